@@ -152,7 +152,7 @@ def template(folder: Path) -> str:
 def rows(base: Path | None, folder: Path) -> Iterator[Row]:
     """Yield each figure."""
     for tree in filter(None, (ROOT, base)):
-        command = [sys.executable, "-m", "compileall", "-q", "gpu_constructs"]
+        command = [sys.executable, "-m", "compileall", "-q", *map(str, tree.glob("gpu_*"))]
         subprocess.run(command, cwd=tree, env=environment(tree), check=True)
     few, many, most = written(folder, 10_000, 300), written(folder, 40_000, 300), written(folder, 100_000, 1_000)
 

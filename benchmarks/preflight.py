@@ -15,11 +15,11 @@ from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.explain import explain
-from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Object, Origin
 
 TYPES = ("g6.xlarge", "g6.12xlarge", "g5.2xlarge", "g6e.48xlarge", "p5.48xlarge", "g4dn.xlarge")
 ORIGIN = Origin("benchmark", "benchmark")

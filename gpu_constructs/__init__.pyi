@@ -1,4 +1,3 @@
-from gpu_constructs._version import __version__ as __version__
 from gpu_constructs.autoscaling import AutoModeNodePool as AutoModeNodePool
 from gpu_constructs.autoscaling import ClusterAutoscaler as ClusterAutoscaler
 from gpu_constructs.autoscaling import Karpenter as Karpenter
@@ -8,7 +7,6 @@ from gpu_constructs.cluster import GpuCluster as GpuCluster
 from gpu_constructs.cluster import SystemNodes as SystemNodes
 from gpu_constructs.cluster import gpu_vpc as gpu_vpc
 from gpu_constructs.devices import DevicePlugin as DevicePlugin
-from gpu_constructs.facts.hardware import find_instance_types as find_instance_types
 from gpu_constructs.nodes import ManagedNodeGroup as ManagedNodeGroup
 from gpu_constructs.pools import CapacityBlock as CapacityBlock
 from gpu_constructs.pools import Disk as Disk
@@ -28,3 +26,5 @@ from gpu_constructs.workloads import GpuDeployment as GpuDeployment
 from gpu_constructs.workloads import GpuJob as GpuJob
 from gpu_constructs.workloads import GpuPod as GpuPod
 from gpu_constructs.workloads import GpuSmokeTest as GpuSmokeTest
+from gpu_facts._version import __version__ as __version__
+from gpu_facts.hardware import find_instance_types as find_instance_types

@@ -1,5 +1,5 @@
 """``python -m gpu_constructs`` is the command line."""
 
-from gpu_constructs.command_line.cli import main
+from gpu_preflight.command_line.cli import main
 
 main()

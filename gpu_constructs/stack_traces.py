@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-_OURS = __name__.partition(".")[0]
+_OURS = {__name__.partition(".")[0], "gpu_facts"}
 # Shows the whole trace, as it does for the command line.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
 _LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -40,7 +40,7 @@ def plain_errors(*packages: str) -> None:
         packages: Packages of yours whose ``ValueError`` and ``TypeError`` are as plain.
     """
     before = sys.excepthook.before if isinstance(sys.excepthook, _PlainErrors) else sys.excepthook
-    sys.excepthook = _PlainErrors(before, frozenset({_OURS, *packages}))
+    sys.excepthook = _PlainErrors(before, frozenset({*_OURS, *packages}))
 
 
 @dataclass(frozen=True, slots=True)

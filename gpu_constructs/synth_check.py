@@ -14,13 +14,13 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import Validations
 
-from gpu_constructs._version import __version__
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import Stack, read_stacks
-from gpu_constructs.preflight.report.wording import MAY_BE
-from gpu_constructs.preflight.rules import rules
-from gpu_constructs.preflight.rules.rule import Finding
+from gpu_facts._version import __version__
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import Stack, read_stacks
+from gpu_preflight.report.wording import MAY_BE
+from gpu_preflight.rules import rules
+from gpu_preflight.rules.rule import Finding
 
 if TYPE_CHECKING:
     from constructs import IConstruct

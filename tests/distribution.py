@@ -20,7 +20,7 @@ TOGETHER = (
     "tests/preflight/test_rules.py",
     "tests/preflight/scheduling/test_properties.py",
     "tests/preflight/hostile/test_fuzz.py",
-    "tests/cluster/test_kinds_of_clusters.py",
+    "tests/constructs/cluster/test_kinds_of_clusters.py",
     "tests/preflight/hostile/test_intrinsics.py",
 )
 LONGEST = (*APART, *TOGETHER)

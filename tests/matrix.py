@@ -26,8 +26,8 @@ from gpu_constructs import (
     Spot,
     UpTo,
 )
-from gpu_constructs.facts.hardware.catalogue import catalogue
 from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
+from gpu_facts.hardware.catalogue import catalogue
 from tests.clusters import CERTIFICATE, ENDPOINT, imported_cluster, imported_vpc
 
 STARTS = datetime(2026, 12, 1, 11, 30, tzinfo=timezone.utc)

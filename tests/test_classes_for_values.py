@@ -26,9 +26,9 @@ from gpu_constructs import (
     TimeSlicing,
     UpTo,
 )
-from gpu_constructs.facts.hardware.mig import PROFILES
 from gpu_constructs.pools.size import refuse_unless_size
-from gpu_constructs.refusals import refuse_unless_instance
+from gpu_facts.hardware.mig import PROFILES
+from gpu_facts.refusals import refuse_unless_instance
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.review import review
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.review import review
+from gpu_preflight.reading.inputs import read_input
 from tests.conftest import ROOT
 from tests.judges.shellcheck import complaints
 

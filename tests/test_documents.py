@@ -91,7 +91,7 @@ def luminance(colour: str) -> float:
 
 def public_names() -> dict[str, str]:
     """From where each public name is imported: the root, or its folder."""
-    stubs = (ROOT / "gpu_constructs").rglob("__init__.pyi")
+    stubs = ROOT.glob("gpu_*/**/__init__.pyi")
     packages = [".".join(stub.parent.relative_to(ROOT).parts) for stub in stubs]
     homes = {name: package for package in packages for name in exported(package)}
     return homes | dict.fromkeys(exported("gpu_constructs"), "gpu_constructs")

@@ -11,8 +11,8 @@ from aws_cdk import aws_iam as iam
 
 from gpu_constructs import NodeShape, OnDemand
 from gpu_constructs.pools import Host
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.reading.inputs import read_input
 from tests.hosts import everything
 from tests.matrix import joinable_cluster, make
 

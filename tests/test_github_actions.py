@@ -12,7 +12,7 @@ import click
 import pytest
 import yaml
 
-from gpu_constructs.command_line.cli import cli
+from gpu_preflight.command_line.cli import cli
 from tests.conftest import ROOT
 
 WORKFLOW = ROOT / "examples" / "github-actions" / "gpu-review.yml"

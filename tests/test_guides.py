@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.documents import parse
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.documents import parse
+from gpu_preflight.reading.inputs import read_input
 from tests.conftest import ROOT
 from tests.linting import cfn_lint
 from tests.schemas import validate, validate_custom

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpu_constructs.metrics.rules import alerting_rules
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.linting import CDKS_OWN, cfn_lint

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.catalogue import catalogue
 from tests.conftest import ROOT
 from tests.emitted import Matrix
 from tests.linting import CDKS_OWN, cfn_lint, each_shape_once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_constructs.merging import merged
+from gpu_facts.merging import merged
 
 
 def test_mappings_merge_in_depth_and_everything_else_is_replaced() -> None:

@@ -15,12 +15,12 @@ import pytest
 from constructs import Construct
 
 import gpu_constructs
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 from tests.conftest import ROOT
 
 PACKAGES = {
     ".".join(stub.parent.relative_to(ROOT).parts): ast.parse(stub.read_text())
-    for stub in sorted((ROOT / "gpu_constructs").rglob("__init__.pyi"))
+    for stub in sorted(ROOT.glob("gpu_*/**/__init__.pyi"))
 }
 FOLDERS = [package for package in PACKAGES if package != "gpu_constructs"]
 CLASSES: dict[str, Any] = {
@@ -89,8 +89,8 @@ def test_a_failed_lookup_imports_nothing() -> None:
 def test_a_folder_is_an_attribute_after_a_construct_was_loaded() -> None:
     program = (
         "from gpu_constructs import GpuCluster\n"
-        "import gpu_constructs.pod_scaling, gpu_constructs.command_line\n"
-        "gpu_constructs.pod_scaling, gpu_constructs.command_line"
+        "import gpu_constructs.pod_scaling, gpu_preflight.command_line\n"
+        "gpu_constructs.pod_scaling, gpu_preflight.command_line"
     )
 
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -29,7 +29,7 @@ BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.
 LONGEST, FEWEST_WORDS, MOST_WORDS = 120, 600, 760
 ELIDED = "..."
 # What a reader has in a clone and the commands ask for.
-OF_THE_CLONE = ("app.py", "cdk.json", "docs", "gpu_constructs", "stacks")
+OF_THE_CLONE = ("app.py", "cdk.json", "docs", "gpu_constructs", "gpu_facts", "gpu_preflight", "stacks")
 # Commands that take minutes, and the line of the gate that runs the same on a clean clone.
 RUN_BY_THE_GATE = {
     "pip install .": "make light",

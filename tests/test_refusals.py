@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.refusals import (
+from gpu_facts.refusals import (
     address_block,
     did_you_mean,
     has_token,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.emitted import Template

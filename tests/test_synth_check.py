@@ -13,8 +13,8 @@ from aws_cdk import aws_eks as eks
 from constructs import Construct
 
 from gpu_constructs import check_gpus
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 
 
 class Nodes(Construct):

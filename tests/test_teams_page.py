@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.emitted import Template

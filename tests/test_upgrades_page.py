@@ -13,9 +13,9 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 from gpu_constructs import DevicePlugin, GpuCluster, Karpenter, ManagedNodeGroup, NodeShape, Reservation, gpu_vpc
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.review import Review, review
-from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.review import Review, review
+from gpu_preflight.reading.inputs import Input, read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import FLAGS, ROOT
 from tests.linting import cfn_lint

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from gpu_constructs import __version__
-from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
+from gpu_facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from tests.conftest import ROOT
 from tests.once import Once
 
-LIBRARY = ROOT / "gpu_constructs"
+PACKAGES = ("gpu_constructs", "gpu_facts", "gpu_preflight")
 # What preflight and the command line import, and nothing of the CDK.
 BASE = {"click", "pyyaml", "rich", "tomli"}
 
@@ -59,14 +59,16 @@ def requirements(metadata: Message, extra: str | None) -> set[str]:
 
 
 def test_wheel_has_every_file_of_the_library_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    files = {path.relative_to(ROOT).as_posix() for path in LIBRARY.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(ROOT).as_posix() for each in PACKAGES for path in (ROOT / each).rglob("*") if path.is_file()
+    }
     library = {name for name in wheel.namelist() if ".dist-info/" not in name}
 
     assert library == {file for file in files if "__pycache__" not in file}
 
 
 def test_wheel_has_types_and_data(wheel: zipfile.ZipFile) -> None:
-    kinds = {Path(name).suffix or Path(name).name for name in wheel.namelist() if name.startswith("gpu_constructs/")}
+    kinds = {Path(name).suffix or Path(name).name for name in wheel.namelist() if name.startswith("gpu_")}
 
     assert {".json", ".css", ".js", ".pyi", ".py"} <= kinds
     assert "gpu_constructs/py.typed" in wheel.namelist()

@@ -32,7 +32,7 @@ from gpu_constructs.pod_scaling import SqsQueue
 from gpu_constructs.pools import Kubelet, NodeRepair, RepairOverride
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.queueing import Kueue
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_facts.refusals import refuse_unless_image
 
 POD = GpuPod(image="example.com/app:1")
 QUEUE = "https://sqs.us-east-1.amazonaws.com/111122223333/queue"

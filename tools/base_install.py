@@ -18,7 +18,7 @@ from tools import build_zipapp
 ROOT = Path(__file__).parents[1]
 # Of requirements-dev.txt, what these tests import.
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "syrupy", "jsonschema", "tomli")
-TESTED = ("tests/command_line", "tests/preflight")
+TESTED = ("tests/preflight/command_line", "tests/preflight")
 # About the source.
 ELSEWHERE = (
     "tests/preflight/test_rule.py",
@@ -30,7 +30,7 @@ ELSEWHERE = (
 )
 # What reads files, once more with PyYAML's own loader.
 READING = (
-    "tests/command_line",
+    "tests/preflight/command_line",
     "tests/preflight/reading",
     "tests/preflight/hostile/test_size_and_depth.py",
     "tests/preflight/hostile/test_texts.py",

@@ -1,4 +1,4 @@
-"""Write what EC2 sells into gpu_constructs/facts/hardware, from moto's DescribeInstanceTypes dump.
+"""Write what EC2 sells into gpu_facts/hardware, from moto's DescribeInstanceTypes dump.
 
 `catalogue.json` has every NVIDIA type, with what EC2 does not report from `catalogue_facts`; `plain_types.json` has the
 sizes of every family without GPUs. Run `make catalogue`; a test fails when a committed file differs from what this
@@ -19,7 +19,7 @@ import boto3
 
 from tools import catalogue_facts as facts
 
-HARDWARE = Path(__file__).parents[1] / "gpu_constructs" / "facts" / "hardware"
+HARDWARE = Path(__file__).parents[1] / "gpu_facts" / "hardware"
 OUTPUT = HARDWARE / "catalogue.json"
 PLAIN_OUTPUT = HARDWARE / "plain_types.json"
 DUMP = "resources/instance_types.json.gz"

@@ -1,4 +1,4 @@
-"""Write where EC2 offers NVIDIA types into gpu_constructs/facts/hardware/regions.json, from moto's dump.
+"""Write where EC2 offers NVIDIA types into gpu_facts/hardware/regions.json, from moto's dump.
 
 `make catalogue` runs it beside `build_catalogue`; a test fails when the committed file differs from what this writes.
 """

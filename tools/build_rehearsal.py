@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 
-from gpu_constructs.rehearsal.players.cloudformation.functions import assets
+from gpu_rehearsal.players.cloudformation.functions import assets
 
 
 def install() -> None:

@@ -40,7 +40,7 @@ def build(package: str, output: Path) -> None:
         subprocess.run([*pip, "--target", folder, *constraints, package, FOR_THE_OLDEST], check=True)
         _leave_out(content)
         zipapp.create_archive(
-            content, output, "/usr/bin/env python3", "gpu_constructs.command_line.cli:main", compressed=True
+            content, output, "/usr/bin/env python3", "gpu_preflight.command_line.cli:main", compressed=True
         )
 
 

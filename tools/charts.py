@@ -24,7 +24,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_constructs.facts import versions
+from gpu_facts import versions
 
 # Of the user, so that every checkout shares it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs"

@@ -21,7 +21,7 @@ PLACE = ROOT / ".cache" / "floor"
 WITHOUT_DEPENDENCIES = "cdk-nag"
 # What loads no CDK, or does not depend on its version.
 ELSEWHERE = (
-    "tests/command_line",
+    "tests/preflight/command_line",
     "tests/e2e",
     "tests/facts",
     "tests/preflight",

@@ -28,6 +28,7 @@ import tomli_w
 import yaml
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("gpu_constructs", "gpu_facts", "gpu_preflight")
 COPIES = ROOT / ".cache" / "mutants"
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.yaml"
 # A mutant that never ends is told from one that lives.
@@ -161,7 +162,8 @@ def copy(subject: Subject, settings: Mapping[str, Any], *, anew: bool) -> None:
     if anew or not marker.exists() or marker.read_text() != mark:
         shutil.rmtree(subject.copy, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "gpu_constructs", subject.copy / "gpu_constructs", ignore=ignored)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, subject.copy / package, ignore=ignored)
         for path, text in files.items():
             (subject.copy / path).parent.mkdir(parents=True, exist_ok=True)
             (subject.copy / path).write_text(text)
@@ -191,7 +193,7 @@ def imported(source: str) -> Iterator[Path]:
 def configuration(subject: Subject, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what mutmut and pytest are told in a copy."""
     given = {
-        "source_paths": ["gpu_constructs"],
+        "source_paths": list(PACKAGES),
         "only_mutate": [subject.module],
         "pytest_add_cli_args_test_selection": list(subject.tests),
         "also_copy": ["conftest.py"],

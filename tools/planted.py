@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly, read
-from gpu_constructs.rehearsal.play import play_and_write
-from gpu_constructs.rehearsal.report import NOT_TRIED, Outcome
+from gpu_rehearsal.assemblies import Assembly, read
+from gpu_rehearsal.play import play_and_write
+from gpu_rehearsal.report import NOT_TRIED, Outcome
 from tests.rehearsal.faults.apps import REGION
 from tests.rehearsal.faults.catalogue import CORRECT, FAULTS, PAIRS, faultless, planted_faults, planted_pairs
 from tests.rehearsal.faults.fault import Described

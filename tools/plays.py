@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly, read
+from gpu_rehearsal.assemblies import Assembly, read
 from tools.changes_played import CHANGES
 
 ROOT = Path(__file__).parents[1]

@@ -13,15 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpu_constructs.preflight.judging.changes import ResourceChange
-from gpu_constructs.preflight.judging.review import review
-from gpu_constructs.preflight.reading.inputs import Stack, read_stacks
-from gpu_constructs.rehearsal.assemblies import Assembly, account_of
-from gpu_constructs.rehearsal.play import play_and_write
-from gpu_constructs.rehearsal.players.cloudformation.functions import assets
-from gpu_constructs.rehearsal.scenes.failure import SCENE as FAILURE
-from gpu_constructs.rehearsal.scenes.update import Announced
-from gpu_constructs.rehearsal.stage import Props, run
+from gpu_preflight.judging.changes import ResourceChange
+from gpu_preflight.judging.review import review
+from gpu_preflight.reading.inputs import Stack, read_stacks
+from gpu_rehearsal.assemblies import Assembly, account_of
+from gpu_rehearsal.play import play_and_write
+from gpu_rehearsal.players.cloudformation.functions import assets
+from gpu_rehearsal.scenes.failure import SCENE as FAILURE
+from gpu_rehearsal.scenes.update import Announced
+from gpu_rehearsal.stage import Props, run
 from tools import build_e2e_tools, build_rehearsal, charts
 from tools.plays import PLAYS, ROOT
 

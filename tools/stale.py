@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from tempfile import TemporaryDirectory
 
-from gpu_constructs.facts.today import today
+from gpu_facts.today import today
 from tools.stale_rows import ALLOWED, Row, rows
 
 _SECONDS = 60

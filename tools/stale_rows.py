@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs import facts
-from gpu_constructs.facts import charts, kubernetes_support, schemas, versions
-from gpu_constructs.facts.hardware import plain_types, prices, regions
-from gpu_constructs.facts.hardware.catalogue import columns
+import gpu_facts
+from gpu_facts import charts, kubernetes_support, schemas, versions
+from gpu_facts.hardware import plain_types, prices, regions
+from gpu_facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
 
 ROOT = Path(__file__).parents[1]
@@ -124,7 +124,7 @@ def _support() -> Iterator[Row]:
 
 
 def _software() -> Iterator[Row]:
-    for found in walk_packages(facts.__path__, f"{facts.__name__}."):
+    for found in walk_packages(gpu_facts.__path__, f"{gpu_facts.__name__}."):
         module = import_module(found.name)
         own = {name: each for name, each in vars(module).items() if not name.startswith("__")}
         if module is versions:
@@ -160,7 +160,7 @@ def _packages() -> Iterator[Row]:
 
 
 def _comments() -> Iterator[Row]:
-    for path in sorted((ROOT / "gpu_constructs").rglob("*.py")):
+    for path in sorted(ROOT.glob("gpu_*/**/*.py")):
         for said, day in _DATED_SOURCE.findall(path.read_text()):
             place = path.relative_to(ROOT).as_posix()
             yield Row(kind="source in a comment", name=place, source=said, as_of=day)

@@ -19,15 +19,13 @@ else:
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "architecture.svg"
-FACTS, ROOMS = "gpu_constructs.facts", "gpu_constructs.preflight"
-STAGE = "gpu_constructs.rehearsal"
-# What errors say, below everything.
-ERRORS = ("gpu_constructs.named_arguments", "gpu_constructs.refusals")
+FACTS, ROOMS = "gpu_facts", "gpu_preflight"
+STAGE = "gpu_rehearsal"
 # What the panels of the picture frame, for each contract of layers.
 SIDES = {"Constructs": "gpu_constructs", "Preflight": ROOMS}
 # Names that each part defines, and by which a reader knows it again.
 NOUNS = {
-    "gpu_constructs.facts": "InstanceType Chart",
+    "gpu_facts": "InstanceType Chart",
     "gpu_constructs.pools": "NodeShape Spot Mig",
     "gpu_constructs.installing": "ClusterRef",
     "gpu_constructs.identity": "WorkloadIdentity",
@@ -43,19 +41,19 @@ NOUNS = {
     "gpu_constructs.teams": "Team TeamQuota",
     "gpu_constructs.cluster": "GpuCluster gpu_vpc",
     "stacks": "GpuClusterStack",
-    "gpu_constructs.preflight.reading": "Input Resource",
-    "gpu_constructs.preflight.schema": "Judge Fault",
-    "gpu_constructs.preflight.model": "Cluster Pool Pod",
-    "gpu_constructs.preflight.cluster": "clusters node_pool",
-    "gpu_constructs.preflight.admission": "Admission Admitted",
-    "gpu_constructs.preflight.node": "NodeToBe Belief",
-    "gpu_constructs.preflight.scheduling": "Scheduler Verdict",
-    "gpu_constructs.preflight.case": "Case",
-    "gpu_constructs.preflight.rules": "Rule Finding",
-    "gpu_constructs.preflight.judging": "Report Review",
-    "gpu_constructs.preflight.remedies": "Remedy Change",
-    "gpu_constructs.preflight.report": "check_view render",
-    "gpu_constructs.command_line": "check explain review",
+    "gpu_preflight.reading": "Input Resource",
+    "gpu_preflight.schema": "Judge Fault",
+    "gpu_preflight.model": "Cluster Pool Pod",
+    "gpu_preflight.cluster": "clusters node_pool",
+    "gpu_preflight.admission": "Admission Admitted",
+    "gpu_preflight.node": "NodeToBe Belief",
+    "gpu_preflight.scheduling": "Scheduler Verdict",
+    "gpu_preflight.case": "Case",
+    "gpu_preflight.rules": "Rule Finding",
+    "gpu_preflight.judging": "Report Review",
+    "gpu_preflight.remedies": "Remedy Change",
+    "gpu_preflight.report": "check_view render",
+    "gpu_preflight.command_line": "check explain review",
     "gpu_constructs.synth_check": "check_gpus",
 }
 
@@ -113,8 +111,7 @@ def _told(part: Path) -> str:
 def layers(side: str) -> Layers:
     """Return the layers of a side in the order of reading: each imports from those before it."""
     [contract] = [each for each in contracts() if each["name"].startswith(f"{side}: ")]
-    found = [tuple(layer.split(" | ")) for layer in reversed(contract["layers"])]
-    return [layer for layer in found if not {FACTS, *ERRORS} & set(layer)]
+    return [tuple(layer.split(" | ")) for layer in reversed(contract["layers"])]
 
 
 def contracts() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.facts.versions import KUBERNETES
+from gpu_facts.versions import KUBERNETES
 from stacks.options import GpuClusterOptions, PoolOptions
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "options.md"

@@ -1,5 +1,5 @@
 """What adds and removes nodes: cluster autoscaler for node groups, Karpenter for its own pools."""
 
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool import Network, NodePool, node_taints
-from gpu_constructs.facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 from gpu_constructs.nodes.host.surroundings import node_class_surroundings
+from gpu_facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 
 # Auto Mode replaces every node after 21 days, whatever the pool asks for.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html

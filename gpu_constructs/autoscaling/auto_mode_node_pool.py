@@ -12,12 +12,10 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling import auto_mode_manifests as manifests
 from gpu_constructs.autoscaling.node_pool import NodePool, place
-from gpu_constructs.facts.image_releases import LTS
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_constructs.pools.capacity import Capacity, OnDemand
@@ -26,7 +24,9 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.pools.size import Size, Static
-from gpu_constructs.refusals import refuse_unless_role
+from gpu_facts.image_releases import LTS
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_role
 
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 

@@ -15,16 +15,16 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
     flags,
     priorities_text,
 )
-from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
-from gpu_constructs.facts.versions import WITHOUT_CLAIMS, autoscaler_image
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.versions import WITHOUT_CLAIMS, autoscaler_image
 
 _DRA_BY_FLAG = ("1.34",)
 

@@ -8,8 +8,8 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import NAME, NAMESPACE, PRIORITIES
-from gpu_constructs.facts.kubernetes import CLUSTER_CRITICAL
-from gpu_constructs.facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
+from gpu_facts.kubernetes import CLUSTER_CRITICAL
+from gpu_facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
 
 _PORT = 8085
 _LABELS = {APP_NAME: NAME}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpu_constructs.facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
-from gpu_constructs.facts.storage import STARTUP_TAINTS
 from gpu_constructs.installing.yaml_text import to_yaml
+from gpu_facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
+from gpu_facts.storage import STARTUP_TAINTS
 
 NAME = CLUSTER_AUTOSCALER
 NAMESPACE = KUBE_SYSTEM

@@ -10,18 +10,18 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies, pass_role
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, karpenter_release
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
-from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
 from gpu_constructs.nodes.node_role import make_node_role
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
+from gpu_facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, karpenter_release
 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = KUBE_SYSTEM

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints
-from gpu_constructs.facts.labels import INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, OS
-from gpu_constructs.facts.resources import GPU
 from gpu_constructs.nodes.launch_template import block_device
 from gpu_constructs.nodes.user_data import node_class_user_data
 from gpu_constructs.pools.disk import Volume
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_facts.labels import INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, OS
+from gpu_facts.resources import GPU
 
 _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 

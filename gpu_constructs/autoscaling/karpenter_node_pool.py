@@ -14,14 +14,10 @@ from constructs import Construct
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
 from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool, place
-from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.facts.versions import AMI_RELEASES
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager
@@ -31,7 +27,11 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.size import Size, Static
-from gpu_constructs.refusals import refuse_unless_role
+from gpu_facts.image_releases import TAKE_WITH_BOTH
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import refuse_unless_role
+from gpu_facts.versions import AMI_RELEASES
 
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -61,7 +61,7 @@ class KarpenterNodePool(GpuNodes):
         subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
         ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
-            empty nodes at every release. Default: the release pinned in `gpu_constructs.facts.versions`.
+            empty nodes at every release. Default: the release pinned in `gpu_facts.versions`.
 
     Raises:
         TypeError: An argument has the wrong type.

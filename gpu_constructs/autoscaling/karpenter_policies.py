@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, REGION
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, REGION
+from gpu_facts.named_arguments import named_arguments
 
 Statements = list[dict[str, Any]]
 # Turns tag conditions into a StringEquals block; the keys contain the cluster's name, which may be a token.

@@ -9,10 +9,7 @@ from typing import Any, cast
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
-from gpu_constructs.facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.suitable_subnets import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
@@ -26,6 +23,9 @@ from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_constructs.pools.taint import Taint
+from gpu_facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
+from gpu_facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from gpu_facts.named_arguments import named_arguments
 
 # Of a label value, which the name is on nodes.
 _MAX_NAME = 63

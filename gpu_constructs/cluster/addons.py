@@ -12,8 +12,6 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts import charts
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import claims, eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
@@ -21,9 +19,11 @@ from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of
 from gpu_constructs.storage import ebs_csi_driver
+from gpu_facts import charts
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of
 
 
 @named_arguments

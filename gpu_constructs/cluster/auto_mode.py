@@ -10,14 +10,14 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.node_role import make_auto_mode_role
-from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, words
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
 BuiltInPool = Literal["system", "general-purpose"]

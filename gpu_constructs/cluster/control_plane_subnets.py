@@ -10,11 +10,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.facts.control_plane_zones import ACCEPTED_ZONE_IDS
 from gpu_constructs.installing.once import Once
 from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.subnets import move_to_zone_id
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS
+from gpu_facts.named_arguments import named_arguments
 
 _ID = "ControlPlane"
 # EKS asks for 6 free addresses in each.

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs.cluster.network import PRIVATE
-from gpu_constructs.refusals import address_block, words
+from gpu_facts.refusals import address_block, words
 
 _LOOPBACK = IPv4Network("127.0.0.0/8")
 

@@ -24,10 +24,6 @@ from gpu_constructs.cluster.network import SERVICE_CIDR, gpu_vpc
 from gpu_constructs.cluster.pod_addresses import pod_network
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
@@ -39,7 +35,6 @@ from gpu_constructs.installing.subnets import (
     refuse_zones_without_pods,
     zones_at_most,
 )
-from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
 from gpu_constructs.pools.disruption import Disruption
@@ -47,7 +42,12 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.size import Size
-from gpu_constructs.refusals import (
+from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
+from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.regions import refuse_misspelt_region
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import (
     has_token,
     refuse_unless_bool,
     refuse_unless_instance,
@@ -56,8 +56,8 @@ from gpu_constructs.refusals import (
     refuse_unless_role,
     shown,
 )
-from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
-from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
+from gpu_facts.resources import GPU
+from gpu_facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
 if TYPE_CHECKING:
     from gpu_constructs.autoscaling import ClusterAutoscaler, Karpenter

@@ -18,11 +18,11 @@ from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.cluster.zone_lookup import zones_without_lookup
-from gpu_constructs.facts.hardware.regions import refuse_misspelt_region
 from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.subnets import node_subnets
-from gpu_constructs.named_arguments import named_call
-from gpu_constructs.refusals import (
+from gpu_facts.hardware.regions import refuse_misspelt_region
+from gpu_facts.named_arguments import named_call
+from gpu_facts.refusals import (
     address_block,
     has_token,
     refuse_unless_key,

@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.cluster.pod_subnets import pod_subnets_of
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.subnets import PodNetwork, subnets_by_zone
-from gpu_constructs.refusals import refuse_unless_bool
+from gpu_facts.refusals import refuse_unless_bool
 
 
 def pod_network(

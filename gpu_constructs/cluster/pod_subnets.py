@@ -9,8 +9,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import address_block
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import address_block
 
 _ID = "Pods"
 # What EKS recommends, since companies seldom route it. It names 198.19.0.0/16, too, which VPC does not take beside a

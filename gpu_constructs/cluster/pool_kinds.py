@@ -11,16 +11,16 @@ from constructs import Construct
 
 # Their names load when a cluster runs that kind.
 from gpu_constructs import autoscaling, devices, nodes
-from gpu_constructs.facts.charts import GPU_OPERATOR
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.versions import autoscaler_image
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import UpTo
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.charts import GPU_OPERATOR
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.versions import autoscaler_image
 
 # What to write where a kind has not the argument.
 _INSTEAD = {

@@ -12,8 +12,8 @@ from constructs import Construct
 from gpu_constructs.cluster.pod_subnets import pod_block
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc, ways_of_vpc
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, words
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, words
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
 # manifests, which calls another one; beside S3, which takes a gateway.

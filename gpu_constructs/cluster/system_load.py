@@ -10,13 +10,17 @@ import aws_cdk as cdk
 import constructs
 import jsii
 
-from gpu_constructs.facts import labels
-from gpu_constructs.facts.hardware.cpu_types import allocatable_without_gpus
-from gpu_constructs.facts.quantities import add, pod_requests, quantity, resources, show
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
-from gpu_constructs.facts.software.model import DaemonSetSpec
-from gpu_constructs.facts.software.system_pods import (
+from gpu_constructs.installing import claims
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.nodes.managed.desired_size import NodeGroup, ScalingGroup
+from gpu_facts import labels
+from gpu_facts.hardware.cpu_types import allocatable_without_gpus
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import add, pod_requests, quantity, resources, show
+from gpu_facts.resources import GPU
+from gpu_facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
+from gpu_facts.software.model import DaemonSetSpec
+from gpu_facts.software.system_pods import (
     RESOURCES,
     SystemPods,
     controller_pods,
@@ -24,10 +28,6 @@ from gpu_constructs.facts.software.system_pods import (
     nodes_in_any_order,
     requested,
 )
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.nodes.managed.desired_size import NodeGroup, ScalingGroup
 
 MIN_NODES = 2
 MAX_NODES = 4

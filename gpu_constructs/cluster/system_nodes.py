@@ -11,10 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.cluster.system_load import MIN_NODES, SystemLoad
-from gpu_constructs.facts.hardware.plain_types import refuse_unless_plain_type
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.host.node_tags import NodeTags
 from gpu_constructs.nodes.launch_template import launch_template_data
@@ -24,7 +22,9 @@ from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, volumes_of
 from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.user_labels import labels_of_nodes
-from gpu_constructs.refusals import refuse_unless_whole_number, words
+from gpu_facts.hardware.plain_types import refuse_unless_plain_type
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number, words
 
 # Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
 _GRAVITON = re.compile(r"[a-z]+\d+g|a1\.")

@@ -8,15 +8,15 @@ from typing import ClassVar, get_args
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import warn_of_both
-from gpu_constructs.facts.versions import DEVICE_PLUGIN
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image
+from gpu_facts.versions import DEVICE_PLUGIN
 
 # They mount every /dev/infiniband device by default. Source: NVIDIA/k8s-device-plugin CHANGELOG, v0.19.3.
 _EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.facts.resources import GPU
 from gpu_constructs.pools.sharing import Mig, Mps, Sharing, TimeSlicing
+from gpu_facts.resources import GPU
 
 
 def plugin_config(sharing: Sharing) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 
 from gpu_constructs.devices.device_plugin_config import plugin_config
-from gpu_constructs.facts.charts import DEVICE_PLUGIN
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
-from gpu_constructs.facts.labels import APP_NAME, COMPUTE_TYPE, DEVICE_MANAGER, SHARING
 from gpu_constructs.pools.sharing import Mig, Mps, Sharing
+from gpu_facts.charts import DEVICE_PLUGIN
+from gpu_facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_facts.labels import APP_NAME, COMPUTE_TYPE, DEVICE_MANAGER, SHARING
 
 NAME = DEVICE_PLUGIN
 NAMESPACE = KUBE_SYSTEM

@@ -8,14 +8,14 @@ from typing import Any
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.labels import DEVICE_MANAGER
-from gpu_constructs.facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.labels import DEVICE_MANAGER
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
 
 NAMESPACE = NAMESPACES[DRA_DRIVER.name]
 

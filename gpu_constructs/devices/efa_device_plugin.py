@@ -7,14 +7,14 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.labels import WITH_EFA
-from gpu_constructs.facts.versions import EFA_DEVICE_PLUGIN
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import WITH_EFA
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import EFA_DEVICE_PLUGIN
 
 NAMESPACE = KUBE_SYSTEM
 

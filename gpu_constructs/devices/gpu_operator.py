@@ -11,17 +11,17 @@ from constructs import Construct
 from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.labels import DEVICE_MANAGER
-from gpu_constructs.facts.versions import GPU_OPERATOR
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, value_at
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.sharing import Exclusive, Sharing
-from gpu_constructs.refusals import refuse_unless_bool
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.labels import DEVICE_MANAGER
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool
+from gpu_facts.versions import GPU_OPERATOR
 
 NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
 _CONFIG_MAP = "gpu-constructs-device-plugin"

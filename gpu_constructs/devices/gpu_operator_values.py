@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_constructs.refusals import did_you_mean
+from gpu_facts.refusals import did_you_mean
 
 # By section; one without names takes any.
 KNOWN: Mapping[str, frozenset[str]] = {

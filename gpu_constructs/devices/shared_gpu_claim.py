@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
 
 
 @named_arguments

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import (
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import (
     address_block,
     is_token,
     refuse_unless_bool,

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_constructs.exposure.exposure import Exposure, Public, drain_seconds
-from gpu_constructs.facts.labels import ALB, ALB_CLASS, APP_NAME
+from gpu_facts.labels import ALB, ALB_CLASS, APP_NAME
 
 # TLS 1.2 and 1.3; the controller's own default takes 1.0 as well.
 _TLS = "ELBSecurityPolicy-TLS13-1-2-2021-06"

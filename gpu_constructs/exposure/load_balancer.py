@@ -10,13 +10,13 @@ from constructs import Construct
 
 from gpu_constructs.exposure.exposure import Exposure
 from gpu_constructs.exposure.ingress import ingress
-from gpu_constructs.facts.labels import READINESS_GATES
-from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.labels import READINESS_GATES
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import LOAD_BALANCER_CONTROLLER
 
 
 @named_arguments

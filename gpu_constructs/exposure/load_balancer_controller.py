@@ -10,14 +10,14 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.versions import LOAD_BALANCER_CONTROLLER
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_bool
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_bool
+from gpu_facts.versions import LOAD_BALANCER_CONTROLLER
 
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = LOAD_BALANCER_CONTROLLER.name

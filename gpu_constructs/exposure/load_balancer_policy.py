@@ -12,7 +12,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from gpu_constructs.facts.labels import LOAD_BALANCER_TAG
+from gpu_facts.labels import LOAD_BALANCER_TAG
 
 _FILE = "load_balancer_policy.json"
 # How upstream asks that something is, or becomes, tagged as a cluster's, whichever that is.

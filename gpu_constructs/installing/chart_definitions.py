@@ -11,15 +11,15 @@ import jsii
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.labels import DEFINITIONS_RESOURCE
-from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
 from gpu_constructs.installing.kubectl_programs import programs, stack_of_programs
 from gpu_constructs.installing.kubernetes_objects import kubernetes_objects
 from gpu_constructs.installing.pod_identity import policy_document
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.labels import DEFINITIONS_RESOURCE
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import Chart
 
 _ID = "ChartDefinitions"
 _MEMORY_MIB = 1024

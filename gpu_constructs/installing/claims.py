@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
 
 # Used as `claims.KARPENTER`: other modules have names like these for other things.
 DEVICE_MANAGER = "device manager"

@@ -17,7 +17,6 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.facts.versions import KUBERNETES, kubernetes_minor
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import AppliedObjects, PathOf
 from gpu_constructs.installing.context import refuse_wrong_context
@@ -27,7 +26,8 @@ from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.installing.shared import CsiDriver, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
-from gpu_constructs.refusals import has_token, is_token, words
+from gpu_facts.refusals import has_token, is_token, words
+from gpu_facts.versions import KUBERNETES, kubernetes_minor
 
 if TYPE_CHECKING:
     from gpu_constructs.pools.node_shape import NodeShape

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from gpu_constructs.refusals import near, refuse_unless_one_of
+from gpu_facts.refusals import near, refuse_unless_one_of
 
 _PREFIX = "gpu-constructs"
 # Who applies manifests and charts.

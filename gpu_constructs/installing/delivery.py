@@ -14,7 +14,6 @@ import jsii
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.chart_definitions import apply_definitions
 from gpu_constructs.installing.claims import PathOf
@@ -25,7 +24,8 @@ from gpu_constructs.installing.kubernetes_objects import kubernetes_objects
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.once import Applied
 from gpu_constructs.installing.reach import require_chart_within_reach, require_images_within_reach
-from gpu_constructs.merging import merged
+from gpu_facts.merging import merged
+from gpu_facts.versions import Chart
 
 if TYPE_CHECKING:
     import cdk8s

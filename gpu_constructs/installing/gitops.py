@@ -17,10 +17,10 @@ import constructs
 import jsii
 from constructs import Construct
 
-from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.context import DELIVERY, FOLDER, Delivery, refuse_wrong_context
 from gpu_constructs.installing.yaml_text import to_yaml
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
+from gpu_facts.versions import Chart
 
 # Id of what holds the files of a stack.
 FILES = "gpu-constructs-files"

@@ -12,10 +12,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.lambda_layer_awscli import AwsCliLayer
 from constructs import Construct
 
-from gpu_constructs.facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
+from gpu_facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 
 # Of aws-cdk-lib 2.275, inside a kubectl provider: the function with kubectl and helm, and what calls it.
 FUNCTION = "Handler"

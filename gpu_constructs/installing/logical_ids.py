@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
 
 if TYPE_CHECKING:
     from gpu_constructs.installing.cluster_ref import ClusterRef

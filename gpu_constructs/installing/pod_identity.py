@@ -13,7 +13,7 @@ from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.own_stack import place_of
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 

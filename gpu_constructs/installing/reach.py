@@ -9,11 +9,11 @@ import constructs
 import jsii
 from constructs import Construct
 
-from gpu_constructs.facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
-from gpu_constructs.facts.resources import NVIDIA
-from gpu_constructs.facts.versions import Chart
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_MIRROR
+from gpu_facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
+from gpu_facts.resources import NVIDIA
+from gpu_facts.versions import Chart
 
 
 def require_images_within_reach(

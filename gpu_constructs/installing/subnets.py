@@ -13,8 +13,8 @@ import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.refusals import has_token, is_token, refuse_unless_zone
+from gpu_facts.labels import ZONE
+from gpu_facts.refusals import has_token, is_token, refuse_unless_zone
 
 _SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
 # Every group of nodes asks for the same few.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from constructs import Construct
 
-from gpu_constructs.facts.versions import DCGM_EXPORTER
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
@@ -14,8 +13,9 @@ from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
 from gpu_constructs.metrics.rules import prometheus_rule
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image
+from gpu_facts.versions import DCGM_EXPORTER
 
 
 @named_arguments

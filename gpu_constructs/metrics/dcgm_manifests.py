@@ -11,9 +11,9 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.charts import DCGM_EXPORTER
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
-from gpu_constructs.facts.labels import APP_NAME, DEVICE_MANAGER, NAMESPACE_NAME
+from gpu_facts.charts import DCGM_EXPORTER
+from gpu_facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
+from gpu_facts.labels import APP_NAME, DEVICE_MANAGER, NAMESPACE_NAME
 
 NAME = DCGM_EXPORTER
 NAMESPACE = KUBE_SYSTEM

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.facts.hardware.regions import refuse_unless_region
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token
+from gpu_facts.hardware.regions import refuse_unless_region
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token
 
 _URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws-[\w-]+/?", re.ASCII)
 

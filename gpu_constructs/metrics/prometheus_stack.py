@@ -10,17 +10,17 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.facts.charts import KUBE_STATE_METRICS, NAMESPACES
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.labels import APP_NAME
-from gpu_constructs.facts.versions import KUBE_PROMETHEUS_STACK
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, value_at
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
-from gpu_constructs.named_arguments import named_arguments, named_call
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_facts.charts import KUBE_STATE_METRICS, NAMESPACES
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import APP_NAME
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import is_token, refuse_unless_whole_number
+from gpu_facts.versions import KUBE_PROMETHEUS_STACK
 
 NAMESPACE = NAMESPACES[KUBE_PROMETHEUS_STACK.name]
 # Named here where a role belongs to it.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.facts.hardware.catalogue import Architecture
-from gpu_constructs.facts.kubernetes_support import OLDEST_KUBELET
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.facts.versions import KUBERNETES
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token
+from gpu_facts.hardware.catalogue import Architecture
+from gpu_facts.kubernetes_support import OLDEST_KUBELET
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import is_token
+from gpu_facts.versions import KUBERNETES
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html (amiType), read 2026-09.
 _NVIDIA: dict[tuple[OperatingSystem, Architecture], str] = {

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.facts.versions import AMI_RELEASES, kubernetes_minor
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import address_block, is_token
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import address_block, is_token
+from gpu_facts.versions import AMI_RELEASES, kubernetes_minor
 
 # How the names of SSM parameters spell a release.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
@@ -37,7 +37,7 @@ class Bootstrap:
             ``kubernetesNetworkConfig.serviceIpv4Cidr`` or ``serviceIpv6Cidr``. Default: the cluster's, where it is
             created here with one.
         ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket.
-            Default: the release pinned in `gpu_constructs.facts.versions`.
+            Default: the release pinned in `gpu_facts.versions`.
 
     Raises:
         TypeError: An argument is no string.

@@ -9,7 +9,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.node_update import NodeUpdate
@@ -24,7 +23,8 @@ from gpu_constructs.pools.capacity import (
 from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.scaling_options import ScalingOptions
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.refusals import refuse_unless_whole_number
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (instanceTypes)
 MAX_INSTANCE_TYPES = 20

@@ -9,7 +9,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.named_arguments import named_arguments
 
 _RETENTION_SECONDS = 300
 

@@ -13,11 +13,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.labels import RESOURCE_TAG
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.own_stack import stack_of
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
@@ -35,7 +33,9 @@ from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.taint import Taint
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_role
+from gpu_facts.labels import RESOURCE_TAG
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",
@@ -63,7 +63,7 @@ class ManagedNodeGroup(GpuNodes):
             Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
             Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
             most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
-            `gpu_constructs.facts.versions`, if that has a driver for every type of the shape; else as with ``latest``.
+            `gpu_facts.versions`, if that has a driver for every type of the shape; else as with ``latest``.
         bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
             cluster.
         node_repair: When EKS reboots or replaces a broken node.

@@ -8,16 +8,16 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.labels import CLUSTER_TAG, POOL
-from gpu_constructs.facts.versions import NODE_TERMINATION_HANDLER
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, refuse_unless_chart_values
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import CLUSTER_TAG, POOL
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.versions import NODE_TERMINATION_HANDLER
 
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = NODE_TERMINATION_HANDLER.name

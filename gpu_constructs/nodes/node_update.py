@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock
-from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
 UpdateStrategy = Literal["MINIMAL", "DEFAULT"]
 _SHARE = re.compile(r"([1-9]\d?|100)%", re.ASCII)

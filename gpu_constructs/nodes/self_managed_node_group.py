@@ -12,20 +12,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.image_releases import TAKE_WITH_BOTH
-from gpu_constructs.facts.labels import (
-    AUTOSCALED_BY_TAG,
-    AUTOSCALED_TAG,
-    CLUSTER_TAG,
-    LABEL_TAG,
-    RESOURCE_TAG,
-    TAINT_TAG,
-)
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.shared import SelfManagedNodes
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
@@ -39,7 +29,17 @@ from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Res
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
-from gpu_constructs.refusals import refuse_unless_role
+from gpu_facts.image_releases import TAKE_WITH_BOTH
+from gpu_facts.labels import (
+    AUTOSCALED_BY_TAG,
+    AUTOSCALED_TAG,
+    CLUSTER_TAG,
+    LABEL_TAG,
+    RESOURCE_TAG,
+    TAINT_TAG,
+)
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_role
 
 
 @named_arguments

@@ -13,8 +13,6 @@ from typing import Any
 
 import tomli_w
 
-from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES
-from gpu_constructs.facts.resources import EFA_HUGE_PAGES
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.host.merging import joined, within_bounds
@@ -24,6 +22,8 @@ from gpu_constructs.pools.host.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 from gpu_constructs.pools.taint import Taint
+from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES
+from gpu_facts.resources import EFA_HUGE_PAGES
 
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"

@@ -11,7 +11,6 @@ from constructs import Construct
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.subnets import zone_of
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
@@ -21,7 +20,8 @@ from gpu_constructs.pools.node_repair import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.scaling_options import ScalingOptions
-from gpu_constructs.refusals import is_number_token, refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_number_token, refuse_unless_whole_number
 
 
 @named_arguments

@@ -12,7 +12,6 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.keda import Keda
 from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
 from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter
@@ -24,8 +23,9 @@ from gpu_constructs.pod_scaling.scaling_manifests import (
 )
 from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
 from gpu_constructs.pools.sharing import Exclusive
-from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
 
 
 @named_arguments

@@ -7,15 +7,15 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import KEDA_OPERATOR, NAMESPACES
-from gpu_constructs.facts.labels import OUR_DOMAIN
-from gpu_constructs.facts.versions import KEDA
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import words
+from gpu_facts.charts import KEDA_OPERATOR, NAMESPACES
+from gpu_facts.labels import OUR_DOMAIN
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import words
+from gpu_facts.versions import KEDA
 
 NAMESPACE = NAMESPACES[KEDA.name]
 # EKS sets the variables of a role in containers when it creates a pod. So pods that run get the role only if another

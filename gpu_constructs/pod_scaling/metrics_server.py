@@ -6,12 +6,12 @@ from typing import cast
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import METRICS_SERVER
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.charts import METRICS_SERVER
+from gpu_facts.named_arguments import named_arguments
 
 _ONE = "metrics server"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.versions import PROMETHEUS_ADAPTER
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
 from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import PROMETHEUS_ADAPTER
 
 
 @named_arguments

@@ -7,15 +7,15 @@ from typing import Any, Literal, get_args
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.versions import VERTICAL_POD_AUTOSCALER
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
-from gpu_constructs.refusals import refuse_unless_one_of, words
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.versions import VERTICAL_POD_AUTOSCALER
 
 NAMESPACE = NAMESPACES[VERTICAL_POD_AUTOSCALER.name]
 Mode = Literal["Off", "Initial", "InPlaceOrRecreate"]

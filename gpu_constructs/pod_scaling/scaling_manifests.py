@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
+from gpu_facts.named_arguments import named_arguments
 
 # Slow, because a GPU takes minutes to come and a model minutes to load.
 BEHAVIOR: dict[str, Any] = {

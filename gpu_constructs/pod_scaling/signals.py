@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL, SM_ACTIVE
 from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+from gpu_facts.hardware.regions import refuse_unless_region
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_whole_number
 
 _QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+", re.ASCII)
 _FULL = 100

@@ -1,5 +1,5 @@
 """Values that say what a pool of GPU nodes is. They know no AWS library."""
 
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.reservations import is_reservation_id
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import (
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.reservations import is_reservation_id
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import (
     call_of,
     is_token,
     refuse_unless_bool,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_whole_number
 
 _IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 

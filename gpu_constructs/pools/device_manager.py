@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import refuse_unless_one_of
 
 DeviceManagerName = Literal["device-plugin", "gpu-operator", "dra", "bottlerocket"]
 

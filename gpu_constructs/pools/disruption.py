@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number, words
 
 Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
 Reason = Literal["Empty", "Underutilized", "Drifted", "Unhealthy"]

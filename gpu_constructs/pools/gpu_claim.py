@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.resources import DEVICE_CLASS
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.sharing import MIG_PROFILE
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.resources import DEVICE_CLASS
 
 _API = "resource.k8s.io/v1"
 # What a pod calls the claim, and the claim its only request.

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, reserved_cpu, reserved_memory
-from gpu_constructs.facts.hardware.vm_memory import least_memory
-from gpu_constructs.facts.quantities import GIB, MIB, resources
-from gpu_constructs.facts.resources import DISK
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, reserved_cpu, reserved_memory
+from gpu_facts.hardware.vm_memory import least_memory
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import GIB, MIB, resources
+from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.resources import DISK
 
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
 _RESERVABLE = ("cpu", "memory", DISK, "pid")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from gpu_constructs.facts.kubernetes import NodeCondition
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.kubernetes import NodeCondition
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number
 
 _SHARE = re.compile(r"(\d{1,2}|100)%", re.ASCII)
 Action = Literal["Replace", "Reboot", "NoAction"]

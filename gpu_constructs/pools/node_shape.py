@@ -7,11 +7,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
-from gpu_constructs.facts.hardware.catalogue import Architecture, InstanceType, instance_type
-from gpu_constructs.facts.hardware.kubelet_reserve import disk_left_gib
-from gpu_constructs.facts.hardware.own_row import refuse_unless_row
-from gpu_constructs.facts.image_releases import DRIVER_BRANCHES, LTS, driver_branches
-from gpu_constructs.facts.labels import (
+from gpu_constructs.pools.custom_image import CustomImage
+from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
+from gpu_constructs.pools.disk import Disk, Volume, volumes_of
+from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.kubelet import Kubelet
+from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
+from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
+from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
+from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_facts.hardware.kubelet_reserve import disk_left_gib
+from gpu_facts.hardware.own_row import refuse_unless_row
+from gpu_facts.image_releases import DRIVER_BRANCHES, LTS, driver_branches
+from gpu_facts.labels import (
     ACCELERATOR,
     DEVICE_MANAGER,
     GPU_PRESENT,
@@ -21,18 +29,10 @@ from gpu_constructs.facts.labels import (
     SHARING,
     WITH_EFA,
 )
-from gpu_constructs.facts.operating_systems import OperatingSystem, refuse_unless_operating_system
-from gpu_constructs.facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.pools.custom_image import CustomImage
-from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
-from gpu_constructs.pools.disk import Disk, Volume, volumes_of
-from gpu_constructs.pools.host.host import Host
-from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
-from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
-from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
-from gpu_constructs.refusals import refuse_unless_instance, refuse_unless_one_of, shown, words
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem, refuse_unless_operating_system
+from gpu_facts.refusals import refuse_unless_instance, refuse_unless_one_of, shown, words
+from gpu_facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 
 _GIB_PER_GB = 1e9 / 2**30
 

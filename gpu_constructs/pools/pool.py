@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, get_args
 
-from gpu_constructs.facts.labels import POOL
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_facts.labels import POOL
 
 # Who launches nodes for pods that wait. EKS Auto Mode contains a Karpenter.
 Autoscaler = Literal["cluster-autoscaler", "karpenter"]

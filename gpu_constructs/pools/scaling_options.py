@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_constructs.facts.labels import OPTION_TAG
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
+from gpu_facts.labels import OPTION_TAG
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_whole_number
 
 
 @named_arguments

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
-from gpu_constructs.facts.resources import GPU, MIG, SHARED_GPU
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.resources import GPU, MIG, SHARED_GPU
 
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, Reservation
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.refusals import refuse_unless_instance, refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_instance, refuse_unless_whole_number
 
 _MAX_WEIGHT = 100
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
-from gpu_constructs.facts import labels
-from gpu_constructs.facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
-from gpu_constructs.facts.storage import EBS, FSX, S3, STARTUP_TAINTS
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_one_of, words
+from gpu_facts import labels
+from gpu_facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.storage import EBS, FSX, S3, STARTUP_TAINTS
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 StorageDriver = Literal["ebs", "fsx", "s3"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_constructs.facts.kubernetes import KUBELET_DOMAINS, RESTRICTED_DOMAINS, checked_labels, is_under
-from gpu_constructs.facts.labels import (
+from gpu_facts.kubernetes import KUBELET_DOMAINS, RESTRICTED_DOMAINS, checked_labels, is_under
+from gpu_facts.labels import (
     ACCELERATOR,
     CLUSTER_TAG,
     EKS_DOMAIN,

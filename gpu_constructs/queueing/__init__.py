@@ -1,5 +1,5 @@
 """Who gets GPUs when there are not enough: queues and quotas over the pools, gangs, their controllers."""
 
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

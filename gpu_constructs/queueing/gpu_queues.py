@@ -7,11 +7,9 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing import kueue_manifests as manifests
 from gpu_constructs.queueing.kueue import Kueue
@@ -22,7 +20,9 @@ from gpu_constructs.queueing.team_queue import (
     refuse_unless_pools,
     refuse_unless_teams,
 )
-from gpu_constructs.refusals import words
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import words
 
 
 @named_arguments

@@ -7,14 +7,9 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.facts.versions import KAI_SCHEDULER
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.queued_jobs import put_jobs_after
 from gpu_constructs.queueing.team_queue import (
@@ -24,6 +19,11 @@ from gpu_constructs.queueing.team_queue import (
     refuse_unless_teams,
 )
 from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.resources import GPU
+from gpu_facts.versions import KAI_SCHEDULER
 
 NAMESPACE = NAMESPACES[KAI_SCHEDULER.name]
 _UNLIMITED = -1

@@ -7,16 +7,16 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM, refuse_unless_object_name
-from gpu_constructs.facts.labels import NAMESPACE_NAME
-from gpu_constructs.facts.versions import KUEUE
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart
 from gpu_constructs.installing.yaml_text import to_yaml
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number, words
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.kubernetes import KUBE_SYSTEM, refuse_unless_object_name
+from gpu_facts.labels import NAMESPACE_NAME
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number, words
+from gpu_facts.versions import KUEUE
 
 NAMESPACE = NAMESPACES[KUEUE.name]
 # The chart's own, without those that look at plain pods, Deployments and StatefulSets.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_constructs.facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
-from gpu_constructs.facts.resources import DISK, EFA, HUGE_PAGES
 from gpu_constructs.pools.pool import Pool, counts_huge_pages
+from gpu_facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
+from gpu_facts.resources import DISK, EFA, HUGE_PAGES
 
 _API = f"{KUEUE_DOMAIN}/v1beta2"
 

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of, value_at
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import DYNAMO, JOBSET, KUBERAY, LEADER_WORKER_SET, Chart
 
 # The chart's own default since 1.4, where requests go by TCP and events by ZMQ; before it was True.
 # Source: https://github.com/ai-dynamo/dynamo/pull/11951

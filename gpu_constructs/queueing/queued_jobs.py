@@ -7,13 +7,13 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.labels import POOL
-from gpu_constructs.facts.quantities import Resources, pod_requests, quantity, show
 from gpu_constructs.installing.delivery import apply_before
 from gpu_constructs.installing.once import Applied
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.queueing.kueue_manifests import quota
 from gpu_constructs.queueing.team_queue import TeamQueue
+from gpu_facts.labels import POOL
+from gpu_facts.quantities import Resources, pod_requests, quantity, show
 
 # A cohort of one queue may have others that another app makes, from which the queue borrows.
 _WHOLE_COHORT = 2

@@ -9,12 +9,12 @@ from typing import Any, cast
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import keep_role, trust
 from gpu_constructs.installing.shared import CsiDriver
+from gpu_facts.kubernetes import KUBE_SYSTEM
 
 
 def refuse_unless_version(who: object, version: object) -> None:

@@ -12,13 +12,13 @@ import jsii
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.iam_policies import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.own_stack import stack_of
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.light_patterns import regex
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.iam_policies import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
+from gpu_facts.light_patterns import regex
+from gpu_facts.named_arguments import named_arguments
 
 _ID = "S3Permissions"
 # An ARN of a bucket has at most 83 characters, and one of a key 90.

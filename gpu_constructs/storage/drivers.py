@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from gpu_constructs.facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.shared import CsiDriver
 from gpu_constructs.pools.taint import DRIVER_NAMES, StorageDriver
 from gpu_constructs.storage.ebs_csi_driver import ebs_csi_driver
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
+from gpu_facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 
 _BRING: Mapping[StorageDriver, Callable[[ClusterRef], CsiDriver | None]] = {
     "ebs": ebs_csi_driver,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.charts import EBS_CSI_DRIVER
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
+from gpu_facts.charts import EBS_CSI_DRIVER
+from gpu_facts.named_arguments import named_arguments
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
 SERVICE_ACCOUNT = "ebs-csi-controller-sa"

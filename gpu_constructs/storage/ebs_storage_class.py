@@ -10,15 +10,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_key
 from gpu_constructs.storage.ebs_csi_driver import ebs_csi_driver
 from gpu_constructs.storage.gp3 import Gp3
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_key
 
 
 @named_arguments

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import FSX_CSI_DRIVER
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
+from gpu_facts.charts import FSX_CSI_DRIVER
+from gpu_facts.named_arguments import named_arguments
 
 # Of its controller; the service account of its DaemonSet needs no role.
 # Source: kubernetes-sigs/aws-fsx-csi-driver v1.9.0 charts/aws-fsx-csi-driver/values.yaml

@@ -7,15 +7,15 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.facts.charts import S3_CSI_DRIVER
-from gpu_constructs.facts.kubernetes import QUALIFIED_NAME
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import words
 from gpu_constructs.storage.csi_addon import csi_addon, refuse_unless_version
+from gpu_facts.charts import S3_CSI_DRIVER
+from gpu_facts.kubernetes import QUALIFIED_NAME
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import words
 
 # The service account of its DaemonSet, as which it mounts; the controller has another and asks AWS for nothing.
 # Source: awslabs/mountpoint-s3-csi-driver 2.7.0 charts/aws-mountpoint-s3-csi-driver/values.yaml

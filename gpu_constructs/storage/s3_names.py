@@ -8,8 +8,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.facts.hardware.regions import refuse_unless_region
-from gpu_constructs.refusals import is_token
+from gpu_facts.hardware.regions import refuse_unless_region
+from gpu_facts.refusals import is_token
 
 # '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
 _PREFIX = re.compile(r"((?![/*?])[!-~])((?![*?])[!-~])*/")

@@ -8,19 +8,19 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_instance
 from gpu_constructs.storage.driver_permissions import driver_permissions
 from gpu_constructs.storage.s3_csi_driver import s3_csi_driver
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix, region_of
 from gpu_constructs.storage.s3_permissions import key_actions, let_pods, mount_statements
 from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_instance
 
 
 @named_arguments

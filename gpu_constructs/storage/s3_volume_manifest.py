@@ -5,8 +5,8 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.storage import S3
 from gpu_constructs.storage.s3_mount import S3Mount
+from gpu_facts.storage import S3
 
 # Kubernetes asks for a size, and Mountpoint for none.
 _SIZE = k8s.Quantity.from_string("1Gi")

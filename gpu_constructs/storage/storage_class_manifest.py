@@ -5,9 +5,9 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.labels import COMPUTE_TYPE
-from gpu_constructs.facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE
 from gpu_constructs.storage.gp3 import Gp3
+from gpu_facts.labels import COMPUTE_TYPE
+from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE
 
 
 def storage_class_chart(

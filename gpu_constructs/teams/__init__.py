@@ -1,5 +1,5 @@
 """Who shares a cluster: people, their namespaces, and what these may use."""
 
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -14,7 +14,7 @@ from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.named_arguments import named_arguments
 
 _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)
 # Roles that IAM Identity Center makes for permission sets; a new one has another suffix.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.facts.labels import NAMESPACE_NAME
+from gpu_facts.labels import NAMESPACE_NAME
 
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
 # Only Kubernetes has priority classes of this prefix, above all that others may define: their pods evict pods of every

@@ -8,14 +8,14 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from gpu_constructs.facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPACES
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.labels import NAMESPACE_NAME
 from gpu_constructs.installing import claims
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.refusals import address_block, words
+from gpu_facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPACES
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import NAMESPACE_NAME
+from gpu_facts.refusals import address_block, words
 
 # Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.
 _CONTROLLERS = (NAMESPACES[KUBE_PROMETHEUS_STACK], NAMESPACES[KUBERAY])

@@ -9,13 +9,13 @@ from constructs import Construct
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.refusals import words
 from gpu_constructs.teams.access_entry import (
     access_entry,
     refuse_unless_principals,
     warn_of_identity_center,
 )
 from gpu_constructs.teams.rights import POLICIES, bound_role, operator_rules, viewer_rules
+from gpu_facts.refusals import words
 
 VIEWERS, OPERATORS = "gpu-constructs:viewers", "gpu-constructs:operators"
 _VIEWER_ROLE, _OPERATOR_ROLE = "gpu-constructs-viewer", "gpu-constructs-operator"

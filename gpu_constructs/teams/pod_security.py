@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.named_arguments import named_arguments
 
 Level = Literal["privileged", "baseline", "restricted"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_constructs.facts.quantities import Resources, add, pod_requests, quantity, show
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.teams.team_quota import TeamQuota
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import Resources, add, pod_requests, quantity, show
 
 _STAYING = ("Deployment", "StatefulSet")
 _REQUESTS = "requests."

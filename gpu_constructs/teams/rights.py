@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from gpu_constructs.facts.kubernetes import TRAINING_JOBS
-from gpu_constructs.facts.labels import EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
+from gpu_facts.kubernetes import TRAINING_JOBS
+from gpu_facts.labels import EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
 
 # What a member may do: the words of Kubernetes' own roles for people.
 Right = Literal["view", "edit", "admin"]

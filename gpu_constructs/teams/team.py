@@ -8,21 +8,11 @@ from typing import get_args
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.facts.charts import NAMESPACES, OTHER_NAMESPACES
-from gpu_constructs.facts.kubernetes import (
-    RESTRICTED_DOMAINS,
-    checked_labels,
-    is_under,
-    refuse_unless_object_name,
-)
-from gpu_constructs.facts.labels import ENFORCED_LEVEL, WARNED_LEVEL
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments, named_call
 from gpu_constructs.queueing.team_queue import TeamQueue
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of
 from gpu_constructs.teams.access_entry import access_entry, refuse_unless_principals, warn_of_identity_center
 from gpu_constructs.teams.admission_policy import admission_policy
 from gpu_constructs.teams.network_policy import (
@@ -35,6 +25,16 @@ from gpu_constructs.teams.pod_security import Level, refused
 from gpu_constructs.teams.quota_use import QuotaUse
 from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rules
 from gpu_constructs.teams.team_quota import TeamQuota
+from gpu_facts.charts import NAMESPACES, OTHER_NAMESPACES
+from gpu_facts.kubernetes import (
+    RESTRICTED_DOMAINS,
+    checked_labels,
+    is_under,
+    refuse_unless_object_name,
+)
+from gpu_facts.labels import ENFORCED_LEVEL, WARNED_LEVEL
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of
 
 # The first is there before anybody makes it, the others belong to what runs in the cluster.
 _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpu_constructs.facts.kubernetes import QUALIFIED_NAME
-from gpu_constructs.facts.resources import DEVICE_CLASS, GPU
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
+from gpu_facts.kubernetes import QUALIFIED_NAME
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.resources import DEVICE_CLASS, GPU
 
 # What a container gets that asks for neither, where a quota wants every one to ask.
 DEFAULT_CPU, DEFAULT_MEMORY = "250m", "512Mi"

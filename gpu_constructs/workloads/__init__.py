@@ -1,5 +1,5 @@
 """Pods that ask for GPUs the way the scheduler and the autoscaler understand."""
 
-from gpu_constructs.lazy_names import lazy_names
+from gpu_facts.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

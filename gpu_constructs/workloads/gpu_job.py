@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.workloads.gang import make_gang, refuse_unless_gang
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
@@ -20,6 +17,9 @@ from gpu_constructs.workloads.models.model import Model, refuse_early_image_volu
 from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import pod_claim
 from gpu_constructs.workloads.service_name import refuse_early_number
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 
 # A job's name and a hash.
 _MAX_NAME = 54

@@ -7,21 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType
-from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
-from gpu_constructs.facts.quantities import millicores
-from gpu_constructs.facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
-from gpu_constructs.refusals import (
-    instead_of,
-    refuse_unless_image,
-    refuse_unless_one_of,
-    refuse_unless_whole_number,
-    words,
-)
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
@@ -32,6 +20,18 @@ from gpu_constructs.workloads.parts.environment import (
 from gpu_constructs.workloads.parts.init_container import InitContainer, init_containers_of, refuse_unless_cpus
 from gpu_constructs.workloads.parts.mounts import Mount, mounts_of, refuse_shared_memory, scratch_gib, volumes_of
 from gpu_constructs.workloads.parts.overlay import overlay_of
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import millicores
+from gpu_facts.refusals import (
+    instead_of,
+    refuse_unless_image,
+    refuse_unless_one_of,
+    refuse_unless_whole_number,
+    words,
+)
+from gpu_facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 
 # What pods of a node leave to the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8

@@ -9,13 +9,13 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 from constructs import Construct
 
-from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
 from gpu_constructs.workloads.unique_name import unique_name
+from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
 # Fields of a Job that may change while it runs.
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate

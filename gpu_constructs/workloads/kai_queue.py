@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.charts import KAI_SCHEDULER
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.labels import KAI_QUEUE
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.charts import KAI_SCHEDULER
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import KAI_QUEUE
+from gpu_facts.named_arguments import named_arguments
 
 
 @named_arguments

@@ -8,9 +8,6 @@ from typing import Any
 
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts import labels
-from gpu_constructs.facts.resources import DISK
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -18,6 +15,9 @@ from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.environment import env_manifest
 from gpu_constructs.workloads.parts.mounts import volumes_of
 from gpu_constructs.workloads.pool_room import refuse_unexpected_memory
+from gpu_facts import labels
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.resources import DISK
 
 # A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
 DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.versions import CUDA_SAMPLE, SMOKE_TEST
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image
+from gpu_facts.versions import CUDA_SAMPLE, SMOKE_TEST
 
 
 @named_arguments

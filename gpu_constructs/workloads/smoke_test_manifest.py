@@ -8,10 +8,10 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 from constructs import Construct
 
-from gpu_constructs.facts.labels import APP_NAME, POOL
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.pod_spec import typed_tolerations
 from gpu_constructs.workloads.unique_name import unique_name
+from gpu_facts.labels import APP_NAME, POOL
 
 NAME = "gpu-smoke-test"
 # A node from zero needs about 5 minutes, a p5 or p6 up to 30.

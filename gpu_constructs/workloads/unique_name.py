@@ -9,7 +9,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.refusals import has_token
+from gpu_facts.refusals import has_token
 
 
 def unique_name(scope: Construct, name: str, content: Any) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.documents import NOT_RENDERED, UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.documents import NOT_RENDERED, UnusableInput
+from gpu_preflight.reading.inputs import read_input
 from tools.corpus import LISTED, Paths
 
 JUDGEMENTS = LISTED.with_name("judgements.yaml")

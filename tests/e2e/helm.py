@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts import versions
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.rehearsal.players.cluster.client import Client, Object
+from gpu_facts import versions
+from gpu_facts.charts import NAMESPACES
+from gpu_rehearsal.players.cluster.client import Client, Object
 from tools import charts as packed
 
 

@@ -6,16 +6,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu_constructs.facts.kubernetes import LABEL_VALUE
-from gpu_constructs.facts.quantities import add
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.label_values import LabelValues, Requirement
-from gpu_constructs.preflight.model.node_selection import Selection
-from gpu_constructs.preflight.model.software import DaemonSet
-from gpu_constructs.preflight.model.taints import DAEMON_SET_TOLERATIONS
-from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.unknown import Unknown, dig, mapping
+from gpu_facts.kubernetes import LABEL_VALUE
+from gpu_facts.quantities import add
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.label_values import LabelValues, Requirement
+from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.taints import DAEMON_SET_TOLERATIONS
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.unknown import Unknown, dig, mapping
 from tests.e2e.case import NAMED_BY, Case, Decision
 from tests.preflight.scheduling.told import ANYWHERE, Fate, Told, agrees
 from tests.preflight.strategies.vocabulary import HOSTNAME, Json

@@ -13,9 +13,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.command import Command
 
-from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.html.page import render
-from gpu_constructs.preflight.report.view import check_view
+from gpu_preflight.report.finding_view import View
+from gpu_preflight.report.html.page import render
+from gpu_preflight.report.view import check_view
 from tests.preflight.report import samples
 
 _ARGUMENTS = (

@@ -19,9 +19,6 @@ from gpu_constructs.devices.dra_driver import dra_driver_values
 from gpu_constructs.devices.efa_device_plugin import efa_plugin_values
 from gpu_constructs.devices.gpu_operator import gpu_operator_values
 from gpu_constructs.exposure.load_balancer_controller import controller_values as controller_values_of_load_balancers
-from gpu_constructs.facts import versions
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.software.daemon_sets import daemon_sets_of_chart
 from gpu_constructs.metrics.prometheus_stack import stack_values
 from gpu_constructs.nodes.node_termination_handler import handler_values
 from gpu_constructs.pod_scaling.keda import keda_values
@@ -30,8 +27,11 @@ from gpu_constructs.pod_scaling.rightsizing import controller_values as controll
 from gpu_constructs.queueing.kai import kai_values
 from gpu_constructs.queueing.kueue import kueue_values
 from gpu_constructs.queueing.operators import DYNAMO_VALUES
-from gpu_constructs.rehearsal.players.cluster.client import Client, Object, Refused
-from gpu_constructs.rehearsal.players.cluster.process import wait_until
+from gpu_facts import versions
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.software.daemon_sets import daemon_sets_of_chart
+from gpu_rehearsal.players.cluster.client import Client, Object, Refused
+from gpu_rehearsal.players.cluster.process import wait_until
 from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 

@@ -10,16 +10,16 @@ import pytest
 import yaml
 
 from gpu_constructs.devices.dra_driver import dra_driver_values
-from gpu_constructs.facts import charts
-from gpu_constructs.facts.charts import NAMESPACES
-from gpu_constructs.facts.software.chart_images import ChartImages, pulled
-from gpu_constructs.facts.software.images_of_charts import CHARTS
-from gpu_constructs.preflight.judging.image_names import images_in, parsed
-from gpu_constructs.preflight.reading.documents import parse
-from gpu_constructs.preflight.reading.rendering.charts import helm_template
-from gpu_constructs.preflight.reading.rendering.rendering import Rendering
-from gpu_constructs.preflight.reading.unknown import dig
 from gpu_constructs.queueing.kai import kai_values
+from gpu_facts import charts
+from gpu_facts.charts import NAMESPACES
+from gpu_facts.software.chart_images import ChartImages, pulled
+from gpu_facts.software.images_of_charts import CHARTS
+from gpu_preflight.judging.image_names import images_in, parsed
+from gpu_preflight.reading.documents import parse
+from gpu_preflight.reading.rendering.charts import helm_template
+from gpu_preflight.reading.rendering.rendering import Rendering
+from gpu_preflight.reading.unknown import dig
 from tools import charts as packed
 
 # A script of the release writes registry or tag into these, and the tool that packs them here does not.

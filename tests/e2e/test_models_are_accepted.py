@@ -12,11 +12,11 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3 as s3
 
 from gpu_constructs import GpuDeployment, GpuJob, GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.rehearsal.players.cluster.client import Client
-from gpu_constructs.rehearsal.players.cluster.control_plane import control_plane
 from gpu_constructs.workloads import CopiedModel, HubModel, ImageModel, Model, MountedModel, SecretKey, StreamedModel
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
+from gpu_rehearsal.players.cluster.client import Client
+from gpu_rehearsal.players.cluster.control_plane import control_plane
 from tests.e2e.rig import UNDISTURBED
 from tests.templates import manifests_of, resources_of
 from tools import build_e2e_tools

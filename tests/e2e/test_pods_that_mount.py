@@ -11,10 +11,6 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.preflight.admission.mounting.volume_mounts import not_mounted
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.rehearsal.players.cluster.client import Client, Refused
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapMount,
@@ -24,6 +20,10 @@ from gpu_constructs.workloads import (
     SecretMount,
     VolumeClaimMount,
 )
+from gpu_preflight.admission.mounting.volume_mounts import not_mounted
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.reading.inputs import read_input
+from gpu_rehearsal.players.cluster.client import Client, Refused
 from tests.templates import manifest, resources_of
 
 IMAGE = "registry.example.com/main:1"

@@ -6,7 +6,7 @@ import itertools
 import random
 from typing import Any
 
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer
 from tests.e2e.case import Case
 from tests.e2e.questions import fate
 from tests.e2e.rig import Rig

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.node_selection import Selection
-from gpu_constructs.preflight.node.nodes import nodes_to_be, reaches
-from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.scheduling import fitting
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.node.nodes import nodes_to_be, reaches
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.scheduling import fitting
 from tests.e2e.case import Case
 from tests.e2e.judges import EXAMPLES, Judges
 from tests.e2e.questions import daemon_pod, fate, label_choices, node_manifest, questions

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.rehearsal.players.cluster.client import Client, Object
-from gpu_constructs.rehearsal.players.cluster.control_plane import control_plane, kubeconfig_of
 from gpu_constructs.teams import TeamQuota
+from gpu_rehearsal.players.cluster.client import Client, Object
+from gpu_rehearsal.players.cluster.control_plane import control_plane, kubeconfig_of
 from tests.e2e.rig import UNDISTURBED
 from tests.second_deployments.deployments import in_order, manifest_text, version
 from tests.second_deployments.test_identities import scaled, served, team, volume

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts import charts
-from gpu_constructs.facts.software.chart_images import ChartImages, opaque, pulled
-from gpu_constructs.facts.software.images_of_charts import CHARTS, known_images
-from gpu_constructs.facts.versions import KARPENTER, KEDA, KUBE_PROMETHEUS_STACK, pinned_charts
+from gpu_facts import charts
+from gpu_facts.software.chart_images import ChartImages, opaque, pulled
+from gpu_facts.software.images_of_charts import CHARTS, known_images
+from gpu_facts.versions import KARPENTER, KEDA, KUBE_PROMETHEUS_STACK, pinned_charts
 from tests.chart_values import unknown_values
 
 PINNED = {(each.name, each.version) for each in pinned_charts()}

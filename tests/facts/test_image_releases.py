@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.facts.hardware.catalogue import catalogue, instance_type
-from gpu_constructs.facts.image_releases import (
+from gpu_facts.hardware.catalogue import catalogue, instance_type
+from gpu_facts.image_releases import (
     DRIVER_BRANCHES,
     FAULTS,
     LTS,
@@ -13,7 +13,7 @@ from gpu_constructs.facts.image_releases import (
     driver_branches,
     release_date,
 )
-from gpu_constructs.facts.versions import AMI_RELEASES, KUBERNETES
+from gpu_facts.versions import AMI_RELEASES, KUBERNETES
 
 BOTH, OLD, OLDER, UNSTATED = DRIVER_BRANCHES, (LTS,), (570,), None
 

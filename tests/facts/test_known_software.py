@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts import versions
-from gpu_constructs.facts.software.daemon_sets import ADDONS, CHARTS, daemon_sets_of_addon, daemon_sets_of_chart
-from gpu_constructs.facts.software.model import DaemonSetSpec, KnownDaemonSet, KnownSoftware, ValuePath
+from gpu_facts import versions
+from gpu_facts.software.daemon_sets import ADDONS, CHARTS, daemon_sets_of_addon, daemon_sets_of_chart
+from gpu_facts.software.model import DaemonSetSpec, KnownDaemonSet, KnownSoftware, ValuePath
 
 GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 TEAM = {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
@@ -468,7 +468,7 @@ def at(values: Any, path: ValuePath) -> Any:
 
 
 def test_it_loads_no_aws_library() -> None:
-    known = "import sys, gpu_constructs.facts.software.daemon_sets"
+    known = "import sys, gpu_facts.software.daemon_sets"
     code = f"{known}; sys.exit(bool({{'jsii', 'aws_cdk', 'yaml'}} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.facts.kubernetes import RESTRICTED_DOMAINS, is_under
+from gpu_facts.kubernetes import RESTRICTED_DOMAINS, is_under
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import gpu_constructs
-from gpu_constructs.facts import charts, kubernetes, labels, resources, storage
+from gpu_facts import charts, kubernetes, labels, resources, storage
+from tests.conftest import ROOT
 
-PACKAGE = Path(gpu_constructs.__file__).parent
 MODULES = {Path(str(each.__file__)): each for each in (charts, kubernetes, labels, resources, storage)}
 NAMES = {
     value: f"{module.__name__}.{name}"
@@ -22,18 +21,23 @@ NAMES = {
 }
 ANY_NAME = re.compile("|".join(map(re.escape, sorted(NAMES))))
 # Where images are told, some of which are called as their chart is.
-IMAGES = "facts/software/images_of_charts.py"
+IMAGES = "gpu_facts/software/images_of_charts.py"
 # Words that mean something else elsewhere, which a type of literals knows: where they may be written.
 ALLOWED = {
     charts.KARPENTER: ("",),  # a kind of pools and of autoscalers
     charts.CLUSTER_AUTOSCALER: ("",),  # a kind of autoscalers
     charts.KEDA: (IMAGES,),
     charts.DRA_DRIVER: (IMAGES,),
-    charts.GPU_OPERATOR: ("pools/", "devices/gpu_operator.py", IMAGES),  # a manager of devices, which a shape names
-    resources.DISK: ("nodes/user_data.py", "preflight/node/node_size.py"),  # a command of Bottlerocket
+    charts.GPU_OPERATOR: (
+        "gpu_constructs/pools/",
+        "gpu_constructs/devices/gpu_operator.py",
+        IMAGES,
+    ),  # a manager of devices, which a shape names
+    resources.DISK: (
+        "gpu_constructs/nodes/user_data.py",
+        "gpu_preflight/node/node_size.py",
+    ),  # a command of Bottlerocket
 }
-# Who plays in a rehearsal may not know what the library knows.
-PLAYERS = PACKAGE / "rehearsal" / "players"
 
 
 def literals(path: Path) -> Iterator[tuple[int, str]]:
@@ -50,8 +54,10 @@ def literals(path: Path) -> Iterator[tuple[int, str]]:
 def written() -> list[tuple[str, int, str]]:
     """Return where names are written that stand in facts: file, line, name."""
     return [
-        (path.relative_to(PACKAGE).as_posix(), line, text)
-        for path in sorted(set(PACKAGE.rglob("*.py")) - set(PLAYERS.rglob("*.py")) - set(MODULES))
+        (path.relative_to(ROOT).as_posix(), line, text)
+        for path in sorted(set(ROOT.glob("gpu_*/**/*.py")) - set(MODULES))
+        # Who plays in a rehearsal may not know what the library knows.
+        if not path.is_relative_to(ROOT / "gpu_rehearsal" / "players")
         # A file without any of the names need not be parsed.
         if ANY_NAME.search(path.read_text())
         for line, text in literals(path)

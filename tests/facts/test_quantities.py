@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.quantities import GIB, MIB, add, millicores, quantity, resources, show, total
+from gpu_facts.quantities import GIB, MIB, add, millicores, quantity, resources, show, total
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.software.system_pods import (
+from gpu_facts.software.system_pods import (
     SystemPods,
     controller_pods,
     nodes_at_least,

@@ -7,7 +7,7 @@ from datetime import date, datetime, timezone
 
 import pytest
 
-from gpu_constructs.facts.today import now, say, today
+from gpu_facts.today import now, say, today
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.explain import explain
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import read_input
 from tests.mutations import families
 from tests.mutations.operator import Operator
 from tests.mutations.written import Written

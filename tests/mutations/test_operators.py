@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.explain import explain
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.reading.inputs import read_input
 from tests.mutations.measure import CLUSTERS, inputs, mutants, operators, places, written
 from tests.mutations.operator import Operator
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.preflight.reading.documents import parse
+from gpu_preflight.reading.documents import parse
 
 Step = str | int
 _OF_ITS_OWN = ("Pod",)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.inputs import Input, read_input
 
 # The image of its nodes has no driver, which GPU001 says.
 BAD: dict[str, Any] = {

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.user_data import read_user_data
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.user_data import read_user_data
 
 ORIGIN = Origin("file", "path")
 

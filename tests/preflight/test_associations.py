@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 
 CLUSTER = """
   Cluster:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
 from tests.preflight.inputs import BAD, given, template
 
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.command_line.test_cli import Done
+from tests.preflight.command_line.test_cli import Done
 from tests.preflight.reading.programs import needs
 from tests.preflight.test_rules import FIXTURES
 

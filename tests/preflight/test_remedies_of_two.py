@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line.test_cli import Done
+from tests.preflight.command_line.test_cli import Done
 from tests.preflight.test_remedies import applied, explained
 
 CLUSTER = {

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_constructs.preflight import rules as package
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.rules.rule import Check, Problem, Rule, rule
+from gpu_preflight import rules as package
+from gpu_preflight.case import Case
+from gpu_preflight.rules.rule import Check, Problem, Rule, rule
 from tests.conftest import ROOT
 
 
@@ -86,7 +86,7 @@ def test_every_rule_stands_where_it_says() -> None:
 
 
 def test_no_rule_hides_another_of_its_name() -> None:
-    files = (ROOT / "gpu_constructs" / "preflight" / "rules").rglob("*.py")
+    files = (ROOT / "gpu_preflight" / "rules").rglob("*.py")
     written = sum(len(re.findall(r"^@rule\(", file.read_text(), re.MULTILINE)) for file in files)
 
     assert written == len(package.rules())

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from gpu_constructs.preflight.rules import rules
+from gpu_preflight.rules import rules
 from tools import write_rules
 
 KNOWN = yaml.safe_load(write_rules.CAUSES.read_text())

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.rules import rules
-from gpu_constructs.preflight.rules.rule import Finding
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.rules import rules
+from gpu_preflight.rules.rule import Finding
 
 FIXTURES = Path(__file__).parent / "rules"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 
 PAYS = "extended support costs 0.50 USD an hour, 4,380 a year, until EKS upgrades it on 2028-03-27"
 TEMPLATE = """

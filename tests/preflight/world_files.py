@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.strategies.vocabulary import NAMESPACE, Json
 
 # Stands for a value that deployment tells.

@@ -20,11 +20,11 @@ from gpu_constructs import (
     TimeSlicing,
     UpTo,
 )
-from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.hardware.mig import PROFILES
 from gpu_constructs.pools import Disruption, Kubelet, NodeRepair, ScalingOptions
 from gpu_constructs.pools.disruption import Consolidation
 from gpu_constructs.workloads import InitContainer, ScratchMount
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.mig import PROFILES
 
 TYPES = (
     "g4dn.xlarge",

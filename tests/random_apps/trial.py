@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.judging.stops import Stops
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.judging.stops import Stops
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 from tests.conftest import FLAGS
 from tests.fuzz.hostile import REFUSAL
 from tests.random_apps.apps import RandomApp, draw

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY
-from gpu_constructs.rehearsal.report import Outcome
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.scheduling.fitting import TURNED_AWAY
+from gpu_rehearsal.report import Outcome
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines
 from tests.e2e.rehearsal.decisions import Decision
 

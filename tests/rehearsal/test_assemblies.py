@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import read
+from gpu_rehearsal.assemblies import read
 
 
 def _write(folder: Path, artifacts: dict[str, Any]) -> None:

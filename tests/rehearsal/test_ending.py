@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.players import processes
-from gpu_constructs.rehearsal.stage import ended_in_order
+from gpu_rehearsal.players import processes
+from gpu_rehearsal.stage import ended_in_order
 
 ROOT = Path(__file__).parents[2]
 # Waits for a program in a thread, as a deployment waits for helm; the program ignores SIGTERM.
 WAITS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from gpu_constructs.rehearsal.stage import ended_in_order
-from gpu_constructs.rehearsal.players import processes
+from gpu_rehearsal.stage import ended_in_order
+from gpu_rehearsal.players import processes
 
 command = ["sh", "-c", "trap '' TERM; echo $$ >&2; while true; do sleep 1; done"]
 with ended_in_order(), ThreadPoolExecutor() as threads:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import (
+from gpu_rehearsal.assemblies import (
     Network,
     Principal,
     account_of,
@@ -15,7 +15,7 @@ from gpu_constructs.rehearsal.assemblies import (
     principals_of,
     why_not_played,
 )
-from gpu_constructs.rehearsal.players.aws.server import ACCOUNT
+from gpu_rehearsal.players.aws.server import ACCOUNT
 
 
 def _template(*clusters: Any, **properties: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly, read
-from gpu_constructs.rehearsal.report import Line, Outcome, Report
+from gpu_rehearsal.assemblies import Assembly, read
+from gpu_rehearsal.report import Line, Outcome, Report
 from tests.e2e.rehearsal.mutants import MUTANTS, Mutant
 
 PLUGIN = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from gpu_constructs.rehearsal.report import Outcome
-from gpu_constructs.rehearsal.scenes.permissions import network
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_rehearsal.report import Outcome
+from gpu_rehearsal.scenes.permissions import network
+from gpu_rehearsal.stage import Stage
 
 
 def lines(*, kubelets: dict[str, str] | None = None, never: dict[str, str] | None = None) -> list[tuple[Outcome, str]]:

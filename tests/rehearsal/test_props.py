@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.stage import Props
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.play import play
+from gpu_rehearsal.stage import Props
 
 PROPS = Props(control_planes={"1.36": Path("/36"), "1.37": Path("/37")})
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_constructs.rehearsal.report import Line, Moment, Outcome, Report
+from gpu_rehearsal.report import Line, Moment, Outcome, Report
 
 
 def test_a_report_counts_and_names_each_promise() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts import versions
-from gpu_constructs.rehearsal.players.cluster.absent_software import GROUPS, Definitions
-from gpu_constructs.rehearsal.players.internet import Charts
-from gpu_constructs.rehearsal.unplayed import Unplayed
+from gpu_facts import versions
+from gpu_rehearsal.players.cluster.absent_software import GROUPS, Definitions
+from gpu_rehearsal.players.internet import Charts
+from gpu_rehearsal.unplayed import Unplayed
 
 _OBJECTS, _RELEASE, _DEFINITIONS = (
     "Custom::AWSCDK-EKS-KubernetesResource",

@@ -23,8 +23,8 @@ from gpu_constructs import (
     gpu_vpc,
 )
 from gpu_constructs.pod_scaling import Keda
-from gpu_constructs.preflight.judging.changes import ResourceChange, resource_changes
-from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_preflight.judging.changes import ResourceChange, resource_changes
+from gpu_preflight.reading.inputs import Input, read_input
 from tests.conftest import FLAGS
 
 ZONES = ("b", "c")

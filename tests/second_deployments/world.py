@@ -19,8 +19,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.preflight.judging.changes import EFFECTS, ORDER, ResourceChange, resource_changes
-from gpu_constructs.preflight.reading.inputs import Input, Stack, read_stacks
+from gpu_preflight.judging.changes import EFFECTS, ORDER, ResourceChange, resource_changes
+from gpu_preflight.reading.inputs import Input, Stack, read_stacks
 from tests.clusters import CERTIFICATE, ENDPOINT
 from tests.conftest import FLAGS
 

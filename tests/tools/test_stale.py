@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from gpu_constructs.facts import versions
+from gpu_facts import versions
 from tests.conftest import ROOT
 from tools import stale
 from tools.stale_rows import ALLOWED, Row, rows

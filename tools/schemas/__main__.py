@@ -20,7 +20,7 @@ from tools.schemas import chart_values, cloudformation, definitions, eksctl, kub
 from tools.schemas.reduce import pack
 from tools.schemas.source import Source
 
-FILE = Path(__file__).parents[2] / "gpu_constructs" / "facts" / "schemas" / "schemas.zip"
+FILE = Path(__file__).parents[2] / "gpu_facts" / "schemas" / "schemas.zip"
 INDEX = "index.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.facts import versions
+from gpu_facts import versions
 from tools.schemas.definitions import Missing
 from tools.schemas.source import Source
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.facts import versions
-from gpu_constructs.facts.charts import KARPENTER
+from gpu_facts import versions
+from gpu_facts.charts import KARPENTER
 from tools.charts import GO
 from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.facts.schemas import EKSCTL
+from gpu_facts.schemas import EKSCTL
 from tools.schemas.definitions import Missing
 from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source

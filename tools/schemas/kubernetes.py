@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_constructs.facts.schemas import KUBERNETES
+from gpu_facts.schemas import KUBERNETES
 from tools.schemas.definitions import module
 from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_constructs.facts.schemas import NODEADM
+from gpu_facts.schemas import NODEADM
 from tools.schemas.definitions import Missing, served
 from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source

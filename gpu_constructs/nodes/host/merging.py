@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial, reduce
 from typing import Any
 
-from gpu_constructs.merging import merged
+from gpu_facts.merging import merged
 
 # Before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)

@@ -12,10 +12,10 @@ import constructs
 import jsii
 from constructs import Construct
 
-from gpu_constructs.facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
 from gpu_constructs.installing.gitops import with_outputs
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import has_token
+from gpu_facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import has_token
 
 # What EC2 launches with a node; a tag policy may ask for tags on each.
 _LAUNCHED = ("instance", "volume", "network-interface")

@@ -8,10 +8,10 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.facts.labels import TAGS_RESOURCE
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.managed.desired_size import size_handler
+from gpu_facts.labels import TAGS_RESOURCE
+from gpu_facts.named_arguments import named_arguments
 
 
 @named_arguments

@@ -14,16 +14,16 @@ from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.facts.labels import SIZE_RESOURCE
 from gpu_constructs.installing import eks_resources as eks
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.inline_function import inline_function, own_log, role_of_function
 from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.pod_identity import policy_document
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
-from gpu_constructs.refusals import is_number_token
+from gpu_facts.labels import SIZE_RESOURCE
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_number_token
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, get_args
 
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.host.surroundings import Proxy, checked_certificates, checked_mirrors
 from gpu_constructs.pools.host.user_data_parts import BottlerocketSettings, NodeConfig, ShellScript, UserDataPart
-from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, words
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number, words
 
 _GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}")
 # Of one network interface, the cluster's own among them; EC2 raises its quota of 5 that far.

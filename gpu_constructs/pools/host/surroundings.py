@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, words
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, words
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?"
 _REGISTRY = re.compile(_HOST, re.ASCII)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from gpu_constructs.facts.access_tokens import token_in
-from gpu_constructs.facts.operating_systems import OperatingSystem
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.host.owned_settings import BOTTLEROCKETS, FLAGS, KNOWN, NODEADMS
-from gpu_constructs.refusals import did_you_mean
+from gpu_facts.access_tokens import token_in
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.operating_systems import OperatingSystem
+from gpu_facts.refusals import did_you_mean
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 

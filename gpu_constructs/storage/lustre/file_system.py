@@ -12,18 +12,18 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.facts.hardware.lustre import PORTS, VERSION
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.subnets import refuse_unless_vpc, zone_of
-from gpu_constructs.named_arguments import named_arguments, named_call
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_key
 from gpu_constructs.storage.fsx_csi_driver import fsx_csi_driver
 from gpu_constructs.storage.lustre.repository import LustreRepository
 from gpu_constructs.storage.lustre.size_and_speed import LustreStorage, PersistentLustre
 from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
+from gpu_facts.hardware.lustre import PORTS, VERSION
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_key
 
 
 @runtime_checkable

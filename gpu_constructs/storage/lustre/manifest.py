@@ -5,9 +5,9 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.hardware.lustre import LEAST_GIB
-from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.facts.storage import FSX
+from gpu_facts.hardware.lustre import LEAST_GIB
+from gpu_facts.labels import ZONE
+from gpu_facts.storage import FSX
 
 # The name of no class: nobody makes a volume for the claim.
 _NO_CLASS = ""

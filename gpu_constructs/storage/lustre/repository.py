@@ -11,9 +11,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from gpu_constructs.installing.claims import PathOf
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_bool, refuse_unless_whole_number
 
 # Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html (2026-11)

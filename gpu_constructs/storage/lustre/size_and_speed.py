@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from gpu_constructs.facts.hardware.lustre import LEAST_GIB, MOST_BACKUP_DAYS, is_size, sizes
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_whole_number
+from gpu_facts.hardware.lustre import LEAST_GIB, MOST_BACKUP_DAYS, is_size, sizes
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_whole_number
 
 MbPerSecondPerTib = Literal[125, 250, 500, 1000]
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.parts.environment import EnvValue
 from gpu_constructs.workloads.parts.init_container import InitContainer
 from gpu_constructs.workloads.parts.mounts import Mount
 from gpu_constructs.workloads.parts.scratch_mount import ScratchMount
+from gpu_facts.named_arguments import named_arguments
 
 # Where weights appear, and what their scratch is called.
 PATH = "/models"

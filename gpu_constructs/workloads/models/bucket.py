@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aws_cdk import aws_s3 as s3
 
-from gpu_constructs.facts.hardware.regions import refuse_unless_region
 from gpu_constructs.identity.workload_identity import WorkloadIdentity, claim_of
 from gpu_constructs.storage.s3_names import refuse_unless_bucket, refuse_unless_prefix
 from gpu_constructs.storage.s3_permissions import let_pods_read
 from gpu_constructs.workloads.models.bringing import Place
+from gpu_facts.hardware.regions import refuse_unless_region
 
 
 def refuse_unless_source(who: str, *, bucket: object, prefix: object, identity: object, region: object) -> None:

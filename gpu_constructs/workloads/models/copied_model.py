@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_s3 as s3
 
-from gpu_constructs.facts.versions import AWS_CLI
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.storage.s3_names import region_of
 from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_with, scratch
 from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, uri
 from gpu_constructs.workloads.parts.init_container import InitContainer
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.versions import AWS_CLI
 
 # Nobody's user, where the pod names none: what is copied is everybody's to read.
 _NOBODY = 65534

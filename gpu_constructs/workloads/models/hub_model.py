@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import instead_of, refuse_unless_whole_number
 from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_with, scratch
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.environment import EnvValue, SecretKey
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path
 from gpu_constructs.workloads.parts.scratch_mount import ScratchMount
+from gpu_facts.kubernetes import refuse_unless_dotted_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import instead_of, refuse_unless_whole_number
 
 # Source: https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/utils/_validators.py (2026-11)
 _REPO = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_with
 from gpu_constructs.workloads.parts.image_mount import ImageMount
+from gpu_facts.named_arguments import named_arguments
 
 
 @named_arguments

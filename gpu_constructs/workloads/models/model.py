@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from gpu_constructs.facts.versions import WITH_IMAGE_VOLUMES
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.models.bringing import Brought, Place
@@ -14,6 +13,7 @@ from gpu_constructs.workloads.models.image_model import ImageModel
 from gpu_constructs.workloads.models.mounted_model import MountedModel
 from gpu_constructs.workloads.models.streamed_model import StreamedModel
 from gpu_constructs.workloads.parts.image_mount import ImageMount
+from gpu_facts.versions import WITH_IMAGE_VOLUMES
 
 Model = CopiedModel | MountedModel | StreamedModel | ImageModel | HubModel
 _KINDS = ", ".join(each.__name__ for each in get_args(Model))

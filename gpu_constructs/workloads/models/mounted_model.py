@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from aws_cdk import aws_s3 as s3
 
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_constructs.storage.s3_volume import S3Volume
 from gpu_constructs.workloads.models.bringing import PATH, Brought, Place, pod_with
@@ -16,6 +14,8 @@ from gpu_constructs.workloads.models.bucket import identity_of, refuse_unless_so
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path
 from gpu_constructs.workloads.unique_name import unique_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
 
 
 @named_arguments

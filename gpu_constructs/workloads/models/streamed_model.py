@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_s3 as s3
 
-from gpu_constructs.facts.quantities import GIB
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.storage.s3_names import region_of
 from gpu_constructs.workloads.models.bringing import Brought, Place, pod_with
 from gpu_constructs.workloads.models.bucket import reader_of, refuse_unless_source, uri
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import GIB
+from gpu_facts.refusals import refuse_unless_whole_number
 
 
 @named_arguments

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.versions import MPI_OPERATOR
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_image
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image
+from gpu_facts.versions import MPI_OPERATOR
 
 
 @named_arguments

@@ -7,8 +7,8 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.facts.charts import MPI_OPERATOR as NAME
-from gpu_constructs.facts.labels import APP_NAME
+from gpu_facts.charts import MPI_OPERATOR as NAME
+from gpu_facts.labels import APP_NAME
 
 _LABELS = {APP_NAME: NAME}
 _EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

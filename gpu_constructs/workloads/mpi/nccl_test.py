@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.versions import NCCL_TESTS
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
-from gpu_constructs.refusals import refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.mpi.mpi_operator import MpiOperator
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.versions import NCCL_TESTS
 
 
 @named_arguments

@@ -8,12 +8,12 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 from constructs import Construct
 
-from gpu_constructs.facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
 from gpu_constructs.workloads.unique_name import unique_name
+from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
 NAME = "nccl-test"
 _SHM_GIB = 16

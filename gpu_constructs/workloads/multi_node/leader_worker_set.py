@@ -12,16 +12,6 @@ from constructs import Construct
 
 from gpu_constructs.exposure.exposure import Exposure
 from gpu_constructs.exposure.ingress import let_answers_end
-from gpu_constructs.facts.labels import (
-    APP_NAME,
-    EXCLUSIVE_GROUPS,
-    GROUPS_NAME,
-    KUEUE_PODSET_GROUP,
-    KUEUE_QUEUE,
-    KUEUE_TOPOLOGY,
-    WORKER_INDEX,
-)
-from gpu_constructs.facts.queued_pods import queued_pod
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.deployment_manifests import HTTP
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -30,6 +20,16 @@ from gpu_constructs.workloads.parts.overlay import with_overlay
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
 from gpu_constructs.workloads.unique_name import unique_name
+from gpu_facts.labels import (
+    APP_NAME,
+    EXCLUSIVE_GROUPS,
+    GROUPS_NAME,
+    KUEUE_PODSET_GROUP,
+    KUEUE_QUEUE,
+    KUEUE_TOPOLOGY,
+    WORKER_INDEX,
+)
+from gpu_facts.queued_pods import queued_pod
 
 
 def leader_template(

@@ -9,21 +9,21 @@ from constructs import Construct
 
 from gpu_constructs.exposure.exposure import Exposure, refuse_unless_exposure
 from gpu_constructs.exposure.load_balancer import LoadBalancer
-from gpu_constructs.facts.charts import LEADER_WORKER_SET
-from gpu_constructs.facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
 from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.once import Applied
-from gpu_constructs.named_arguments import named_arguments
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.refusals import INT32, refuse_unless_whole_number
 from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.models.model import refuse_early_image_volumes
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.pod_claim import pod_claim
+from gpu_facts.charts import LEADER_WORKER_SET
+from gpu_facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_whole_number
 
 # A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash. A group in a queue of
 # Kueue has one more hash.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from gpu_constructs.facts.access_tokens import token_in
-from gpu_constructs.refusals import refuse_unless_strings
+from gpu_facts.access_tokens import token_in
+from gpu_facts.refusals import refuse_unless_strings
 
 # What only a shell understands.
 _OF_A_SHELL = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<"})

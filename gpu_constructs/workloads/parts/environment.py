@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gpu_constructs.facts.access_tokens import token_in
-from gpu_constructs.facts.kubernetes import refuse_unless_data_key, refuse_unless_dotted_name
-from gpu_constructs.named_arguments import named_arguments
+from gpu_facts.access_tokens import token_in
+from gpu_facts.kubernetes import refuse_unless_data_key, refuse_unless_dotted_name
+from gpu_facts.named_arguments import named_arguments
 
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4369-allow-special-characters-environment-variable
 _NAME = re.compile(r"[ -<>-~]+")

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import is_token, refuse_unless_image
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path, volume_mount
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_image
 
 _DIGEST = "@sha256:"
 

@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.facts.quantities import millicores
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
 from gpu_constructs.workloads.parts.command import command_words
 from gpu_constructs.workloads.parts.environment import (
     EnvSource,
@@ -21,6 +17,10 @@ from gpu_constructs.workloads.parts.environment import (
     refuse_unless_env,
 )
 from gpu_constructs.workloads.parts.mounts import Mount, mounts_of
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import millicores
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
 
 # The least that Kubernetes counts.
 LEAST_CPUS = 0.001

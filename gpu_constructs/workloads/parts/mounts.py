@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from gpu_constructs.refusals import instead_of
 from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
 from gpu_constructs.workloads.parts.config_map_mount import ConfigMapMount
 from gpu_constructs.workloads.parts.image_mount import ImageMount
 from gpu_constructs.workloads.parts.mount_path import same_place
 from gpu_constructs.workloads.parts.scratch_mount import ScratchMount
 from gpu_constructs.workloads.parts.secret_mount import SecretMount
+from gpu_facts.refusals import instead_of
 
 Mount = VolumeClaimMount | ScratchMount | ConfigMapMount | SecretMount | ImageMount
 _KINDS = tuple(each.__name__ for each in get_args(Mount))

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpu_constructs.facts.access_tokens import token_in
-from gpu_constructs.merging import merged
-from gpu_constructs.refusals import did_you_mean
+from gpu_facts.access_tokens import token_in
+from gpu_facts.merging import merged
+from gpu_facts.refusals import did_you_mean
 
 # What tells the items of a list apart, by the name of the list. Every other list is one value.
 # Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/api/core/v1/types.go (patchMergeKey)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.kubernetes import refuse_unless_object_name
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.parts.mount_path import refuse_unless_mount_path, volume_mount, volume_name
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
 
 _ONLY = "scratch"
 

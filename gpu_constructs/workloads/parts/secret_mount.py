@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_constructs.facts.kubernetes import refuse_unless_dotted_name
-from gpu_constructs.named_arguments import named_arguments
-from gpu_constructs.refusals import refuse_unless_whole_number
 from gpu_constructs.workloads.parts.mount_path import (
     refuse_unless_mount_path,
     refuse_unless_sub_path,
     volume_mount,
     volume_name,
 )
+from gpu_facts.kubernetes import refuse_unless_dotted_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number
 
 _ANY_MODE = 0o777
 _READ_BY_OWNER = 0o400

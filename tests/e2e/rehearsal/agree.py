@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from gpu_constructs.facts.labels import NODE_POOL
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.players.cluster.client import Object
-from gpu_constructs.rehearsal.report import Line, Outcome, Report
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_facts.labels import NODE_POOL
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.scheduling.fitting import TURNED_AWAY
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.players.cluster.client import Object
+from gpu_rehearsal.report import Line, Outcome, Report
+from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal.decisions import Decision, Decisions
 
 SCENE = "Agree"

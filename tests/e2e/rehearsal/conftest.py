@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.report import Report
-from gpu_constructs.rehearsal.scenes.create import create
-from gpu_constructs.rehearsal.stage import Props, Stage, stage
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.report import Report
+from gpu_rehearsal.scenes.create import create
+from gpu_rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import many_pools
 from tools import build_e2e_tools, rehearse
 from tools import charts as packed

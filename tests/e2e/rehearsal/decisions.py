@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar
 
-from gpu_constructs.facts.kubernetes import KUBE_SYSTEM
-from gpu_constructs.facts.labels import NODE_POOL
-from gpu_constructs.rehearsal.players.cluster.client import CONFLICT, THREADS, Object, Refused
-from gpu_constructs.rehearsal.players.processes import LOOPBACK
-from gpu_constructs.rehearsal.scenes.witnesses import wait_for, wait_until_none
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import NODE_POOL
+from gpu_rehearsal.players.cluster.client import CONFLICT, THREADS, Object, Refused
+from gpu_rehearsal.players.processes import LOOPBACK
+from gpu_rehearsal.scenes.witnesses import wait_for, wait_until_none
+from gpu_rehearsal.stage import Stage
 
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.
 BATCH_SECONDS = 240.0

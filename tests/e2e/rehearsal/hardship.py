@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
-from gpu_constructs.facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from gpu_constructs.rehearsal.players.cluster.client import Client, Object
-from gpu_constructs.rehearsal.players.cluster.pod_status import is_ready
-from gpu_constructs.rehearsal.pools import GpuPool
-from gpu_constructs.rehearsal.report import Line, Outcome, Report
-from gpu_constructs.rehearsal.scenes.scale import STEP_SECONDS, why_not_played
-from gpu_constructs.rehearsal.scenes.witnesses import claims_of, conditions, nodes_of, said_of, told, wait_for
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from gpu_rehearsal.players.cluster.client import Client, Object
+from gpu_rehearsal.players.cluster.pod_status import is_ready
+from gpu_rehearsal.pools import GpuPool
+from gpu_rehearsal.report import Line, Outcome, Report
+from gpu_rehearsal.scenes.scale import STEP_SECONDS, why_not_played
+from gpu_rehearsal.scenes.witnesses import claims_of, conditions, nodes_of, said_of, told, wait_for
+from gpu_rehearsal.stage import Stage
 
 _LABEL = "rehearsal.gpu-constructs.io/server"
 _PODS = "/api/v1/namespaces/default/pods"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly, read
-from gpu_constructs.rehearsal.report import Line, Report
+from gpu_rehearsal.assemblies import Assembly, read
+from gpu_rehearsal.report import Line, Report
 
 Resources = dict[str, dict[str, Any]]
 

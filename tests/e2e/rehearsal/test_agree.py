@@ -13,12 +13,12 @@ from collections import Counter
 
 import pytest
 
-from gpu_constructs.facts.labels import NODE_POOL
-from gpu_constructs.preflight.scheduling import fitting
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.report import Report
-from gpu_constructs.rehearsal.scenes.witnesses import wait_for
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_facts.labels import NODE_POOL
+from gpu_preflight.scheduling import fitting
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.report import Report
+from gpu_rehearsal.scenes.witnesses import wait_for
+from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
 

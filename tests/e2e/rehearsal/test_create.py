@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import why_not_played
-from gpu_constructs.rehearsal.report import Outcome, Report
-from gpu_constructs.rehearsal.scenes.create import create
-from gpu_constructs.rehearsal.stage import Props, stage
+from gpu_rehearsal.assemblies import why_not_played
+from gpu_rehearsal.report import Outcome, Report
+from gpu_rehearsal.scenes.create import create
+from gpu_rehearsal.stage import Props, stage
 from tools.plays import PLAYS, ROOT, assemblies_of
 from tools.rehearse import DEFINITIONS
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.report import Outcome
-from gpu_constructs.rehearsal.stage import Props
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.play import play
+from gpu_rehearsal.report import Outcome
+from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal import drivers
 from tests.e2e.rehearsal.mutants import Mutant, Resources
 from tools.plays import assemblies_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from gpu_constructs.rehearsal.pools import GpuPool, gpu_pools
-from gpu_constructs.rehearsal.report import Outcome, Report
-from gpu_constructs.rehearsal.scenes.scale import scale
-from gpu_constructs.rehearsal.stage import Stage
+from gpu_rehearsal.pools import GpuPool, gpu_pools
+from gpu_rehearsal.report import Outcome, Report
+from gpu_rehearsal.scenes.scale import scale
+from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import many_pools
 
 # Its nodes are there before a job: none is created for it.

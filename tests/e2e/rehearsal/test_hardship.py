@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_constructs.rehearsal.pools import gpu_pools
-from gpu_constructs.rehearsal.report import Report
-from gpu_constructs.rehearsal.scenes.create import create
-from gpu_constructs.rehearsal.stage import Props, stage
+from gpu_rehearsal.pools import gpu_pools
+from gpu_rehearsal.report import Report
+from gpu_rehearsal.scenes.create import create
+from gpu_rehearsal.stage import Props, stage
 from tests.e2e.rehearsal.conftest import default_stack
 from tests.e2e.rehearsal.hardship import SCENE, hardship
 

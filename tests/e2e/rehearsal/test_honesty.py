@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.report import Outcome, Report
-from gpu_constructs.rehearsal.stage import Props
+from gpu_rehearsal.play import play
+from gpu_rehearsal.report import Outcome, Report
+from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal import own_app
 from tests.e2e.rehearsal.conftest import default_stack
 from tests.e2e.rehearsal.mutants import MUTANTS
@@ -64,7 +64,7 @@ def test_sigterm_ends_a_play_with_the_report_so_far(tmp_path: Path, props: Props
     known = [f"--karpenter={version}={path}" for version, path in props.karpenter.items()]
     command = [*programs, *known, f"--charts={props.charts}", f"--out={tmp_path / 'report'}", str(stack.folder)]
     with subprocess.Popen(
-        [sys.executable, "-u", "-m", "gpu_constructs.rehearsal", *command],
+        [sys.executable, "-u", "-m", "gpu_rehearsal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
@@ -86,7 +86,7 @@ def test_sigterm_while_helm_waits_ends_a_play(tmp_path: Path, props: Props) -> N
     programs = [f"--programs={each}" for each in props.control_planes.values()]
     command = [*programs, f"--charts={props.charts}", f"--out={tmp_path / 'report'}", str(stack.folder)]
     with subprocess.Popen(
-        [sys.executable, "-u", "-m", "gpu_constructs.rehearsal", *command],
+        [sys.executable, "-u", "-m", "gpu_rehearsal", *command],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,

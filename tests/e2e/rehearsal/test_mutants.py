@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.stage import Props
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.play import play
+from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal.conftest import default_stack
 from tests.e2e.rehearsal.mutants import MUTANTS
 

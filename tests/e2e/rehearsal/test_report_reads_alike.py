@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_constructs.rehearsal.play import play
-from gpu_constructs.rehearsal.stage import Props
+from gpu_rehearsal.play import play
+from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal.conftest import default_stack
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.rehearsal.assemblies import Assembly
-from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.report import Outcome
-from gpu_constructs.rehearsal.scenes.destroy import account, kept_by, nothing_left
-from gpu_constructs.rehearsal.stage import Props, Stage, stage
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.players.cloudformation.events import Event
+from gpu_rehearsal.report import Outcome
+from gpu_rehearsal.scenes.destroy import account, kept_by, nothing_left
+from gpu_rehearsal.stage import Props, Stage, stage
 from tools.plays import ROOT, assemblies_of
 
 TRAIN = {"name": "train", "instance_types": ["g6.xlarge"]}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpu_constructs import NodeShape, find_instance_types
-from gpu_constructs.facts.hardware.bound import Bound
-from gpu_constructs.facts.hardware.capability import Capability, matching
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.image_releases import LTS
+from gpu_facts.hardware.bound import Bound
+from gpu_facts.hardware.capability import Capability, matching
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.image_releases import LTS
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_types_of_the_newer_driver_come_where_nothing_else_is_left() -> None:
 
 
 def test_what_no_image_drives_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpu_constructs.facts.hardware.catalogue.DRIVER_BRANCHES", (LTS,))
+    monkeypatch.setattr("gpu_facts.hardware.catalogue.DRIVER_BRANCHES", (LTS,))
 
     with pytest.raises(
         ValueError,

@@ -8,7 +8,7 @@ from datetime import date
 import boto3
 import pytest
 
-from gpu_constructs.facts.hardware.catalogue import catalogue, columns, instance_type, retired
+from gpu_facts.hardware.catalogue import catalogue, columns, instance_type, retired
 from tools import build_catalogue
 
 # g4ad has AMD GPUs.

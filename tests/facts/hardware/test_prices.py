@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
-from gpu_constructs.facts.hardware.catalogue import catalogue, instance_type
-from gpu_constructs.facts.hardware.prices import prices_read, usd_per_hour
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.scheduling.ceiling import ceiling
+from gpu_facts.hardware.catalogue import catalogue, instance_type
+from gpu_facts.hardware.prices import prices_read, usd_per_hour
+from gpu_preflight.case import Case
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.scheduling.ceiling import ceiling
 from tests.preflight.readers import pool
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.hardware.bound import Bound
-from gpu_constructs.facts.hardware.capability import (
+from gpu_facts.hardware.bound import Bound
+from gpu_facts.hardware.capability import (
     Capability,
     Names,
     find_instance_types,
@@ -19,8 +19,8 @@ from gpu_constructs.facts.hardware.capability import (
     names,
     without_a_price,
 )
-from gpu_constructs.facts.hardware.catalogue import InstanceType, catalogue
-from gpu_constructs.facts.image_releases import LTS
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.image_releases import LTS
 
 EXAMPLES = settings(max_examples=150)
 ROWS = list(catalogue().values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.hardware.quotas import QUOTAS, quota_of
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.quotas import QUOTAS, quota_of
 
 
 @pytest.mark.parametrize(

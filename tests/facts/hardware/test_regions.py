@@ -10,8 +10,8 @@ import pytest
 
 from gpu_constructs import GpuCluster
 from gpu_constructs.cluster.network import gpu_vpc
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.hardware.regions import (
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.regions import (
     is_unseen,
     known_regions,
     partition_of,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.software import Autoscaler
+from gpu_preflight.case import Case
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.software import Autoscaler
 from tests.preflight.readers import ORIGIN, manifest, pool, workload
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.limit_ranges import out_of_range, with_defaults
-from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_preflight.model.cluster import Cluster
 from tests.preflight.readers import manifest, workload
 
 

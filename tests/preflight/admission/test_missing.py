@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.admission.missing import missing
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
+from gpu_preflight.admission.missing import missing
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
 
 
 class Seen(Cluster):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.owners import not_valid_owner
-from gpu_constructs.preflight.admission.schedules import is_schedule
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.admission.owners import not_valid_owner
+from gpu_preflight.admission.schedules import is_schedule
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 LATER = Unknown("${Later}")
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.labels import ENFORCED_LEVEL
-from gpu_constructs.preflight.admission.pod_security import below_level
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_facts.labels import ENFORCED_LEVEL
+from gpu_preflight.admission.pod_security import below_level
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 LATER = Unknown("${Later}")
 HARDENED = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.quota_objects import beyond_objects
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_preflight.admission.quota_objects import beyond_objects
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.objects import Object, Origin
 
 Content = dict[str, Any]
 

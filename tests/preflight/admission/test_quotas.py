@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.quotas import NamespaceQuotas
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.admission.quotas import NamespaceQuotas
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import manifest
 
 QUOTA = manifest("ResourceQuota", {"hard": {"requests.nvidia.com/gpu": "4", "pods": "6"}}, name="ml")

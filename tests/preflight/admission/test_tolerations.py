@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.tolerations import tolerating
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.pod import Pod
-from gpu_constructs.preflight.model.taints import Taint, stay, tolerates, tolerations
+from gpu_preflight.admission.tolerations import tolerating
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.taints import Taint, stay, tolerates, tolerations
 
 KEY = "node.kubernetes.io/not-ready"
 NOT_READY = Taint(KEY, "", "NoExecute")

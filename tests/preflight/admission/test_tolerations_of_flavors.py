@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
-from gpu_constructs.preflight.admission.tolerations import flavored
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
+from gpu_preflight.admission.tolerations import flavored
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 
 def of_kueue(kind: str, name: str, spec: dict[str, Any]) -> Object:

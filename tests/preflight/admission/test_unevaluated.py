@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.unevaluated import unevaluated
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.admission.unevaluated import unevaluated
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 ORIGIN = Origin("pod.yaml", "pod")
 MAIN = {"name": "main", "image": "app:1"}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from gpu_constructs.preflight.admission.validation import not_valid
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.pod import read_pod
+from gpu_preflight.admission.validation import not_valid
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import read_pod
 from tests.preflight.strategies import mistakes
 from tests.preflight.strategies.pods import specs
 from tests.preflight.strategies.vocabulary import Json

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.admission.mounting.volume_mounts import not_mounted
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.admission.mounting.volume_mounts import not_mounted
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 
 def workload(*mounts: Any, volumes: Any = (), kind: str = "Job", **spec: Any) -> Workload:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import MAX_CLUSTERS
-from gpu_constructs.preflight.reading.documents import UnusableInput
+from gpu_preflight.cluster.clusters import MAX_CLUSTERS
+from gpu_preflight.reading.documents import UnusableInput
 from tests.preflight.inputs import BAD, template
 from tests.preflight.readers import clusters_of
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.objects.excerpts import may_be_excerpt
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.objects.excerpts import may_be_excerpt
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 WHOLE = {"name": "main", "image": "example.com/main:1"}
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.objects.named_data import NamedData, keys_by_name, named_data
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.objects.named_data import NamedData, keys_by_name, named_data
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 
 def container(**says: Any) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.objects.namespaces import is_selected
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.objects.namespaces import is_selected
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 NAME = "kubernetes.io/metadata.name"
 

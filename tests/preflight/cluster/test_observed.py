@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.explain import Explanation
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading import documents
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.explain import Explanation
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading import documents
+from gpu_preflight.reading.inputs import read_input
 
 TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN

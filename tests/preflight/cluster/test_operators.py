@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 
 def made(text: str) -> list[Workload]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import clusters
+from gpu_preflight.cluster.clusters import clusters
 from tests.preflight.inputs import given
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.pools import resized
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.pools import resized
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool
 
 ALWAYS = {"Recurrence": "0 8 * * 1-5"}

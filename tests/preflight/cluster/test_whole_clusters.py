@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.inputs import template
 
 NOTES = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "kube-system"}}

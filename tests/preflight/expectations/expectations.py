@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.remedies.remedy import remedies_of
-from gpu_constructs.preflight.report.view import NEAREST, check_view, explain_view
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.remedies.remedy import remedies_of
+from gpu_preflight.report.view import NEAREST, check_view, explain_view
 
 HERE = Path(__file__).parent
 CONDITIONAL, ABSENT = "conditional", "absent"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import Input, read_input
 from tests.preflight.hostile.broken import judged
 
 NODES = {"ClusterName": "demo", "InstanceTypes": ["g6.xlarge"]}

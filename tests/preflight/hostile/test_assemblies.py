@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.documents import MAX_FILE_BYTES
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.reading.documents import MAX_FILE_BYTES
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.hostile.files import file_of, refusal, template
 from tests.preflight.hostile.work import bytes_at_most
 

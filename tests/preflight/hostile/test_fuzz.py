@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from random import Random
 
-from gpu_constructs.preflight.reading.inputs import Input
+from gpu_preflight.reading.inputs import Input
 from tests.preflight.hostile.broken import broken, judged, realistic, written
 
 # Inputs of the suite; a long run is FUZZ=100000 pytest tests/preflight/hostile/test_fuzz.py.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.hostile.files import GROUP, everything, file_of, refusal, template, valued
 from tests.preflight.hostile.work import steps_at_most
 

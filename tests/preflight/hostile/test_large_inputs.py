@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.explain import explain
-from gpu_constructs.preflight.reading.cloudformation import Template
-from gpu_constructs.preflight.reading.dangling import dangling
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.reading.cloudformation import Template
+from gpu_preflight.reading.dangling import dangling
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.hostile.files import GROUP, everything, file_of
 from tests.preflight.hostile.work import calls
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.reading.documents import MAX_DEPTH, MAX_FILE_BYTES, UnusableInput, parse, read
+from gpu_preflight.reading.documents import MAX_DEPTH, MAX_FILE_BYTES, UnusableInput, parse, read
 from tests.preflight.hostile.files import file_of, refusal
 from tests.preflight.hostile.work import bytes_at_most
 

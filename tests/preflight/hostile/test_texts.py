@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.reading.documents import UnusableInput, parse
+from gpu_preflight.reading.documents import UnusableInput, parse
 from tests.preflight.hostile.files import file_of, refusal
 
 

@@ -7,7 +7,7 @@ import gzip
 
 import pytest
 
-from gpu_constructs.preflight.reading.user_data import MAX_BYTES, read_user_data
+from gpu_preflight.reading.user_data import MAX_BYTES, read_user_data
 from tests.preflight.hostile.work import bytes_at_most, calls
 
 MIB = 1024**2

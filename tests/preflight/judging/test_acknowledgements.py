@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.reading.documents import UnusableInput
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.reading.documents import UnusableInput
 from tests.preflight.inputs import given, template
 
 

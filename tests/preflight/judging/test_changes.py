@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.changes import resource_changes
-from gpu_constructs.preflight.judging.review import review
+from gpu_preflight.judging.changes import resource_changes
+from gpu_preflight.judging.review import review
 from tests.preflight.inputs import given
 
 MANIFEST, CHART = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"

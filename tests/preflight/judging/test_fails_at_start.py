@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.preflight.rules import rules
-from tests.command_line.test_cli import Done
+from gpu_preflight.rules import rules
+from tests.preflight.command_line.test_cli import Done
 from tests.preflight.test_rules import FIXTURES
 
 FIXTURE = FIXTURES / "GPU472/fails_tensor_size_above_the_gpus.yaml"

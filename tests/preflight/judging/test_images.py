@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.image_names import ImageName, ecr_region, images_in, parsed
-from gpu_constructs.preflight.judging.images import Pulls, pulls
-from gpu_constructs.preflight.judging.mirror import Mirror
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.image_names import ImageName, ecr_region, images_in, parsed
+from gpu_preflight.judging.images import Pulls, pulls
+from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.unknown import Unknown
 
 EVERYTHING = """\
 apiVersion: batch/v1

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.explain import explain
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.reading.inputs import read_input
 
 TYPES = ["g6e.xlarge", "g6e.2xlarge"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line.test_cli import Done
+from tests.preflight.command_line.test_cli import Done
 
 QUEUED = Path(__file__).parent / "queued_behind_a_taint.yaml"
 UNQUEUED = ("kueue.x-k8s.io/queue-name: research", "app: train")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 
 TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
 

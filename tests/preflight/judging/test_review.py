@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.review import Review, review
+from gpu_preflight.judging.review import Review, review
 from tests.preflight.inputs import BAD, given, template
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"

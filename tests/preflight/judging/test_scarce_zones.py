@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.reading.cloudformation import Resource
-from gpu_constructs.preflight.rules import rules
+from gpu_preflight.case import Case
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.rules import rules
 from tests.preflight.readers import pool
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.cluster.open_values import field_name
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.report import markdown, text
-from gpu_constructs.preflight.report.html import page
-from gpu_constructs.preflight.report.view import check_view
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_preflight.cluster.open_values import field_name
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.report import markdown, text
+from gpu_preflight.report.html import page
+from gpu_preflight.report.view import check_view
+from gpu_preflight.scheduling.verdict import Verdict
 
 GOOD = Path(__file__).parents[1] / "expectations" / "cases" / "good-two-node-configs"
 IMAGE = ("qwen.yaml", "image: vllm/vllm-openai:v0.26.0", "image: ${IMAGE}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.reading.inputs import read_input
-from tests.command_line.test_cli import Done
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.reading.inputs import read_input
+from tests.preflight.command_line.test_cli import Done
 
 CLUSTERS = Path(__file__).parent / "two_clusters.yaml"
 JOB = """\

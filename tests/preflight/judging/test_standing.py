@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.judging.review import review
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.review import review
 from tests.preflight.inputs import given
 
 GROUP: dict[str, Any] = {

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.kueue import QueuedJob
-from gpu_constructs.preflight.cluster.scalers import Signal
-from gpu_constructs.preflight.judging.check import Report, check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.rules.rule import Subject
+from gpu_preflight.cluster.kueue import QueuedJob
+from gpu_preflight.cluster.scalers import Signal
+from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.rules.rule import Subject
 from tests.preflight.test_rules import FIXTURES, fixtures, name_of
 
 # Objects that pools and their GPUs are made of.

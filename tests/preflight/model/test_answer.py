@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.model.answer import Answer, all_of, any_of, yes_if
-from gpu_constructs.preflight.reading.unknown import Unknown, is_expression, is_true, known_number, may_equal, one_of
+from gpu_preflight.model.answer import Answer, all_of, any_of, yes_if
+from gpu_preflight.reading.unknown import Unknown, is_expression, is_true, known_number, may_equal, one_of
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 

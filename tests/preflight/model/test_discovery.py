@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.model.discovery import Named, bounded, is_named, named_groups
-from gpu_constructs.preflight.model.software import Autoscaler
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.model.discovery import Named, bounded, is_named, named_groups
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN, pool
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.label_values import (
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.label_values import (
     ANY_VALUE,
     LabelValues,
     Requirement,
@@ -16,7 +16,7 @@ from gpu_constructs.preflight.model.label_values import (
     met_together,
     requirement,
 )
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.reading.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 NOT_A = LabelValues(frozenset(("a",)), all_but=True, may_be_absent=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.pod import Pod, read_pod
-from gpu_constructs.preflight.model.taints import Taint, tolerates
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.pod import Pod, read_pod
+from gpu_preflight.model.taints import Taint, tolerates
+from gpu_preflight.reading.unknown import Unknown
 
 LATER = Unknown("${Later}")
 GPU = "nvidia.com/gpu"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.model.container import Container, Port
-from gpu_constructs.preflight.model.pod_size import HostPort, host_ports, invalid, is_extended, ports_clash, requests
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.model.container import Container, Port
+from gpu_preflight.model.pod_size import HostPort, host_ports, invalid, is_extended, ports_clash, requests
+from gpu_preflight.reading.unknown import Unknown
 
 EXAMPLES = settings(max_examples=100)
 LATER = Unknown("${Later}")

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.label_values import exactly
-from gpu_constructs.preflight.model.node_selection import selection
-from gpu_constructs.preflight.model.pod import read_pod
-from gpu_constructs.preflight.model.pod_size import ports_clash
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.scheduling.topology import topology
+from gpu_facts.labels import ZONE
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.label_values import exactly
+from gpu_preflight.model.node_selection import selection
+from gpu_preflight.model.pod import read_pod
+from gpu_preflight.model.pod_size import ports_clash
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.scheduling.topology import topology
 from tests.preflight.readers import manifest, workload
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN

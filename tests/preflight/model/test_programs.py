@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.model.container import read_container
-from gpu_constructs.preflight.model.programs import Program, gpus_of, programs, uses_ray, visible_gpus
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.model.container import read_container
+from gpu_preflight.model.programs import Program, gpus_of, programs, uses_ray, visible_gpus
+from gpu_preflight.reading.unknown import Unknown
 
 VLLM = "vllm/vllm-openai:v0.11.2"
 

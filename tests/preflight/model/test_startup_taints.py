@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.software import Autoscaler
-from gpu_constructs.preflight.model.startup_taints import with_startup_taints
-from gpu_constructs.preflight.model.taints import Taint, node_group_taints
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Origin
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.model.startup_taints import with_startup_taints
+from gpu_preflight.model.taints import Taint, node_group_taints
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.objects import Origin
 
 HERE = Origin("app.yaml", "Gpu")
 S3 = Taint("s3.csi.aws.com/agent-not-ready", "true", "NoExecute")

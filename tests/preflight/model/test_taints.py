@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.taints import (
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.taints import (
     Taint,
     Toleration,
     flag_taint,
@@ -22,7 +22,7 @@ from gpu_constructs.preflight.model.taints import (
     tolerations,
     untolerated,
 )
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.reading.unknown import Unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 TAINT = Taint("nvidia.com/gpu", "true", "NoSchedule")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.reading.objects import Object
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.reading.objects import Object
 from tests.preflight.readers import ORIGIN
 
 

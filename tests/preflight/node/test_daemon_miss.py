@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.label_values import equal, exactly
-from gpu_constructs.preflight.model.node_selection import Selection
-from gpu_constructs.preflight.model.pod import Pod
-from gpu_constructs.preflight.model.software import DaemonSet
-from gpu_constructs.preflight.model.taints import Taint, Toleration
-from gpu_constructs.preflight.node.daemon_miss import Miss, miss
-from gpu_constructs.preflight.node.nodes import NodeToBe
+from gpu_facts.resources import GPU
+from gpu_preflight.model.label_values import equal, exactly
+from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.taints import Taint, Toleration
+from gpu_preflight.node.daemon_miss import Miss, miss
+from gpu_preflight.node.nodes import NodeToBe
 from tests.preflight.readers import ORIGIN
 
 TAINT = Taint(GPU, "true", "NoSchedule")

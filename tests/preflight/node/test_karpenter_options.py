@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.software import Autoscaler
-from gpu_constructs.preflight.node.karpenter_options import feature_gate, option
-from gpu_constructs.preflight.reading.objects import Chart
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.node.karpenter_options import feature_gate, option
+from gpu_preflight.reading.objects import Chart
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN
 
 LATER = Unknown("${Later}")

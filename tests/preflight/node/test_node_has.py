@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.hardware.catalogue import InstanceType, NetworkCard, catalogue
-from gpu_constructs.facts.hardware.kubelet_reserve import eni_pods
-from gpu_constructs.facts.quantities import GIB, MIB
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.launch import Disk, Launch
-from gpu_constructs.preflight.node.node_size import (
+from gpu_facts.hardware.catalogue import InstanceType, NetworkCard, catalogue
+from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.quantities import GIB, MIB
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.launch import Disk, Launch
+from gpu_preflight.node.node_size import (
     allocatable,
     disk_bytes,
     max_pods,
@@ -24,8 +24,8 @@ from gpu_constructs.preflight.node.node_size import (
     root_gib,
     uses_local_disks,
 )
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.reading.user_data import UserData
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.reading.user_data import UserData
 from tests.preflight.readers import pool
 
 EXAMPLES = settings(max_examples=100)

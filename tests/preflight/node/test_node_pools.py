@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.preflight.cluster.pools import node_pool
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.label_values import Requirement
-from gpu_constructs.preflight.node.nodes import gpu_types
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_preflight.cluster.pools import node_pool
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.label_values import Requirement
+from gpu_preflight.node.nodes import gpu_types
 from tests.preflight.readers import manifest
 
 KARPENTER = "karpenter.k8s.aws"

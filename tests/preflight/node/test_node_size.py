@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.hardware.kubelet_reserve import eni_pods
-from gpu_constructs.facts.quantities import GIB, MIB, quantity
-from gpu_constructs.preflight.model.launch import class_launch, template_launch
-from gpu_constructs.preflight.node.node_size import allocatable, disk_bytes, max_pods, root_gib
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.quantities import GIB, MIB, quantity
+from gpu_preflight.model.launch import class_launch, template_launch
+from gpu_preflight.node.node_size import allocatable, disk_bytes, max_pods, root_gib
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool, pool_told
 
 PUBLISHED = yaml.safe_load((Path(__file__).parent / "karpenter_allocatable.yaml").read_text())["types"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.preflight.model.label_values import Labels, exactly
-from gpu_constructs.preflight.node.overlays import conflicts
-from gpu_constructs.preflight.reading.objects import Object, Origin
+from gpu_preflight.model.label_values import Labels, exactly
+from gpu_preflight.node.overlays import conflicts
+from gpu_preflight.reading.objects import Object, Origin
 
 SMALL: Labels = {"size": exactly("small"), "zone": exactly("a", "b")}
 LARGE: Labels = {"size": exactly("large")}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
 from tests.preflight.inputs import given
 
 CLUSTER = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "demo", "Version": "1.35"}}

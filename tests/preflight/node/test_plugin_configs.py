@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.charts import DEVICE_PLUGIN, GPU_OPERATOR
-from gpu_constructs.preflight.cluster.software import software
-from gpu_constructs.preflight.model.label_values import Labels, LabelValues, exactly
-from gpu_constructs.preflight.model.software import DaemonSet, MissingConfig
-from gpu_constructs.preflight.node.device_sharing import Offer, plugin_offer
-from gpu_constructs.preflight.reading.objects import Chart, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_facts.charts import DEVICE_PLUGIN, GPU_OPERATOR
+from gpu_preflight.cluster.software import software
+from gpu_preflight.model.label_values import Labels, LabelValues, exactly
+from gpu_preflight.model.software import DaemonSet, MissingConfig
+from gpu_preflight.node.device_sharing import Offer, plugin_offer
+from gpu_preflight.reading.objects import Chart, Origin
+from gpu_preflight.reading.unknown import Unknown
 
 SHARED = '{"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}'
 MIXED = '{"flags": {"migStrategy": "mixed"}}'

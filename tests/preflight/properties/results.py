@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.rules.rule import Finding
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.rules.rule import Finding
 from tests.preflight.properties.samples import Sample
 
 _ORDER = (Answer.NO, Answer.UNKNOWN, Answer.YES)

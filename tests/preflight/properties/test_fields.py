@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts.schemas import schema_of
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_facts.schemas import schema_of
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.world_files import written
 
 FOLDER = Path(__file__).parent

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.properties import neutral
 from tests.preflight.properties.neutral import CHANGES, Change, Files, separate
 from tests.preflight.properties.samples import Sample, fixtures

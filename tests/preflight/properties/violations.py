@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_constructs.preflight.cluster import open_values
-from gpu_constructs.preflight.cluster.open_values import field_name, judged_fields
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.cluster import open_values
+from gpu_preflight.cluster.open_values import field_name, judged_fields
+from gpu_preflight.model.answer import Answer
 from tests.preflight.properties.results import Results, results
 from tests.preflight.properties.samples import Place, Sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.reading.rendering import programs
+from gpu_preflight.reading.rendering import programs
 
 _MISSING = [name for name in ("kubectl", "helm") if programs.program(name) is None]
 # On tests that ask them.

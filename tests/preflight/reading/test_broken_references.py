@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.reading.inputs import read_input
 
 DEPLOYMENT = """
 apiVersion: apps/v1

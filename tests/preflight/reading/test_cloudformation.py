@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.reading.cloudformation import Template
-from gpu_constructs.preflight.reading.documents import parse
-from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.reading.cloudformation import Template
+from gpu_preflight.reading.documents import parse
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.unknown import Unknown
 
 PARTS: dict[str, Any] = {
     "Parameters": {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.reading.documents import UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.inputs import BAD, given, template
 
 

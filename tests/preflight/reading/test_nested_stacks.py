@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 
 HASH = "0ee3054d1e3cf4ba1c4a39e3c2c74c884bf3634fe4e11648f5facb5ca432af35"
 FILE = "Nodes.nested.template.json"

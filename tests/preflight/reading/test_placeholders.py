@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.documents import NOT_RENDERED, UnusableInput
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.placeholders import with_placeholders
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.documents import NOT_RENDERED, UnusableInput
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.placeholders import with_placeholders
+from gpu_preflight.reading.unknown import Unknown
 
 JOB = """
 apiVersion: batch/v1

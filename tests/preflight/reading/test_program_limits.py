@@ -16,8 +16,8 @@ from threading import Thread
 
 import pytest
 
-from gpu_constructs.preflight.reading.rendering import chart_schemas, layers, network, processes, programs
-from gpu_constructs.preflight.reading.rendering.folders import render
+from gpu_preflight.reading.rendering import chart_schemas, layers, network, processes, programs
+from gpu_preflight.reading.rendering.folders import render
 from tests.conftest import ROOT
 from tests.preflight.reading.programs import needs
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.reading.rendering import kustomizations, programs, rendering
-from gpu_constructs.preflight.reading.rendering.folders import render
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.rendering import kustomizations, programs, rendering
+from gpu_preflight.reading.rendering.folders import render
 from tests.preflight.reading.programs import needs, without_programs
 
 DEPLOYMENT: dict[str, Any] = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 
 
 def pods(replicas: int, name: str = "llm", **spec: Any) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.reading import documents, notation
-from gpu_constructs.preflight.reading.notation import loader
+from gpu_preflight.reading import documents, notation
+from gpu_preflight.reading.notation import loader
 from tests.conftest import ROOT
 
 PREFLIGHT = ROOT / "tests" / "preflight"
 CLUSTER = PREFLIGHT / "report" / "cluster.yaml"
-PROGRAM = "import yaml; del yaml.CSafeLoader; from gpu_constructs.command_line.cli import main; main()"
+PROGRAM = "import yaml; del yaml.CSafeLoader; from gpu_preflight.command_line.cli import main; main()"
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from gpu_constructs.command_line.cli import cli
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.command_line.cli import cli
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 
 HERE = Path(__file__).parent
 INPUTS = sorted((HERE / "inputs").glob("*.yaml"))

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.remedies.remedy import Remedy, remedies_of
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.remedies.remedy import Remedy, remedies_of
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line.test_cli import Done
+from tests.preflight.command_line.test_cli import Done
 
 GPU = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}
 NODE = {

@@ -11,14 +11,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.images import pulls
-from gpu_constructs.preflight.judging.mirror import Mirror
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.report import copy_script, markdown, text
-from gpu_constructs.preflight.report import json as as_json
-from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.view import images_view
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.images import pulls
+from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.report import copy_script, markdown, text
+from gpu_preflight.report import json as as_json
+from gpu_preflight.report.finding_view import View
+from gpu_preflight.report.view import images_view
 from tests.judges.shellcheck import complaints
 
 # The base install is tested without what requirements-dev.txt brings.

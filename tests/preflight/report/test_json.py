@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.report.finding_view import View
-from gpu_constructs.preflight.report.json import render, schema
-from gpu_constructs.preflight.report.view import check_view, explain_view, instances_view, rules_view
-from gpu_constructs.preflight.rules import rules
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.report.finding_view import View
+from gpu_preflight.report.json import render, schema
+from gpu_preflight.report.view import check_view, explain_view, instances_view, rules_view
+from gpu_preflight.rules import rules
 from tests.conftest import ROOT
 from tests.preflight.report import samples
 

@@ -7,10 +7,10 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.preflight.judging.review import Review
-from gpu_constructs.preflight.report import markdown
-from gpu_constructs.preflight.report.markdown_parts import code, told
-from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
+from gpu_preflight.judging.review import Review
+from gpu_preflight.report import markdown
+from gpu_preflight.report.markdown_parts import code, told
+from gpu_preflight.report.view import check_view, explain_view, review_view
 from tests.preflight.report import samples
 
 # What a comment on GitHub holds.

@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.report import plain_text, styled_text
-from gpu_constructs.preflight.report.text_parts import Listing, Part, heading, line, table
+from gpu_preflight.report import plain_text, styled_text
+from gpu_preflight.report.text_parts import Listing, Part, heading, line, table
 from tests.conftest import ROOT
 
 WORDS = st.text(st.sampled_from("ab c-./"), max_size=130) | st.text(st.sampled_from("x "), max_size=400)
@@ -43,10 +43,10 @@ def test_tables_and_wide_characters_are_left_to_rich() -> None:
 def test_a_check_loads_no_rich(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}")
     code = (
-        "import sys; from gpu_constructs.command_line import cli, console; "
+        "import sys; from gpu_preflight.command_line import cli, console; "
         f"sys.argv = ['x', 'check', {str(tmp_path / 'pod.yaml')!r}]; console.run(cli.cli); "
-        "print(sorted({'rich', 'gpu_constructs.preflight.reading.gitops.delivered', "
-        "'gpu_constructs.preflight.reading.rendering.programs'} & sys.modules.keys()))"
+        "print(sorted({'rich', 'gpu_preflight.reading.gitops.delivered', "
+        "'gpu_preflight.reading.rendering.programs'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 

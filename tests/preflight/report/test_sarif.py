@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpu_constructs.preflight.report import sarif
-from gpu_constructs.preflight.report.view import check_view, review_view
+from gpu_preflight.report import sarif
+from gpu_preflight.report.view import check_view, review_view
 from tests.preflight.report import samples
 
 

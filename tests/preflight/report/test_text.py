@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.report import text
-from gpu_constructs.preflight.report.view import check_view, explain_view, review_view
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.report import text
+from gpu_preflight.report.view import check_view, explain_view, review_view
 from tests.preflight.report import samples
 
 

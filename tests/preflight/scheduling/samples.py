@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_constructs.facts.hardware.catalogue import catalogue
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.scheduling.demand import Demand, demand
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.resources import GPU
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.scheduling.demand import Demand, demand
 from tests.preflight.readers import workload
 
 

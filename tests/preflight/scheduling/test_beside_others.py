@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts.labels import HOSTNAME, ZONE
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_facts.labels import HOSTNAME, ZONE
+from gpu_facts.resources import GPU
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.scheduling.test_in_a_cluster import NO, UNKNOWN, YES, answers, apart, deployment, group, spread
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster
-from gpu_constructs.preflight.model.label_values import Requirement
-from gpu_constructs.preflight.model.software import Autoscaler
-from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.case import Case
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.label_values import Requirement
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN, pool, workload
 
 LATER = Unknown("${later}")

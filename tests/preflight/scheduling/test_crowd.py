@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.pool_limits import room
-from gpu_constructs.preflight.scheduling.together import packing
-from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
-from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from gpu_facts.resources import GPU
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.pool_limits import room
+from gpu_preflight.scheduling.together import packing
+from gpu_preflight.scheduling.together.crowd import beside_each_other
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowds import crowds, taking
 from tests.preflight.scheduling.test_packing import judged, placed_in_some_way

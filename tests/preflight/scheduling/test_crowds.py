@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.pool_limits import node_limit
-from gpu_constructs.preflight.scheduling.together.packing import Packing, PoolUse, pack
-from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from gpu_facts.resources import GPU
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.pool_limits import node_limit
+from gpu_preflight.scheduling.together.packing import Packing, PoolUse, pack
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.labels import ZONE
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.label_values import exactly
-from gpu_constructs.preflight.scheduling.enough import shortage
-from gpu_constructs.preflight.scheduling.topology import Evenly, Topology
-from gpu_constructs.preflight.scheduling.verdict import PoolVerdict
+from gpu_facts.labels import ZONE
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.label_values import exactly
+from gpu_preflight.scheduling.enough import shortage
+from gpu_preflight.scheduling.topology import Evenly, Topology
+from gpu_preflight.scheduling.verdict import PoolVerdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
 

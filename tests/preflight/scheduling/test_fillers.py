@@ -8,10 +8,10 @@ from itertools import product
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.scheduling.together.crowd import beside_each_other
-from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from gpu_facts.resources import GPU
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.scheduling.together.crowd import beside_each_other
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowd import NO, UNKNOWN, YES, asking, with_room
 from tests.preflight.scheduling.test_crowds import taking

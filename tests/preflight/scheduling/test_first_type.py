@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer
 from tests.preflight.scheduling.test_in_a_cluster import NO, UNKNOWN, deployment, group, verdicts
 
 SMALL, LARGE = "g6.xlarge", "g6.8xlarge"

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.quantities import GIB
-from gpu_constructs.facts.resources import EFA, GPU, SHARED_GPU
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.label_values import LabelValues, exactly
-from gpu_constructs.preflight.model.reason import Reason
-from gpu_constructs.preflight.model.taints import Taint
-from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.scheduling.demand import Demand
-from gpu_constructs.preflight.scheduling.fitting import TURNED_AWAY, Fit, Part, PartOf, autoscaler_of, fits
-from gpu_constructs.preflight.scheduling.topology import Topology
+from gpu_facts.quantities import GIB
+from gpu_facts.resources import EFA, GPU, SHARED_GPU
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.label_values import LabelValues, exactly
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.taints import Taint
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.fitting import TURNED_AWAY, Fit, Part, PartOf, autoscaler_of, fits
+from gpu_preflight.scheduling.topology import Topology
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.facts.resources import EFA, GPU
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_facts.resources import EFA, GPU
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.scheduling.verdict import Verdict
 
 P5 = {"name": "p5", "instanceType": "p5.48xlarge", "efaEnabled": True, "minSize": 2, "maxSize": 2}
 TEMPLATE = {

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.scheduling.verdict import Verdict
 
 CLUSTER = {"Type": "AWS::EKS::Cluster", "Properties": {"Name": "demo", "Version": "1.36"}}
 GROUP = {

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.facts.labels import HOSTNAME, ZONE
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.scheduling.verdict import Verdict
+from gpu_facts.labels import HOSTNAME, ZONE
+from gpu_facts.resources import GPU
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.scheduling.verdict import Verdict
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 

@@ -8,16 +8,16 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.facts.resources import GPU
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.cluster.workloads import workloads
-from gpu_constructs.preflight.judging.explain import Explanation, explain
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.model.pod import Pod
-from gpu_constructs.preflight.model.software import Autoscaler, DaemonSet
-from gpu_constructs.preflight.model.taints import Toleration
-from gpu_constructs.preflight.model.workload import Workload
+from gpu_facts.resources import GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.judging.explain import Explanation, explain
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.software import Autoscaler, DaemonSet
+from gpu_preflight.model.taints import Toleration
+from gpu_preflight.model.workload import Workload
 from tests.preflight.readers import ORIGIN, manifest, pool
 
 PLUGIN = DaemonSet("plugin", Pod(tolerations=(Toleration(operator="Exists"),)), ORIGIN, (GPU,))

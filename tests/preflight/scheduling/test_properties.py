@@ -11,12 +11,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.reason import worst
-from gpu_constructs.preflight.node.nodes import nodes_to_be
-from gpu_constructs.preflight.scheduling.demand import demand
-from gpu_constructs.preflight.scheduling.fitting import fits
+from gpu_preflight.case import Case
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.reason import worst
+from gpu_preflight.node.nodes import nodes_to_be
+from gpu_preflight.scheduling.demand import demand
+from gpu_preflight.scheduling.fitting import fits
 from tests.preflight.strategies.pods import jobs
 from tests.preflight.strategies.selection import tolerations
 from tests.preflight.strategies.vocabulary import GPU, KEYS, TYPES, Json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.scheduling.unclear import openings
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.scheduling.unclear import openings
 from tests.preflight.readers import pool
 
 ANYTHING = Unknown("${Type}")

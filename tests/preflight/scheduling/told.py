@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from gpu_constructs.preflight.case import Case
-from gpu_constructs.preflight.judging.check import findings_of
-from gpu_constructs.preflight.judging.stops import Stops
-from gpu_constructs.preflight.model.answer import Answer
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.reason import Reason, worst
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.node.nodes import NodeToBe
-from gpu_constructs.preflight.rules.rule import Finding
-from gpu_constructs.preflight.scheduling.demand import Demand, demand
-from gpu_constructs.preflight.scheduling.fitting import fits
-from gpu_constructs.preflight.scheduling.memory import Memory
-from gpu_constructs.preflight.scheduling.verdict import PoolVerdict, Verdict
+from gpu_preflight.case import Case
+from gpu_preflight.judging.check import findings_of
+from gpu_preflight.judging.stops import Stops
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.reason import Reason, worst
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.rules.rule import Finding
+from gpu_preflight.scheduling.demand import Demand, demand
+from gpu_preflight.scheduling.fitting import fits
+from gpu_preflight.scheduling.memory import Memory
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.world_files import read
 

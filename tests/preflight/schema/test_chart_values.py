@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.objects import Chart, Origin
-from gpu_constructs.preflight.schema.fields import Fields
+from gpu_preflight.reading.objects import Chart, Origin
+from gpu_preflight.schema.fields import Fields
 
 
 @pytest.mark.parametrize(

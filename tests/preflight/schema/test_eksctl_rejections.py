@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.schema.eksctl_rejections import MANAGED, SELF_MANAGED, Rejection, rejections
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.schema.eksctl_rejections import MANAGED, SELF_MANAGED, Rejection, rejections
 
 LATER = Unknown("${LATER}")
 IMAGE = "ami-0123456789abcdef0"

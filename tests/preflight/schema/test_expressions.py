@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.schemas import schema_of
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.report.markdown import render as markdown
-from gpu_constructs.preflight.report.view import check_view
-from gpu_constructs.preflight.rules.schemas.definition_rules import SAID_ELSEWHERE
-from gpu_constructs.preflight.schema import expressions
-from gpu_constructs.preflight.schema.expressions import INSTALL, broken_rules, can_ask
+from gpu_facts.schemas import schema_of
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.report.markdown import render as markdown
+from gpu_preflight.report.view import check_view
+from gpu_preflight.rules.schemas.definition_rules import SAID_ELSEWHERE
+from gpu_preflight.schema import expressions
+from gpu_preflight.schema.expressions import INSTALL, broken_rules, can_ask
 from tests.preflight.schema.test_file import parts
 
 KINDS = {"NodePool": "karpenter.sh/v1/NodePool", "EC2NodeClass": "karpenter.k8s.aws/v1/EC2NodeClass"}

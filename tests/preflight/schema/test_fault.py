@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.preflight.schema.fault import Fault, is_slip, is_typo_of, meant
+from gpu_preflight.schema.fault import Fault, is_slip, is_typo_of, meant
 
 
 @pytest.mark.parametrize(

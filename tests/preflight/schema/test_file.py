@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.schemas import schema_of, source_of, sources
-from gpu_constructs.preflight.schema.dialect import CUSTOM_RESOURCE
-from gpu_constructs.preflight.schema.judge import Judge
+from gpu_facts.schemas import schema_of, source_of, sources
+from gpu_preflight.schema.dialect import CUSTOM_RESOURCE
+from gpu_preflight.schema.judge import Judge
 from tools.schemas import cloudformation, definitions
 from tools.schemas.__main__ import FILE, INDEX, readers, texts
 from tools.schemas.source import Source

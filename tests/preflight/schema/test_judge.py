@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.reading.unknown import Unknown
-from gpu_constructs.preflight.schema.dialect import CLOUDFORMATION, CUSTOM_RESOURCE, KUBERNETES, Dialect
-from gpu_constructs.preflight.schema.fields import Fields
-from gpu_constructs.preflight.schema.judge import Judge
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.schema.dialect import CLOUDFORMATION, CUSTOM_RESOURCE, KUBERNETES, Dialect
+from gpu_preflight.schema.fields import Fields
+from gpu_preflight.schema.judge import Judge
 
 PAIR = {
     "type": "object",

@@ -16,11 +16,11 @@ import yaml
 from cfnlint.jsonschema import CfnTemplateValidator
 from cfnlint.schema.resolver import RefResolver
 
-from gpu_constructs.facts.schemas import schema_of
-from gpu_constructs.preflight.reading.objects import Object, Origin
-from gpu_constructs.preflight.schema.dialect import CLOUDFORMATION
-from gpu_constructs.preflight.schema.fields import Fields
-from gpu_constructs.preflight.schema.judge import Judge
+from gpu_facts.schemas import schema_of
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.schema.dialect import CLOUDFORMATION
+from gpu_preflight.schema.fields import Fields
+from gpu_preflight.schema.judge import Judge
 from tests import schemas
 from tests.preflight.schema.mutations import mutants
 from tools.schemas import cloudformation, definitions

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.cluster import Pool
-from gpu_constructs.preflight.model.workload import Workload
-from gpu_constructs.preflight.reading.inputs import read_input
-from gpu_constructs.preflight.reading.objects import Object
-from gpu_constructs.preflight.rules.rule import Subject
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.rules.rule import Subject
 
 GROUP = {
     "ClusterName": "demo",

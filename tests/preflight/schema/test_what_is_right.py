@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 from tests.emitted import Template
 
 FIXTURES = Path(__file__).parents[1] / "rules"

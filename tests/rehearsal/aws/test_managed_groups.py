@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_constructs.rehearsal.players.aws.server import Aws
+from gpu_rehearsal.players.aws.server import Aws
 from tests.rehearsal.aws.conftest import Role
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}

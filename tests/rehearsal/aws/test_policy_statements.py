@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.aws.permissions.policies import (
+from gpu_rehearsal.players.aws.permissions.policies import (
     Decision,
     Question,
     Statement,

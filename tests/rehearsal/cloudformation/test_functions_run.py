@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cloudformation.events import Answers
-from gpu_constructs.rehearsal.players.cloudformation.functions import assets
-from gpu_constructs.rehearsal.players.cloudformation.functions.assets import Assets, merge, search_path
-from gpu_constructs.rehearsal.players.cloudformation.functions.invocation import Function, Invocation
-from gpu_constructs.rehearsal.players.credentials import Authority, FunctionError
+from gpu_rehearsal.players.cloudformation.events import Answers
+from gpu_rehearsal.players.cloudformation.functions import assets
+from gpu_rehearsal.players.cloudformation.functions.assets import Assets, merge, search_path
+from gpu_rehearsal.players.cloudformation.functions.invocation import Function, Invocation
+from gpu_rehearsal.players.credentials import Authority, FunctionError
 
 NODE = shutil.which("node") and assets.are_installed()
 # Sends an answer as the CDK's handlers do: without the port of its address.

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
-from gpu_constructs.facts.schemas import created_with
-from gpu_constructs.rehearsal.players.cloudformation.creation import Creation, CreationFailed, Deployed, Made
-from gpu_constructs.rehearsal.players.cloudformation.events import Clients, Deployment, StackIdentity
-from gpu_constructs.rehearsal.players.cloudformation.functions.functions import Functions
-from gpu_constructs.rehearsal.players.cloudformation.intrinsics import evaluate, resolve
-from gpu_constructs.rehearsal.players.cloudformation.resource_types.table import CUSTOM, TYPES, type_of
-from gpu_constructs.rehearsal.players.cloudformation.template import Resource
+from gpu_facts.schemas import created_with
+from gpu_rehearsal.players.cloudformation.creation import Creation, CreationFailed, Deployed, Made
+from gpu_rehearsal.players.cloudformation.events import Clients, Deployment, StackIdentity
+from gpu_rehearsal.players.cloudformation.functions.functions import Functions
+from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, resolve
+from gpu_rehearsal.players.cloudformation.resource_types.table import CUSTOM, TYPES, type_of
+from gpu_rehearsal.players.cloudformation.template import Resource
 from tests.emitted import Template
 from tests.rehearsal.cloudformation.accounts import REGION, UnsentAccount
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cloudformation.account import bootstrap
-from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.players.cloudformation.resource_types import lambdas as custom_resources
-from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
-from gpu_constructs.rehearsal.players.credentials import Authority
+from gpu_rehearsal.players.cloudformation.account import bootstrap
+from gpu_rehearsal.players.cloudformation.events import Event
+from gpu_rehearsal.players.cloudformation.resource_types import lambdas as custom_resources
+from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.players.credentials import Authority
 from tests.conftest import ROOT
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 

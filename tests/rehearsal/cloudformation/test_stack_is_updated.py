@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_constructs.facts.schemas import created_with
-from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
+from gpu_facts.schemas import created_with
+from gpu_rehearsal.players.cloudformation.events import Event
+from gpu_rehearsal.players.cloudformation.stack import Stack
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 from tests.rehearsal.cloudformation.test_stack_is_created import ROLE
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.facts.schemas import created_with
-from gpu_constructs.rehearsal.players.aws.server import Aws
-from gpu_constructs.rehearsal.players.cloudformation.events import Event
-from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
+from gpu_facts.schemas import created_with
+from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.players.cloudformation.events import Event
+from gpu_rehearsal.players.cloudformation.stack import Stack
 
 COMBINED = "Version and ReleaseVersion updates cannot be combined with other updates"
 

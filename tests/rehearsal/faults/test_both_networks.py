@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.cluster import security_groups
-from gpu_constructs.rehearsal.assemblies import read
-from gpu_constructs.rehearsal.players.aws.server import Aws
-from gpu_constructs.rehearsal.players.cloudformation.account import bootstrap
-from gpu_constructs.rehearsal.players.cloudformation.stack import Stack
-from gpu_constructs.rehearsal.players.credentials import Source
+from gpu_preflight.cluster import security_groups
+from gpu_rehearsal.assemblies import read
+from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.players.cloudformation.account import bootstrap
+from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.players.credentials import Source
 from tests.rehearsal.faults.apps import ACCOUNT, P5, REGION, STACK
 from tests.rehearsal.faults.assembly import CloudAssembly
 from tests.rehearsal.faults.catalogue import FAULTS, faultless, planted_faults

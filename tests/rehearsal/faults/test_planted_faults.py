@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 from tests.rehearsal.faults.apps import CORRECT
 from tests.rehearsal.faults.assembly import OBJECT, CloudAssembly, Resource, objects_of
 from tests.rehearsal.faults.catalogue import FAULTS, PAIRS, faultless, planted_faults, planted_pairs

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.model.cluster import Cluster, Pool
-from gpu_constructs.preflight.reading.inputs import Input, read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.reading.inputs import Input, read_input
 
 METADATA = {"name": "demo", "region": "us-east-1", "version": "1.36"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.preflight.cluster.clusters import clusters
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import read_input
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.inputs import template
 from tests.preflight.reading.eksctl.config import METADATA, cluster, given
 

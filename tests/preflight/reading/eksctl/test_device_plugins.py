@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
 from tests.preflight.reading.eksctl.config import cluster, given
 
 SYSTEM = {"name": "system", "instanceType": "m6i.large"}

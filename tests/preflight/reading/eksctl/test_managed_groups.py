@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.reading.eksctl.config import managed
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.preflight.cluster.images import has_driver
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.cluster.images import has_driver
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
 from tests.preflight.reading.eksctl.config import given, self_managed
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}

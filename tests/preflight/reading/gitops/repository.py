@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.reading.objects import Object
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.objects import Object
 
 FLUX = "kustomize.toolkit.fluxcd.io/v1"
 # A chart of a pod that says what its values are.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.model.answer import Answer
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer
 from tests.preflight.reading.gitops.repository import deployment, given, kustomization
 from tests.preflight.reading.programs import with_programs
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.inputs import Input
-from gpu_constructs.preflight.reading.unknown import Unknown
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.reading.gitops.repository import deployment, given, told
 
 ELEMENTS = [{"name": "a", "version": "0.17.4"}, {"name": "b", "version": "0.20.0"}]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.inputs import Input
+from gpu_preflight.reading.inputs import Input
 from tests.preflight.reading.gitops.repository import CHART, application, deployment, given, only, told
 from tests.preflight.reading.programs import with_programs
 

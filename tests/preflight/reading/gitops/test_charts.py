@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.gitops.delivered import delivered
-from gpu_constructs.preflight.reading.inputs import Input, read_input
-from gpu_constructs.preflight.reading.objects import Chart
+from gpu_preflight.reading.gitops.delivered import delivered
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.objects import Chart
 
 
 def given(folder: Path, *texts: str) -> Input:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.judging.check import check
-from gpu_constructs.preflight.reading.inputs import Input
+from gpu_preflight.judging.check import check
+from gpu_preflight.reading.inputs import Input
 from tests.preflight.reading.gitops.repository import application, deployment, given, told
 
 ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}

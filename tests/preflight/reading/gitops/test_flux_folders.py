@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.preflight.reading.unknown import Unknown, dig
+from gpu_preflight.reading.unknown import Unknown, dig
 from tests.preflight.reading.gitops.repository import CHART, config_map, deployment, given, kustomization, only, told
 from tests.preflight.reading.programs import with_programs, without_programs
 

@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from gpu_constructs.rehearsal.players.cluster.absent_software import Webhooks
-from gpu_constructs.rehearsal.players.credentials import Authority
+from gpu_rehearsal.players.cluster.absent_software import Webhooks
+from gpu_rehearsal.players.credentials import Authority
 
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/kueue-system/endpointslices"

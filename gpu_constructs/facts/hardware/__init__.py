@@ -1,5 +1,0 @@
-"""Plain facts about the hardware EC2 sells. Knows no AWS library."""
-
-from gpu_constructs.lazy_names import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__)

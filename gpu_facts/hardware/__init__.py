@@ -1,0 +1,5 @@
+"""Plain facts about the hardware EC2 sells. Knows no AWS library."""
+
+from gpu_facts.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

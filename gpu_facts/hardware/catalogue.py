@@ -1,0 +1,200 @@
+"""Every NVIDIA instance type EC2 sells, from `catalogue.json`, where each column names its source and date."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal
+
+from gpu_facts.data_files import data_of
+from gpu_facts.image_releases import DRIVER_BRANCHES
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.refusals import did_you_mean
+
+Architecture = Literal["x86_64", "arm64"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkCard:
+    """One network card of an instance type.
+
+    Attributes:
+        index: Card index, from 0.
+        interfaces: Most interfaces the card takes; ``None`` where unknown.
+        types: What an interface on it may be: ``interface``, ``efa``, ``efa-only``.
+    """
+
+    index: int
+    interfaces: int | None
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interface:
+    """A network interface of a node.
+
+    Attributes:
+        card: Index of its network card.
+        device: Device index on the card.
+        kind: ``interface`` with IP addresses, or ``efa-only`` without.
+    """
+
+    card: int
+    device: int
+    kind: Literal["interface", "efa-only"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstanceType:
+    """A row of the catalogue. ``None`` means that no source states the figure.
+
+    Attributes:
+        name: EC2 name, e.g. ``g6.xlarge``.
+        architecture: CPU architecture as EC2 spells it.
+        gpu_model: GPU as EC2 names it, e.g. ``L4``.
+        gpus: Devices a node advertises as ``nvidia.com/gpu`` without sharing.
+        ec2_gpus: Devices EC2 counts; 0 for a fraction of a GPU (g6f, gr6f).
+        gpu_memory_mib: Memory of one GPU, in MiB.
+        vcpus: Virtual CPUs.
+        memory_mib: Memory, in MiB.
+        nvme_disks: Local NVMe disks.
+        nvme_disk_gb: Size of one of them, in GB (10^9).
+        network_cards: Network cards, by index.
+        max_efa: Most EFA interfaces the type takes.
+        ipv4_per_interface: IPv4 addresses an interface holds.
+        ebs_mb_per_second: Most EBS throughput, in MB/s.
+        purchase_options: How it is sold: ``on-demand``, ``spot``, ``capacity-block``.
+        ultraserver_only: Sold only inside an UltraServer.
+        accelerator_label: Value of the node label ``k8s.amazonaws.com/accelerator``.
+        quota_family: EC2 vCPU quota it counts against, ``G and VT`` or ``P``.
+        mig: Its GPUs can be partitioned with MIG.
+        nvswitch: Its GPUs are joined by NVSwitch, so fabric manager must run.
+        driver_min: Lowest NVIDIA driver branch for it; ``None`` when every current one serves.
+        driver_max: Last NVIDIA driver branch for it; ``None`` when none is announced.
+        usd_per_hour: On-demand list price in us-east-1, US dollars an hour.
+        without_price: Why it has none.
+    """
+
+    name: str
+    architecture: Architecture
+    gpu_model: str
+    gpus: int
+    ec2_gpus: int
+    gpu_memory_mib: int | None
+    vcpus: int | None
+    memory_mib: int | None
+    nvme_disks: int
+    nvme_disk_gb: int
+    network_cards: tuple[NetworkCard, ...]
+    max_efa: int | None
+    ipv4_per_interface: int | None
+    ebs_mb_per_second: float | None
+    purchase_options: tuple[str, ...]
+    ultraserver_only: bool
+    accelerator_label: str
+    quota_family: str
+    mig: bool
+    nvswitch: bool
+    driver_min: int | None
+    driver_max: int | None
+    usd_per_hour: float | None
+    without_price: str | None
+
+    @property
+    def family(self) -> str:
+        """EC2 family, e.g. ``g6``."""
+        return self.name.split(".")[0]
+
+    @property
+    def efa_interfaces(self) -> tuple[Interface, ...]:
+        """The interfaces of a node with every EFA: one with addresses on card 0, ``efa-only`` wherever a card takes it.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html (2026-08)
+        """
+        efa = tuple(
+            Interface(card=card.index, device=1 if card.index == 0 else 0, kind="efa-only")
+            for card in self.network_cards
+            if "efa-only" in card.types
+        )
+        return (Interface(card=0, device=0, kind="interface"), *efa)
+
+    @property
+    def nvme_gb(self) -> int:
+        """Local NVMe of all disks together, in GB (10^9)."""
+        return self.nvme_disks * self.nvme_disk_gb
+
+    @property
+    def gpu_memory_gib(self) -> float | None:
+        """Memory of one GPU, in GiB."""
+        return _gib(self.gpu_memory_mib)
+
+    @property
+    def memory_gib(self) -> float | None:
+        """Memory, in GiB."""
+        return _gib(self.memory_mib)
+
+    @property
+    def driver_branch(self) -> int | None:
+        """Branch of NVIDIA's driver that a current EKS image loads for it, ``None`` where none carries one for it."""
+        return next((each for each in DRIVER_BRANCHES if self.driven_by((each,))), None)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether the current EKS images have a driver for it."""
+        return self.driven_by(DRIVER_BRANCHES)
+
+    def driven_by(self, branches: Iterable[int]) -> bool:
+        """Whether an image with these branches of NVIDIA's driver drives it."""
+        return any((self.driver_min or 0) <= each <= (self.driver_max or each) for each in branches)
+
+
+def _gib(mib: int | None) -> float | None:
+    return None if mib is None else mib / 1024
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = data_of("gpu_facts.hardware", "catalogue.json").decode()
+    return dict(json.loads(text))
+
+
+@cache
+def catalogue() -> Mapping[str, InstanceType]:
+    """Return every NVIDIA instance type by name."""
+    return MappingProxyType({name: _row(name, row) for name, row in _document()["types"].items()})
+
+
+def _row(name: str, row: dict[str, Any]) -> InstanceType:
+    cards = tuple(NetworkCard(**{**card, "types": tuple(card["types"])}) for card in row["network_cards"])
+    options = tuple(row["purchase_options"])
+    return InstanceType(**{**row, "name": name, "network_cards": cards, "purchase_options": options})
+
+
+def columns() -> Mapping[str, Mapping[str, str]]:
+    """Return source and date (``source``, ``as_of``) of each column of the catalogue."""
+    return MappingProxyType(_document()["columns"])
+
+
+def retired() -> Mapping[str, Mapping[str, str]]:
+    """Return the types that no current EKS image drives, each with ``reason`` and ``successor`` family."""
+    return MappingProxyType(_document()["retired"])
+
+
+def instance_type(name: str) -> InstanceType:
+    """Return one instance type by its exact name.
+
+    Raises:
+        ValueError: EC2 has no NVIDIA type of that name, or it is retired.
+    """
+    if found := catalogue().get(name):
+        return found
+    if why := retired().get(name):
+        raise ValueError(
+            f"instance type {name!r} is retired: {why['reason']}; use a size of family {why['successor']!r}"
+        )
+    hint = (
+        did_you_mean(name.lower(), catalogue(), closeness=0.85) or "; EC2 sells no type of that name with NVIDIA GPUs"
+    )
+    raise ValueError(f"instance type {name!r} is unknown{hint}")

@@ -1,0 +1,127 @@
+"""Instance types without GPUs, from `plain_types.json`: which there are, and how many pods each takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from gpu_facts.data_files import data_of
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.light_patterns import regex
+from gpu_facts.refusals import did_you_mean, near
+
+_NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
+# m8i, c7i-flex, u7in-16tb: series, generation, what is special.
+_FAMILY = regex(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
+_SIZE = regex(r"nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
+# Of general families, whose larger sizes are multiples of xlarge.
+_SIZED = regex(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)?xlarge)")
+# EC2 numbers the generations of a series, and adds families to the last two. Between two of these files it does not
+# get further ahead than this.
+_GENERATIONS_BACK, _GENERATIONS_AHEAD = 1, 3
+# Of names whose families are the same.
+_CLOSENESS = 0.85
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return dict(json.loads(data_of("gpu_facts.hardware", "plain_types.json").decode()))
+
+
+def plain_families() -> Mapping[str, Mapping[str, int | None]]:
+    """Return the most pods of each size of each family; ``None`` where they are not known."""
+    return dict(_document()["families"])
+
+
+def as_of() -> str:
+    """Return the day of the list, ISO 8601."""
+    return str(_document()["as_of"])
+
+
+def least_vcpus(name: str) -> int:
+    """Return how many vCPUs a type of families c, m, r and t has at least, by its size; 0 for every other.
+
+    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/gp.html (2026-11)
+    """
+    found = _SIZED.fullmatch(name)
+    if found is None:
+        return 0
+    return {"medium": 1, "large": 2}.get(found[1]) or 4 * int(found[2] or 1)
+
+
+def refuse_unless_plain_type(who: object, argument: str, name: str, *, least_pods: int, why: str) -> None:
+    """Refuse what EC2 cannot sell, what has a GPU or no Linux, and what takes too few pods.
+
+    A family that is newer than the list is taken.
+
+    Args:
+        who: Who asks.
+        argument: Name of the argument.
+        name: The instance type.
+        least_pods: Pods that it must take.
+        why: What these pods are.
+
+    Raises:
+        ValueError: It is refused.
+    """
+    rule = f"{who}: {argument} must be EC2 types"
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{rule} such as 'm6i.large', got {name!r}{_hint_of_no_name(name)}")
+    family, size = found[1], found[2]
+    if name in catalogue() or _series(family) in _document()["gpu_series"]:
+        raise ValueError(f"{rule} without GPU, got {name!r}; an idle GPU would run CoreDNS, use 'm6i.large'")
+    if family.startswith("mac"):
+        raise ValueError(f"{rule} that run Linux, got {name!r}; a Mac runs macOS, use 'm6i.large'")
+    if family in plain_families():
+        _refuse_size(rule, family, size, least_pods, why)
+    elif not _SIZE.fullmatch(size):
+        nearest = did_you_mean(name, [f"{family}.{each}" for each in _sizes()], closeness=_CLOSENESS)
+        raise ValueError(f"{rule}, got {name!r}{nearest or f'; no family has a size {size!r}'}")
+    elif not _may_be_newer(family):
+        nearest = did_you_mean(name, [f"{each}.{size}" for each in plain_families() if near(family, [each])])
+        raise ValueError(f"{rule}, got {name!r}{nearest or f'; EC2 has no family {family!r}'}")
+
+
+def _refuse_size(rule: str, family: str, size: str, least_pods: int, why: str) -> None:
+    name, sizes = f"{family}.{size}", plain_families()[family]
+    if size not in sizes:
+        nearest = did_you_mean(name, [f"{family}.{each}" for each in sizes], closeness=_CLOSENESS)
+        raise ValueError(f"{rule}, got {name!r}{nearest or _list(family)}")
+    pods = sizes[size]
+    if pods is not None and pods < least_pods:
+        fix = next((f"{family}.{each}" for each, most in sizes.items() if (most or 0) >= least_pods), "m6i.large")
+        raise ValueError(f"{rule} that take {least_pods} pods, got {name!r}, which takes {pods}; {why}, use {fix!r}")
+
+
+def _hint_of_no_name(name: str) -> str:
+    return _list(name) if name in plain_families() else did_you_mean(name, _names())
+
+
+def _list(family: str) -> str:
+    return f"; {family} has {', '.join(plain_families()[family])} (EC2 on {as_of()})"
+
+
+def _may_be_newer(family: str) -> bool:
+    """Whether EC2 may have begun to sell a family after the day of the list."""
+    found = _FAMILY.fullmatch(family)
+    if found is None:
+        return False
+    known = [each for each in map(_FAMILY.fullmatch, plain_families()) if each and each[1] == found[1]]
+    newest = max((int(each[2]) for each in known), default=int(found[2]))
+    return newest - _GENERATIONS_BACK <= int(found[2]) <= newest + _GENERATIONS_AHEAD
+
+
+def _names() -> list[str]:
+    return [f"{family}.{size}" for family, sizes in plain_families().items() for size in sizes]
+
+
+def _sizes() -> list[str]:
+    return list(dict.fromkeys(size for sizes in plain_families().values() for size in sizes))
+
+
+def _series(family: str) -> str:
+    return re.split(r"\d", family)[0]

@@ -1,0 +1,134 @@
+"""Names of regions, and where EC2 was seen to offer NVIDIA types, from `regions.json`, which names source and date.
+
+It is what one account saw. Of some regions nothing is known: GovCloud, China, and those that opened last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from gpu_facts.data_files import data_of
+from gpu_facts.light_patterns import regex
+from gpu_facts.refusals import did_you_mean, is_token
+
+# What a partition's regions are called.
+# Source: botocore 1.44.5 data/partitions.json (2026-11)
+_PARTITIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "aws": re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+"),
+        "aws-cn": re.compile(r"cn-\w+-\d+"),
+        "aws-eusc": re.compile(r"eusc-de-\w+-\d+"),
+        "aws-iso": re.compile(r"us-iso-\w+-\d+"),
+        "aws-iso-b": re.compile(r"us-isob-\w+-\d+"),
+        "aws-iso-e": re.compile(r"eu-isoe-\w+-\d+"),
+        "aws-iso-f": re.compile(r"us-isof-\w+-\d+"),
+        "aws-us-gov": re.compile(r"us-gov-\w+-\d+"),
+    }
+)
+_REGION = regex(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
+# Where on a continent regions lie.
+_WELL_FORMED = regex(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = data_of("gpu_facts.hardware", "regions.json").decode()
+    return dict(json.loads(text))
+
+
+def regions_as_of() -> str:
+    """Return the day on which the offerings were read, ISO 8601."""
+    return str(_document()["as_of"])
+
+
+def known_regions() -> tuple[str, ...]:
+    """Return every region of every partition."""
+    return tuple(_document()["regions"])
+
+
+@cache
+def zones_by_region(instance_type: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the ids of the zones where a type was seen, such as ``use1-az6``, by region; none where none is known."""
+    begins = _document()["zone_ids_begin_with"]
+    where = _document()["types"].get(instance_type, {})
+    return MappingProxyType({region: tuple(begins[region] + each for each in zones) for region, zones in where.items()})
+
+
+def is_in_every_zone(instance_type: str, region: str) -> bool:
+    """Whether a type was seen in each zone of a region in which any was."""
+    every = {zone for each in _document()["types"] for zone in zones_by_region(each).get(region, ())}
+    return bool(every) and every == set(zones_by_region(instance_type).get(region, ()))
+
+
+def zone_id_region(prefix: str) -> str | None:
+    """Return the region whose zones have ids of a beginning such as ``use1-az``, ``None`` where none is known."""
+    begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
+    return next((region for region, each in begins.items() if each == prefix), None)
+
+
+def zone_ids_begin_with(region: str | None) -> str | None:
+    """Return what the ids of a region's zones begin with, such as ``use1-az``; ``None`` where it was not read."""
+    begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
+    return begins.get(region or "")
+
+
+def is_read(region: str) -> bool:
+    """Whether it is known which zones a region has."""
+    return region in _document()["last_zones"]
+
+
+def last_zone(region: str | None) -> int:
+    """Return the number of a region's last zone; of one that was not read, the most that any has."""
+    last: Mapping[str, int] = _document()["last_zones"]
+    return last.get(region or "") or max(last.values())
+
+
+def is_unseen(instance_type: str, region: str | None) -> bool:
+    """Whether a region was read and the type was not among what it offers; nothing is known of no region."""
+    where = zones_by_region(instance_type)
+    return bool(where) and region in _document()["zone_ids_begin_with"] and region not in where
+
+
+def region_hint(region: str) -> str:
+    """Return ``; did you mean 'us-east-1'?`` for a slip of a region's name, else nothing.
+
+    A name that is made as those of regions are is no slip: it may be of a region that is newer than the list.
+    """
+    known = known_regions()
+    swapped = [each for each in known if sorted(each) == sorted(region.lower())]
+    if region in known or (_WELL_FORMED.fullmatch(region) and not swapped):
+        return ""
+    return did_you_mean(region, swapped or known, closeness=0.75)
+
+
+def partition_of(region: str) -> str | None:
+    """Return the partition of a region, ``None`` where the region is newer than what is known of their names."""
+    return next((name for name, regions in _PARTITIONS.items() if regions.fullmatch(region)), None)
+
+
+def refuse_misspelt_region(who: object, region: str) -> None:
+    """Refuse a name that is nearly one of a region; others may be regions that are newer than the list.
+
+    Raises:
+        ValueError: There is no such region.
+    """
+    if hint := region_hint(region):
+        raise ValueError(f"{who}: region must be one of AWS, got {region!r}{hint}")
+
+
+def refuse_unless_region(who: object, argument: str, region: object) -> None:
+    """Refuse what is no name of a region, or nearly one of a region that is known.
+
+    Raises:
+        ValueError: ``region`` is none.
+    """
+    if isinstance(region, str) and is_token(region):
+        return
+    hint = region_hint(region) if isinstance(region, str) else ""
+    if hint or not isinstance(region, str) or not _REGION.fullmatch(region):
+        raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}{hint}")

@@ -1,0 +1,168 @@
+"""What a release of EKS' NVIDIA images carries: branches of NVIDIA's driver, and faults that later ones mended."""
+
+from __future__ import annotations
+
+import re
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+
+# Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
+LTS, PRODUCTION = 580, 595
+DRIVER_BRANCHES = (LTS, PRODUCTION)
+# The branch before them.
+_BEFORE_LTS = 570
+# What Bottlerocket calls them in settings.kernel.drivers.nvidia.branch, which chooses one for all types.
+BOTTLEROCKET_BRANCHES = {"lts": LTS, "pb": PRODUCTION}
+# An image with both boots the first that drives every GPU of the node.
+# Source: awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh (2026-11-21)
+_AL2023_WITH_BOTH = "20260917"
+# The first release of each minor version with 580; from 1.34 on the earliest. Those of April 2025 and later had 570.
+# Source: awslabs/amazon-eks-ami v20260724 CHANGELOG.md (2026-11-21)
+_AL2023_WITH_LTS = {
+    **dict.fromkeys(("1.29", "1.30"), "20251120"),
+    **dict.fromkeys(("1.31", "1.32"), "20251108"),
+    "1.33": "20251029",
+}
+_AL2023_FIRST_WITH_LTS, _AL2023_SURELY_WITH_LTS, _AL2023_FIRST_STATED = "20251023", "20251120", "20250501"
+# Source: https://github.com/bottlerocket-os/bottlerocket/releases/tag/v1.66.0 and v1.68.0 (2026-11-21)
+_BOTTLEROCKET_1_37_WITH_BOTH = (1, 66)
+_BOTTLEROCKET_WITH_BOTH = (1, 68)
+# The kernel of Kubernetes 1.36 without FIPS is another one, of which no release says that it got the second branch.
+_UNSTATED = (1, 36)
+# The first releases of AL2023: of the variant with NVIDIA's driver, and of the one without. The newest that was read is
+# v20260714.
+# Source: awslabs/amazon-eks-ami 81fec2e CHANGELOG.md (2026-11-24)
+AL2023_FIRST_WITH_NVIDIA, AL2023_FIRST = "20241024", "20240213"
+# GiB of the snapshot behind /dev/xvda in each of them.
+# Sources: https://github.com/awslabs/amazon-eks-ami/pull/1581, 81fec2e templates/al2023/variables-default.json,
+# https://github.com/cilium/cilium/pull/43051 (2026-11-24)
+AL2023_SNAPSHOT_GIB = 20
+NEWEST = "latest"
+_DATE = regex(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
+_MINOR = regex(r"(\d+)\.(\d+)", re.ASCII)
+_VERSION = regex(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
+
+
+def driver_branches(
+    operating_system: str, release: str | None, kubernetes_version: str | None, *, fips: bool = False
+) -> tuple[int, ...] | None:
+    """Return the driver branches of an image that EKS publishes, ``None`` where no source states them.
+
+    Args:
+        operating_system: ``al2023`` or ``bottlerocket``.
+        release: As EKS or Karpenter names it, ``latest`` for the newest, or ``None`` where it is not known.
+        kubernetes_version: Minor version of the image, ``None`` where it is not known.
+        fips: Whether it is a FIPS variant of Bottlerocket.
+    """
+    if operating_system == "al2023":
+        return _of_al2023(release, kubernetes_version)
+    return _of_bottlerocket(release, kubernetes_version, fips=fips) if operating_system == "bottlerocket" else None
+
+
+def _of_al2023(release: str | None, kubernetes_version: str | None) -> tuple[int, ...] | None:
+    if release == NEWEST:
+        return DRIVER_BRANCHES
+    date = release_date(release)
+    if date is None or date < _AL2023_FIRST_STATED:
+        return None
+    if date < _first_with_lts(kubernetes_version):
+        # Which it is of an image whose version is not known, the months between do not tell.
+        known = kubernetes_version is not None or date < _AL2023_FIRST_WITH_LTS
+        return (_BEFORE_LTS,) if known else None
+    return DRIVER_BRANCHES if date >= _AL2023_WITH_BOTH else (LTS,)
+
+
+def _first_with_lts(kubernetes_version: str | None) -> str:
+    if kubernetes_version is None:
+        return _AL2023_SURELY_WITH_LTS
+    return _AL2023_WITH_LTS.get(kubernetes_version, _AL2023_FIRST_WITH_LTS)
+
+
+def _of_bottlerocket(release: str | None, kubernetes_version: str | None, *, fips: bool) -> tuple[int, ...] | None:
+    version = _bottlerocket_version(release)
+    if version is None:
+        return None
+    if version < _BOTTLEROCKET_1_37_WITH_BOTH:
+        return (LTS,)
+    if kubernetes_version is None:
+        return None
+    named = _MINOR.fullmatch(kubernetes_version)
+    if named is None:
+        return None
+    minor = (int(named[1]), int(named[2]))
+    if minor > _UNSTATED:
+        return DRIVER_BRANCHES
+    if version < _BOTTLEROCKET_WITH_BOTH:
+        return (LTS,)
+    return None if minor == _UNSTATED and not fips else DRIVER_BRANCHES
+
+
+def _bottlerocket_version(release: str | None) -> tuple[float, ...] | None:
+    if release == NEWEST:
+        return (float("inf"),)
+    found = _VERSION.fullmatch(release or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def release_date(release: str | None) -> str | None:
+    """Return the date of a release of AL2023, ``20260714`` of ``v20260714`` or ``1.36.2-20260714``."""
+    found = _DATE.fullmatch(release or "")
+    return found[1] if found else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What is wrong with some releases of AL2023.
+
+    Attributes:
+        first: Date of the first release with it.
+        last: Date of the last one.
+        mended: Release that mended it.
+        what: What happens.
+        kubernetes: Minor versions whose images have it; empty for all.
+        gpu_only: Whether only nodes with GPUs feel it.
+        source: Where it was read.
+        as_of: Day it was read, ISO 8601.
+    """
+
+    first: str
+    last: str
+    mended: str
+    what: str
+    kubernetes: tuple[str, ...] = ()
+    gpu_only: bool = False
+    source: str
+    as_of: str
+
+    def is_in(self, release: str | None, kubernetes_version: str | None) -> bool:
+        """Whether a release for a minor version has it; without a version, whether one of its images has it."""
+        date = release_date(release)
+        concerns = not self.kubernetes or kubernetes_version is None or kubernetes_version in self.kubernetes
+        return date is not None and self.first <= date <= self.last and concerns
+
+
+# The newest release that was read, and has none of them.
+NEWEST_WITHOUT_FAULT = "v20261012"
+# What to take where a type needs the second branch, as an error names it.
+TAKE_WITH_BOTH = {"al2023": repr(NEWEST_WITHOUT_FAULT), "bottlerocket": "'1.68.0' or newer"}
+FAULTS = (
+    Fault(
+        first="20260917",
+        last="20260923",
+        mended="v20260930",
+        what="programs that load NVML without CDI do not find it, such as an older toolkit of the GPU operator",
+        gpu_only=True,
+        source="https://github.com/awslabs/amazon-eks-ami/issues/2834",
+        as_of="2026-11-21",
+    ),
+    Fault(
+        first="20260930",
+        last="20261003",
+        mended="v20261012",
+        what="kernel 6.12.110 panics while it reclaims memory, and nodes restart",
+        kubernetes=("1.31", "1.32", "1.33", "1.34", "1.35"),
+        source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261012",
+        as_of="2026-11-21",
+    ),
+)

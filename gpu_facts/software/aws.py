@@ -1,0 +1,315 @@
+"""DaemonSets of AWS's charts, rendered with Helm 4.2 from the tagged sources, and of the EKS add-ons built from them.
+
+An add-on's configuration has the names of its chart's values, as the user guide shows for vpc-cni, the Pod Identity
+agent and the storage drivers: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpu_facts import charts, labels, resources
+from gpu_facts.software.instance_lists import (
+    DCGM_SERVER,
+    DCGM_SERVER_1_6_1,
+    DCGM_SERVER_1_6_6,
+    DRANET,
+    EFA_DEVICE_PLUGIN,
+)
+from gpu_facts.software.model import (
+    Container,
+    KnownDaemonSet,
+    KnownSoftware,
+    Nodes,
+    Switch,
+    Toleration,
+    Tolerations,
+)
+from gpu_facts.software.placement import (
+    CRITICAL_ADDONS,
+    EVERYTHING,
+    FOR_FIVE_MINUTES,
+    LINUX,
+    expression,
+    not_on,
+    term,
+    tolerates,
+)
+
+_ANY_ARCHITECTURE = expression(labels.ARCH, "In", ["amd64", "arm64"])
+_ON_LINUX = expression(labels.OS, "In", ["linux"])
+_CLOUD_NODES = term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto"))
+_NAMES = ("nameOverride", "fullnameOverride")
+
+
+def _chart(daemon_set: KnownDaemonSet, *versions: str, name: str = "") -> KnownSoftware:
+    return KnownSoftware(
+        name=name or daemon_set.name,
+        versions=versions,
+        daemon_sets=(daemon_set,),
+        source=daemon_set.source,
+        as_of=daemon_set.as_of,
+    )
+
+
+_EKS_CHARTS = "https://github.com/aws/eks-charts/tree/master/stable"
+_EKS_CHARTS_AS_OF = "2026-08-03"
+
+
+def _of_types(types: tuple[str, ...]) -> Nodes:
+    """Return the nodes of the types with EFA, unless they are those of Auto Mode or have labels of one's own."""
+    return Nodes(
+        affinity=(term(expression(labels.INSTANCE_TYPE, "In", types), not_on("auto")),),
+        selector_path="nodeSelector",
+        labels_path="supportedInstanceLabels",
+    )
+
+
+EFA = KnownDaemonSet(
+    name=charts.EFA_DEVICE_PLUGIN,
+    tolerations=Tolerations(default=(CRITICAL_ADDONS,), path="tolerations", added=True),
+    nodes=_of_types(EFA_DEVICE_PLUGIN),
+    containers=(Container(requests={"cpu": "10m", "memory": "20Mi"}, path="resources"),),
+    advertises=(resources.EFA,),
+    inexact_paths=_NAMES,
+    source=f"{_EKS_CHARTS}/{charts.EFA_DEVICE_PLUGIN}",
+    as_of=_EKS_CHARTS_AS_OF,
+)
+_DRANET = replace(
+    EFA,
+    name=charts.DRANET,
+    nodes=_of_types(DRANET),
+    containers=(Container(requests={"cpu": "100m", "memory": "50Mi"}, path="resources"),),
+    advertises=(),
+    source=f"{_EKS_CHARTS}/{charts.DRANET}",
+)
+_FLUENT_BIT = KnownDaemonSet(
+    name="aws-for-fluent-bit",
+    tolerations=Tolerations.at(""),
+    nodes=Nodes.at(""),
+    containers=(Container(requests={"cpu": "50m", "memory": "50Mi"}, path="resources"),),
+    inexact_paths=_NAMES,
+    source=f"{_EKS_CHARTS}/aws-for-fluent-bit",
+    as_of=_EKS_CHARTS_AS_OF,
+)
+_CLOUDWATCH_METRICS = replace(
+    _FLUENT_BIT,
+    name="aws-cloudwatch-metrics",
+    containers=(Container(requests={"cpu": "200m", "memory": "200Mi"}, path="resources"),),
+    source=f"{_EKS_CHARTS}/aws-cloudwatch-metrics",
+)
+
+_VPC_CNI = KnownDaemonSet(
+    name=charts.AWS_NODE,
+    tolerations=Tolerations.at("", EVERYTHING),
+    nodes=Nodes.at("", _CLOUD_NODES),
+    containers=(
+        Container(requests={"cpu": "25m"}, path="resources"),
+        Container(requests={"cpu": "25m"}, path="resources", replacing_path="nodeAgent.resources"),
+    ),
+    inexact_paths=(*_NAMES, "nodeAgent.enabled"),
+    source="https://github.com/aws/amazon-vpc-cni-k8s/tree/v1.23.0/charts/aws-vpc-cni",
+    as_of="2026-08-20",
+)
+_VPC_CNI_VERSIONS = ("1.23.0", "1.22.4", "1.22.3", "1.22.2", "1.22.1", "1.21.2", "1.21.1")
+
+# What the plain DaemonSet of a cluster looks like. The architectures that newer ones name were not read; every
+# node of EKS has an image of it.
+_KUBE_PROXY = KnownDaemonSet(
+    name=charts.KUBE_PROXY,
+    tolerations=Tolerations(default=(EVERYTHING,)),
+    nodes=Nodes(affinity=(term(_ON_LINUX, not_on("fargate")),)),
+    containers=(Container(requests={"cpu": "100m"}, path="resources"),),
+    source="https://github.com/eksctl-io/eksctl/blob/main/pkg/addons/default/testdata/sample-1.23.json",
+    as_of="2026-08-21",
+)
+
+_POD_IDENTITY = KnownDaemonSet(
+    name=charts.POD_IDENTITY_AGENT,
+    tolerations=Tolerations.at("", EVERYTHING),
+    nodes=Nodes.at("", _CLOUD_NODES),
+    containers=(Container(path="resources"),),
+    switches=(Switch(path="daemonsets.cloud.create"),),
+    inexact_paths=(*_NAMES, "daemonsets.cloud.affinity", "daemonsets.cloud.nameSuffix"),
+    source="https://github.com/aws/eks-pod-identity-agent/tree/v0.1.37/charts/eks-pod-identity-agent",
+    as_of="2026-03-17",
+)
+
+_DRIVER_REQUESTS = {"cpu": "10m", "memory": "40Mi"}
+_SIDECAR_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
+_SIDECARS = ("nodeDriverRegistrar", "livenessProbe")
+
+
+def _storage_driver(
+    name: str, *compute_types: str, unless_all: tuple[Toleration, ...], source: str, as_of: str
+) -> KnownDaemonSet:
+    """Return the DaemonSet of a storage driver of a chart that tolerates everything unless told otherwise."""
+    sidecars = (Container(requests=_SIDECAR_REQUESTS, path=f"sidecars.{each}.resources") for each in _SIDECARS)
+    return KnownDaemonSet(
+        name=name,
+        tolerations=replace(
+            Tolerations.at("node", EVERYTHING), all_path="node.tolerateAllTaints", unless_all=unless_all
+        ),
+        nodes=Nodes.at("node", term(not_on(*compute_types)), selector=LINUX),
+        containers=(Container(requests=_DRIVER_REQUESTS, path="node.resources"), *sidecars),
+        source=source,
+        as_of=as_of,
+    )
+
+
+# With `node.tolerateAllTaints` off, what `node.tolerations` holds by default is left out here: it is NoExecute only.
+_EBS = replace(
+    _storage_driver(
+        charts.EBS_NODE,
+        "fargate",
+        "auto",
+        "hybrid",
+        unless_all=tuple(
+            tolerates(key)
+            for key in (
+                labels.EBS_NOT_READY,
+                "ToBeDeletedByClusterAutoscaler",
+                f"{labels.KARPENTER_DOMAIN}/disrupted",
+                f"{labels.KARPENTER_DOMAIN}/disruption",
+            )
+        ),
+        source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/v1.64.0/charts/aws-ebs-csi-driver",
+        as_of="2026-08-19",
+    ),
+    containers=(
+        Container(requests=_DRIVER_REQUESTS, path="node.resources"),
+        *(Container(requests=_SIDECAR_REQUESTS, replacing_path=f"sidecars.{each}.resources") for each in _SIDECARS),
+    ),
+    switches=(Switch(path="node.enableLinux"),),
+)
+_EBS_VERSIONS = ("64.0", "63.1", "63.0", "62.0", "61.1", "60.1", "60.0", "59.0", "58.0", "57.1")
+
+_FSX = _storage_driver(
+    charts.FSX_NODE,
+    "fargate",
+    unless_all=(tolerates(labels.FSX_NOT_READY),),
+    source="https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/charts/aws-fsx-csi-driver",
+    as_of="2026-04-21",
+)
+
+_MOUNTPOINT = replace(
+    _storage_driver(
+        charts.S3_NODE,
+        "fargate",
+        "hybrid",
+        unless_all=(CRITICAL_ADDONS, tolerates(labels.S3_NOT_READY), FOR_FIVE_MINUTES),
+        source="https://github.com/awslabs/mountpoint-s3-csi-driver/tree/v2.7.0/charts/aws-mountpoint-s3-csi-driver",
+        as_of="2026-08-08",
+    ),
+    containers=(
+        Container(requests=_DRIVER_REQUESTS, path="node.resources"),
+        *(
+            Container(requests=_DRIVER_REQUESTS, path="node.resources", replacing_path=f"sidecars.{each}.resources")
+            for each in _SIDECARS
+        ),
+    ),
+    inexact_paths=("node.defaultTolerations",),
+)
+_MOUNTPOINT_VERSIONS = ("2.7.0", "2.6.0", "2.5.0", "2.4.1", "2.4.0", "2.3.0", "2.2.2", "2.2.1")
+# Before 2.0 it did not tolerate the taints of GPU nodes.
+_MOUNTPOINT_1 = replace(
+    _MOUNTPOINT,
+    tolerations=Tolerations(default=(CRITICAL_ADDONS, FOR_FIVE_MINUTES)),
+    inexact_paths=("node.tolerateAllTaints", "node.defaultTolerations", "node.tolerations"),
+    source="https://github.com/awslabs/mountpoint-s3-csi-driver/tree/v1.15.0/charts/aws-mountpoint-s3-csi-driver",
+)
+
+_EFS = KnownDaemonSet(
+    name=charts.EFS_NODE,
+    tolerations=Tolerations.at("node", EVERYTHING),
+    nodes=Nodes.at("node", term(not_on("fargate", "hybrid")), selector=LINUX),
+    containers=(
+        Container(path="node.resources"),
+        *(Container(path=f"sidecars.{each}.resources") for each in _SIDECARS),
+    ),
+    source="https://github.com/kubernetes-sigs/aws-efs-csi-driver/tree/v3.4.1/charts/aws-efs-csi-driver",
+    as_of="2026-07-24",
+)
+
+_MONITORING_SOURCE = "https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts"
+_MONITORED = (
+    not_on("fargate", "auto", "hybrid"),
+    expression("sagemaker.amazonaws.com/compute-type", "NotIn", ["hyperpod"]),
+)
+_MONITORING_AGENT = KnownDaemonSet(
+    name=charts.NODE_MONITORING_AGENT,
+    tolerations=Tolerations.at("nodeAgent", EVERYTHING),
+    nodes=Nodes.at("nodeAgent", term(*_MONITORED, _ANY_ARCHITECTURE), selector=LINUX),
+    containers=(Container(requests={"cpu": "10m", "memory": "30Mi"}, path="nodeAgent.resources"),),
+    source=_MONITORING_SOURCE,
+    as_of="2026-08-04",
+)
+
+
+def _node_monitoring(dcgm_types: tuple[str, ...], *versions: str) -> KnownSoftware:
+    types = expression(labels.INSTANCE_TYPE, "In", dcgm_types)
+    dcgm = replace(
+        _MONITORING_AGENT,
+        name=charts.DCGM_SERVER,
+        tolerations=Tolerations.at("dcgmAgent"),
+        nodes=Nodes.at("dcgmAgent", term(types, *_MONITORED, expression(labels.ARCH, "In", ["amd64"])), selector=LINUX),
+        containers=(Container(path="dcgmAgent.resources"),),
+    )
+    both = (_MONITORING_AGENT, dcgm)
+    return replace(_chart(_MONITORING_AGENT, *versions), daemon_sets=both)
+
+
+_NODE_MONITORING = (
+    _node_monitoring(DCGM_SERVER, "1.7.0", "1.6.7"),
+    _node_monitoring(DCGM_SERVER_1_6_6, "1.6.6", "1.6.5", "1.6.4", "1.6.3", "1.6.2"),
+    _node_monitoring(DCGM_SERVER_1_6_1, "1.6.1"),
+)
+
+# In queue mode a Deployment reads the events of a queue, and no DaemonSet those of its own node.
+_TERMINATION_HANDLER = KnownDaemonSet(
+    name=charts.NODE_TERMINATION_HANDLER,
+    tolerations=Tolerations(
+        default=(EVERYTHING,), path="daemonsetTolerations", replacing_path=("linuxTolerations", "tolerations")
+    ),
+    nodes=Nodes(
+        selector=LINUX,
+        selector_path="daemonsetNodeSelector",
+        replacing_selector_path=("linuxNodeSelector", "nodeSelector"),
+        affinity=(term(not_on("fargate")),),
+        affinity_path="daemonsetAffinity",
+        replacing_affinity_path=("linuxAffinity", "affinity"),
+    ),
+    containers=(Container(path="resources"),),
+    switches=(Switch(path="enableSqsTerminationDraining", on=False, default=False),),
+    inexact_paths=(*_NAMES, "targetNodeOs"),
+    source="https://github.com/aws/aws-node-termination-handler/tree/v1.25.6/config/helm/aws-node-termination-handler",
+    as_of="2026-04-02",
+)
+
+CHARTS = (
+    _chart(EFA, "0.5.30"),
+    _chart(_DRANET, "1.0.0"),
+    _chart(_FLUENT_BIT, "0.2.0"),
+    _chart(_CLOUDWATCH_METRICS, "0.0.11"),
+    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name=charts.VPC_CNI_CHART),
+    _chart(_POD_IDENTITY, "1.2.0"),
+    _chart(_EBS, *(f"2.{each}" for each in _EBS_VERSIONS), name=charts.EBS_CSI_DRIVER),
+    _chart(_FSX, "1.17.0", "1.16.0", "1.15.0", "1.14.0", name=charts.FSX_CSI_DRIVER),
+    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name=charts.S3_CSI_DRIVER),
+    _chart(_MOUNTPOINT_1, "1.15.0", name=charts.S3_CSI_DRIVER),
+    _chart(_EFS, "4.4.1", "4.4.0", "4.3.0", "4.2.0", "4.1.0", "4.0.1", "4.0.0", name=charts.EFS_CSI_DRIVER),
+    *_NODE_MONITORING,
+    _chart(_TERMINATION_HANDLER, "0.27.6", "0.27.5", "0.27.4", "0.27.3", "0.27.2", "0.27.1", "0.27.0", "0.26.0"),
+)
+ADDONS = (
+    _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name=charts.VPC_CNI),
+    _chart(_KUBE_PROXY, "1.23.1"),
+    # The add-on's versions are not the chart's, which has not changed since the first of these.
+    _chart(_POD_IDENTITY, name=charts.POD_IDENTITY_AGENT),
+    _chart(_EBS, *(f"1.{each}" for each in _EBS_VERSIONS), name=charts.EBS_CSI_DRIVER),
+    _chart(_FSX, "1.9.0", "1.8.0", "1.7.0", name=charts.FSX_CSI_DRIVER),
+    _chart(_MOUNTPOINT, *_MOUNTPOINT_VERSIONS, name=charts.S3_CSI_DRIVER),
+    _chart(_MOUNTPOINT_1, "1.15.0", name=charts.S3_CSI_DRIVER),
+    _chart(_EFS, "3.4.1", "3.4.0", "3.3.0", "3.2.0", "3.1.0", "3.0.1", "3.0.0", name=charts.EFS_CSI_DRIVER),
+    *_NODE_MONITORING,
+)

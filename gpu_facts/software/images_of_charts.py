@@ -1,0 +1,335 @@
+"""The images of pinned charts, which no template shows: those of their pods, and those that their operators start.
+
+Rendered with Helm 4.2 from the tagged sources. A chart or a version that is in no row is not known.
+"""
+
+from __future__ import annotations
+
+from gpu_facts import charts
+from gpu_facts.software.chart_images import ChartImage, ChartImages
+from gpu_facts.software.model import Switch, enabled
+
+
+def _one(name: str, version: str, repository: str, at: str, *, tag: str = "", source: str, as_of: str) -> ChartImages:
+    image = ChartImage(repository=repository, tag=tag or version, at=at)
+    return ChartImages(name=name, version=version, images=(image,), source=source, as_of=as_of)
+
+
+_READ = "2026-11-22"
+_KARPENTER = "https://github.com/aws/karpenter-provider-aws/tree"
+
+
+def _karpenter(version: str, digest: str = "") -> tuple[ChartImages, ...]:
+    source = f"{_KARPENTER}/v{version}/charts"
+    image = ChartImage(
+        repository="public.ecr.aws/karpenter/controller", tag=version, at="controller.image", digest=digest
+    )
+    return (
+        ChartImages(name=charts.KARPENTER, version=version, images=(image,), source=source, as_of=_READ),
+        ChartImages(name=charts.KARPENTER_CRDS, version=version, source=source, as_of=_READ),
+    )
+
+
+# A part of the GPU Operator's values, with its image; the operator starts each on the nodes that need it.
+_NVIDIA = "nvcr.io/nvidia"
+_SANDBOX = enabled("sandboxWorkloads", default=False)
+
+
+def _operand(part: str, repository: str, tag: str, *switches: Switch) -> ChartImage:
+    return ChartImage(repository=f"{_NVIDIA}/{repository}", tag=tag, at=part, switches=switches)
+
+
+_GPU_OPERATOR = ChartImages(
+    name=charts.GPU_OPERATOR,
+    version="v26.7.0",
+    style="folder",
+    images=(
+        _operand("operator", "gpu-operator", "v26.7.0"),
+        _operand("validator", "gpu-operator", "v26.7.0"),
+        # Its tag ends with the operating system of the node.
+        _operand("driver", "driver", "", enabled("driver")),
+        # The operator takes it to unload a driver, whoever brought it.
+        _operand("driver.manager", "cloud-native/k8s-driver-manager", "v0.12.0"),
+        _operand("toolkit", "k8s/container-toolkit", "v1.20.0", enabled("toolkit")),
+        _operand("devicePlugin", "k8s-device-plugin", "v0.20.0", enabled("devicePlugin")),
+        _operand("dcgm", "cloud-native/dcgm", "4.6.0-1-ubuntu24.04", enabled("dcgm", default=False)),
+        _operand("dcgmExporter", "k8s/dcgm-exporter", "4.6.0-4.8.3-distroless", enabled("dcgmExporter")),
+        _operand("gfd", "k8s-device-plugin", "v0.20.0", enabled("gfd")),
+        _operand("migManager", "cloud-native/k8s-mig-manager", "v0.15.0", enabled("migManager")),
+        _operand("nodeStatusExporter", "gpu-operator", "v26.7.0", enabled("nodeStatusExporter", default=False)),
+        _operand("gds", "cloud-native/nvidia-fs", "", enabled("gds", default=False)),
+        _operand("gdrcopy", "cloud-native/gdrdrv", "", enabled("gdrcopy", default=False)),
+        _operand("vgpuDeviceManager", "cloud-native/vgpu-device-manager", "v0.5.0", _SANDBOX),
+        _operand("vfioManager", "cloud-native/k8s-driver-manager", "v0.12.0", _SANDBOX),
+        _operand("sandboxDevicePlugin", "kubevirt-gpu-device-plugin", "v1.6.0", _SANDBOX),
+        _operand("kataSandboxDevicePlugin", "cloud-native/nvidia-sandbox-device-plugin", "v0.0.5", _SANDBOX),
+        _operand("ccManager", "cloud-native/k8s-cc-manager", "v0.4.3", _SANDBOX),
+        _operand("draDriver", "dra-driver-nvidia-gpu", "v0.5.0", Switch(path="gpuCluster.deployCR", default=False)),
+        ChartImage(
+            repository="registry.k8s.io/nfd/node-feature-discovery",
+            tag="v0.19.0",
+            at="",
+            switches=(enabled("nfd"),),
+        ),
+    ),
+    opaque_paths=("vgpuManager.enabled", "driver.repoConfig.configMapName", "node-feature-discovery.image"),
+    source="https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/deployments/gpu-operator",
+    as_of=_READ,
+)
+
+
+def _of_stack(at: str, repository: str, tag: str, *switches: Switch) -> ChartImage:
+    return ChartImage(repository=repository, tag=tag, at=f"{at}.image", switches=switches)
+
+
+_OPERATOR = "prometheusOperator"
+_HOOKS = (enabled(_OPERATOR), enabled(f"{_OPERATOR}.admissionWebhooks"))
+_STATE, _EXPORTER = charts.KUBE_STATE_METRICS, "prometheus-node-exporter"
+_PROMETHEUS_STACK = ChartImages(
+    name=charts.KUBE_PROMETHEUS_STACK,
+    version="88.5.3",
+    style="registry",
+    registry_path="global.imageRegistry",
+    images=(
+        _of_stack(_OPERATOR, "quay.io/prometheus-operator/prometheus-operator", "v0.93.1", enabled(_OPERATOR)),
+        _of_stack(
+            f"{_OPERATOR}.prometheusConfigReloader",
+            "quay.io/prometheus-operator/prometheus-config-reloader",
+            "v0.93.1",
+            enabled(_OPERATOR),
+        ),
+        _of_stack(
+            f"{_OPERATOR}.admissionWebhooks.patch",
+            "ghcr.io/jkroepke/kube-webhook-certgen",
+            "1.8.7",
+            *_HOOKS,
+            enabled(f"{_OPERATOR}.admissionWebhooks.patch"),
+        ),
+        _of_stack(
+            f"{_OPERATOR}.admissionWebhooks.deployment",
+            "quay.io/prometheus-operator/admission-webhook",
+            "v0.93.1",
+            *_HOOKS,
+            enabled(f"{_OPERATOR}.admissionWebhooks.deployment", default=False),
+        ),
+        _of_stack(
+            "prometheus.prometheusSpec",
+            "quay.io/prometheus/prometheus",
+            "v3.14.0-distroless",
+            enabled("prometheus"),
+        ),
+        _of_stack(
+            "alertmanager.alertmanagerSpec", "quay.io/prometheus/alertmanager", "v0.34.0", enabled("alertmanager")
+        ),
+        _of_stack(
+            "thanosRuler.thanosRulerSpec", "quay.io/thanos/thanos", "v0.42.4", enabled("thanosRuler", default=False)
+        ),
+        _of_stack(
+            _STATE, "registry.k8s.io/kube-state-metrics/kube-state-metrics", "v2.20.0", enabled("kubeStateMetrics")
+        ),
+        _of_stack(_EXPORTER, "quay.io/prometheus/node-exporter", "v1.12.1-distroless", enabled("nodeExporter")),
+        _of_stack("grafana", "docker.io/grafana/grafana", "13.2.0", enabled("grafana")),
+        _of_stack("grafana.sidecar", "quay.io/kiwigrid/k8s-sidecar", "2.10.1", enabled("grafana")),
+        _of_stack(
+            "grafana.initChownData",
+            "docker.io/library/busybox",
+            "1.38.0",
+            enabled("grafana"),
+            enabled("grafana.initChownData"),
+            enabled("grafana.persistence", default=False),
+        ),
+    ),
+    # Its hook of tests is run by `helm test` alone.
+    opaque_paths=(
+        *("crds.upgradeJob.enabled", "windowsMonitoring.enabled", "grafana.imageRenderer.enabled"),
+        *("grafana.dashboards", "grafana.extraContainers", "prometheus.prometheusSpec.thanos"),
+    ),
+    source="https://github.com/prometheus-community/helm-charts/tree/kube-prometheus-stack-88.5.3",
+    as_of=_READ,
+)
+
+_KAI_FOLDER = "ghcr.io/kai-scheduler/kai-scheduler"
+# Path of the values, and name of the image where it is another.
+_OF_KAI = {
+    "operator.image": "operator",
+    "podgrouper.image": "podgrouper",
+    "podgroupcontroller.image": "podgroupcontroller",
+    "binder.image": "binder",
+    "binder.resourceReservationImage": "resourcereservation",
+    "scheduler.image": "scheduler",
+    "queuecontroller.image": "queuecontroller",
+    "admission.image": "admission",
+    "crdupgrader.image": "crd-upgrader",
+    "numaPlacementExporter.image": "numa-placement-exporter",
+}
+_OF_KAI_SCALING = {
+    "nodescaleadjuster.image": "nodescaleadjuster",
+    "nodescaleadjuster.scalingPodImage": "scalingpod",
+}
+_KAI_SCALES = Switch(path="global.clusterAutoscaling", default=False)
+
+
+def _of_kai(at: str, name: str, *switches: Switch) -> ChartImage:
+    return ChartImage(repository=f"{_KAI_FOLDER}/{name}", tag="v0.17.0", at=at, switches=switches)
+
+
+_KAI = ChartImages(
+    name=charts.KAI_SCHEDULER,
+    version="v0.17.0",
+    style="folder",
+    registry_path="global.registry",
+    tag_path="global.tag",
+    images=(
+        *(_of_kai(at, name) for at, name in _OF_KAI.items()),
+        *(_of_kai(at, name, _KAI_SCALES) for at, name in _OF_KAI_SCALING.items()),
+    ),
+    opaque_paths=("global.fips", "prometheus.enabled"),
+    source="https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/deployments/kai-scheduler",
+    as_of=_READ,
+)
+
+_VPA = "registry.k8s.io/autoscaling/vpa"
+_VPA_PARTS = {"admissionController": "admission-controller", "recommender": "recommender", "updater": "updater"}
+_VERTICAL_POD_AUTOSCALER = ChartImages(
+    name=charts.VERTICAL_POD_AUTOSCALER,
+    version="0.11.0",
+    images=(
+        *(
+            ChartImage(repository=f"{_VPA}-{name}", tag="1.7.1", at=f"{part}.image", switches=(enabled(part),))
+            for part, name in _VPA_PARTS.items()
+        ),
+        ChartImage(
+            repository="registry.k8s.io/ingress-nginx/kube-webhook-certgen",
+            tag="v20231011-8b53cabe0",
+            at="admissionController.certGen.image",
+            switches=(enabled("admissionController"),),
+        ),
+    ),
+    source="https://github.com/kubernetes/autoscaler/tree/vertical-pod-autoscaler-chart-0.11.0",
+    as_of=_READ,
+)
+# Templates and values are those of 2.20.2; a tag is the version of the chart.
+_KEDA_IMAGES = {"keda": "keda", "metricsApiServer": "keda-metrics-apiserver", "webhooks": "keda-admission-webhooks"}
+_KEDA = ChartImages(
+    name=charts.KEDA,
+    version="2.21.0",
+    style="registry",
+    registry_path="global.image.registry",
+    images=tuple(
+        ChartImage(repository=f"ghcr.io/kedacore/{name}", tag="2.21.0", at=f"image.{part}")
+        for part, name in _KEDA_IMAGES.items()
+    ),
+    opaque_paths=("extraContainers",),
+    source="https://github.com/kedacore/charts/tree/main/keda",
+    as_of=_READ,
+)
+_KUEUE = ChartImages(
+    name=charts.KUEUE,
+    version="0.19.2",
+    images=(
+        ChartImage(repository="registry.k8s.io/kueue/kueue", tag="v0.19.2", at="controllerManager.manager.image"),
+        *(
+            ChartImage(
+                repository=f"registry.k8s.io/kueue/kueueviz-{part}",
+                tag="v0.19.2",
+                at=f"kueueViz.{part}.image",
+                switches=(Switch(path="enableKueueViz", default=False),),
+            )
+            for part in ("backend", "frontend")
+        ),
+    ),
+    # hack/helm-chart-package.sh of the release writes registry and tag into the chart.
+    source="https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/charts/kueue",
+    as_of=_READ,
+)
+
+CHARTS: tuple[ChartImages, ...] = (
+    *_karpenter("1.14.1", "sha256:723130949e4cab989461ff07d1be4cd781d63515432494641b33c235f300ae23"),
+    *_karpenter("1.15.1"),
+    _one(
+        charts.EFA_DEVICE_PLUGIN,
+        "v0.5.30",
+        # In the ECR of us-west-2, whatever the region of the cluster.
+        "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+        "image",
+        tag="v0.5.20",
+        source="https://github.com/aws/eks-charts/tree/master/stable/aws-efa-k8s-device-plugin",
+        as_of=_READ,
+    ),
+    _GPU_OPERATOR,
+    _one(
+        charts.DRA_DRIVER,
+        "0.4.1",
+        "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
+        "image",
+        tag="v0.4.1",
+        source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/v0.4.1/deployments/helm",
+        as_of=_READ,
+    ),
+    _PROMETHEUS_STACK,
+    _one(
+        charts.PROMETHEUS_ADAPTER,
+        "5.3.0",
+        "registry.k8s.io/prometheus-adapter/prometheus-adapter",
+        "image",
+        tag="v0.12.0",
+        source="https://github.com/prometheus-community/helm-charts/tree/prometheus-adapter-5.3.0",
+        as_of=_READ,
+    ),
+    _KEDA,
+    _VERTICAL_POD_AUTOSCALER,
+    _KUEUE,
+    # hack/helm-chart-package.sh and hack/push-chart.sh of these two write registry and tag into the chart.
+    _one(
+        charts.JOBSET,
+        "0.12.0",
+        "registry.k8s.io/jobset/jobset",
+        "image",
+        tag="v0.12.0",
+        source="https://github.com/kubernetes-sigs/jobset/tree/v0.12.0/charts/jobset",
+        as_of=_READ,
+    ),
+    _one(
+        charts.LEADER_WORKER_SET,
+        "0.10.0",
+        "registry.k8s.io/lws/lws",
+        "image.manager",
+        tag="v0.10.0",
+        source="https://github.com/kubernetes-sigs/lws/tree/v0.10.0/charts/lws",
+        as_of=_READ,
+    ),
+    _one(
+        charts.KUBERAY,
+        "1.7.0",
+        "quay.io/kuberay/operator",
+        "image",
+        tag="v1.7.0",
+        source="https://github.com/ray-project/kuberay/tree/v1.7.0/helm-chart/kuberay-operator",
+        as_of=_READ,
+    ),
+    _KAI,
+    _one(
+        charts.NODE_TERMINATION_HANDLER,
+        "0.27.6",
+        "public.ecr.aws/aws-ec2/aws-node-termination-handler",
+        "image",
+        tag="v1.25.6",
+        source="https://github.com/aws/aws-node-termination-handler/tree/v1.25.6/config/helm",
+        as_of=_READ,
+    ),
+    _one(
+        charts.LOAD_BALANCER_CONTROLLER,
+        "3.5.0",
+        "public.ecr.aws/eks/aws-load-balancer-controller",
+        "image",
+        tag="v3.5.0",
+        source="https://github.com/aws/eks-charts/tree/master/stable/aws-load-balancer-controller",
+        as_of="2026-11-22",
+    ),
+)
+_BY_CHART = {(each.name, each.version): each for each in CHARTS}
+
+
+def known_images(name: str, version: str | None) -> ChartImages | None:
+    """Return the images of a version of a chart, ``None`` where they are not known."""
+    return _BY_CHART.get((name, version or ""))

@@ -1,0 +1,145 @@
+"""Pods of controllers, and how many nodes without GPUs they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.quantities import MIB, Resources, quantity
+from gpu_facts.software.controller_requests import CONTROLLERS, Controller
+
+RESOURCES = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPods:
+    """The pods of one controller.
+
+    Attributes:
+        name: Its name.
+        replicas: How many there are.
+        requests: What each requests at least, in base units.
+        one_per_node: Whether they reject a node that one of them runs on.
+    """
+
+    name: str
+    replicas: int
+    requests: Resources
+    one_per_node: bool = False
+
+
+def controller_pods(name: str, values: Mapping[str, Any]) -> tuple[SystemPods, ...] | None:
+    """Return the pods of a chart or add-on that need a node without GPUs; ``None`` if its requests aren't known.
+
+    A value that only deployment sets counts as nothing. A chart whose values set tolerations has no such pods,
+    because these may run on GPU nodes.
+    """
+    controllers = CONTROLLERS.get(name)
+    if controllers is None:
+        return None
+    if _tolerates(values):
+        return ()
+    named = [f"{name} {number}" if number > 1 else name for number in range(1, len(controllers) + 1)]
+    pods = (_pods(each, controller, values) for each, controller in zip(named, controllers, strict=True))
+    return tuple(each for each in pods if each.replicas)
+
+
+def requested(pods: Iterable[SystemPods], resource: str) -> int:
+    """Return what all pods request of a resource."""
+    return sum(each.replicas * each.requests.get(resource, 0) for each in pods)
+
+
+def nodes_at_least(pods: Sequence[SystemPods], free: Resources) -> int | None:
+    """Return a number of nodes below which some pods stay Pending however they are placed.
+
+    Args:
+        pods: The pods.
+        free: What each node has for them. A resource that is left out isn't limited.
+
+    Returns:
+        The number; ``None`` if a pod fits no node.
+    """
+    needed = [_bound(sorted(_sizes(pods, resource), reverse=True), free[resource]) for resource in free]
+    return None if None in needed else max((each or 0 for each in needed), default=0)
+
+
+def nodes_in_any_order(pods: Sequence[SystemPods], free: Resources) -> int | None:
+    """Return a number of nodes on which no pod stays Pending, whatever the order in which they are placed.
+
+    kube-scheduler never moves a pod to make room for another one of the same priority. A pod stays Pending only if each
+    node has too little left for it, and the other pods can do that to few nodes only. Nodes have 1640m, one pod
+    requests 1000m, and the others 3000m together: they take more than 640m of four nodes at most, so five suffice.
+
+    Args:
+        pods: The pods.
+        free: What each node has for them. A resource that is left out isn't limited.
+
+    Returns:
+        The number; ``None`` if a pod fits no node.
+    """
+    most = 0
+    for pod in pods:
+        closed = pod.replicas - 1 if pod.one_per_node else 0
+        for resource, room in free.items():
+            size = pod.requests.get(resource, 0)
+            if size > room:
+                return None
+            if size:
+                closed += (requested(pods, resource) - size) // (room - size + 1)
+        most = max(most, closed + 1)
+    return most
+
+
+def _sizes(pods: Iterable[SystemPods], resource: str) -> list[int]:
+    return [each.requests.get(resource, 0) for each in pods for _ in range(each.replicas)]
+
+
+def _bound(sizes: Sequence[int], room: int) -> int | None:
+    """Return how many bins of a size some pieces need at least; ``None`` if one is larger.
+
+    Pieces larger than half a bin need one each, and what they leave open takes the smaller ones. Those so small that
+    they fit beside each large one may be left out.
+
+    Source: Martello and Toth, Knapsack Problems (1990), chapter 8.3, lower bound L2
+    """
+    if sizes and sizes[0] > room:
+        return None
+    return max((_bound_without(sizes, room, least) for least in {0, *sizes} if 2 * least <= room), default=0)
+
+
+def _bound_without(sizes: Sequence[int], room: int, least: int) -> int:
+    alone = [each for each in sizes if each > room - least]
+    large = [each for each in sizes if room - least >= each and 2 * each > room]
+    small = [each for each in sizes if 2 * each <= room and each >= least]
+    over = sum(small) - (len(large) * room - sum(large))
+    return len(alone) + len(large) + max(-(-over // room) if room else 0, 0)
+
+
+def _tolerates(values: Mapping[str, Any]) -> bool:
+    return any(
+        (key == "tolerations" and each) or (isinstance(each, Mapping) and _tolerates(each))
+        for key, each in values.items()
+    )
+
+
+def _pods(name: str, controller: Controller, values: Mapping[str, Any]) -> SystemPods:
+    replicas = _at(values, controller.replicas_path, controller.replicas)
+    runs = _at(values, controller.enabled_path, True) is not False
+    defaults = {"cpu": controller.cpu, "memory": controller.memory_mib * MIB}
+    written = {each: _at(values, (*controller.resources_path, each), None) for each in RESOURCES}
+    amounts = {each: defaults[each] if value is None else quantity(each, value) or 0 for each, value in written.items()}
+    return SystemPods(name, (quantity("pods", replicas) or 0) if runs else 0, amounts, controller.one_per_node)
+
+
+def _at(values: Any, path: Sequence[str], default: Any) -> Any:
+    """Return the value at a path, or what isn't known instead of a mapping on the way to it."""
+    if not path:
+        return default
+    for key in path:
+        if not isinstance(values, Mapping):
+            return values
+        values = values.get(key)
+        if values is None:
+            return default
+    return values

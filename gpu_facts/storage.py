@@ -1,0 +1,50 @@
+"""Names of drivers for storage, by which classes and volumes name them, and of the class that is the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpu_facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
+from gpu_facts.light_patterns import regex
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/storage.html (2026-11)
+EBS: Final = "ebs.csi.aws.com"
+EBS_OF_AUTO_MODE: Final = "ebs.csi.eks.amazonaws.com"
+EBS_OF_THE_TREE: Final = "kubernetes.io/aws-ebs"
+EFS: Final = "efs.csi.aws.com"
+FSX: Final = "fsx.csi.aws.com"
+S3: Final = "s3.csi.aws.com"
+
+# The add-on and chart that brings a driver, by the driver's name; the API server hands volumes of the tree to EBS'.
+BROUGHT_BY: Final[Mapping[str, str]] = {
+    EBS: EBS_CSI_DRIVER,
+    EBS_OF_THE_TREE: EBS_CSI_DRIVER,
+    EFS: EFS_CSI_DRIVER,
+    FSX: FSX_CSI_DRIVER,
+    S3: S3_CSI_DRIVER,
+}
+
+# Key of the taint that a driver takes off a node as soon as it can mount there, whatever its effect and value.
+# Sources: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 docs/install.md, kubernetes-sigs/aws-fsx-csi-driver v1.9.0
+# docs/install.md, awslabs/mountpoint-s3-csi-driver v2.7.0 docs/CONFIGURATION.md (2026-11-22)
+STARTUP_TAINTS: Final[Mapping[str, str]] = {
+    EBS: EBS_NOT_READY,
+    EFS: EFS_NOT_READY,
+    FSX: FSX_NOT_READY,
+    S3: S3_NOT_READY,
+}
+# First version of a driver that does so, where older ones are about.
+# Source: awslabs/mountpoint-s3-csi-driver v2.7.0 CHANGELOG.md
+TAINT_REMOVED_SINCE: Final[Mapping[str, tuple[int, int]]] = {S3: (2, 1)}
+_VERSION = regex(r"v?(\d+)\.(\d+)\.")
+
+# Source: https://kubernetes.io/docs/concepts/storage/storage-classes/ (2026-11)
+DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def keeps_its_taint(driver: str, version: str | None) -> bool:
+    """Whether a version of a driver's add-on or chart is one that does not take its startup taint off nodes."""
+    since, stated = TAINT_REMOVED_SINCE.get(driver), _VERSION.match(version or "")
+    return since is not None and stated is not None and (int(stated[1]), int(stated[2])) < since

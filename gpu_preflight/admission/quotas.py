@@ -1,0 +1,217 @@
+"""Resource quotas: how many pods a namespace lets in.
+
+Source: kubernetes/kubernetes v1.36.2 pkg/quota/v1/evaluator/core/pods.go
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.quantities import Resources, add, quantity, resources, show
+from gpu_preflight.admission.quota_scopes import counts
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown, mapping
+
+_REQUESTS, _LIMITS, _COUNT = "requests.", "limits.", "count/"
+# Of these every container must say how much it takes, where a quota counts them.
+_SAID = ("cpu", "memory")
+# Amounts by the name of a quota and the name of what it counts.
+Taken = Counter[tuple[str, str]]
+
+
+def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
+    """Return the quotas of a namespace."""
+    return [each for each in cluster.of_kind("ResourceQuota") if each.namespace == namespace]
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What workloads take of quotas.
+
+    Attributes:
+        certain: What those take of which it is known how many pods they have, and which quotas count them.
+        likely: What all take, with one pod of those of which it is not known how many they have.
+    """
+
+    certain: Taken = field(default_factory=Counter)
+    likely: Taken = field(default_factory=Counter)
+
+    def copy(self) -> _Use:
+        """Return the same, to be added to."""
+        return _Use(self.certain.copy(), self.likely.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a quota has too little of for a workload.
+
+    Attributes:
+        quota: The quota.
+        name: The name in it.
+        resource: The resource that it counts.
+        needed: How much it would have to be, with what the workloads before take.
+        for_each: How much it leaves for each pod.
+    """
+
+    quota: Object
+    name: str
+    resource: str
+    needed: int
+    for_each: int
+
+
+class NamespaceQuotas:
+    """The quotas of one namespace, and what its workloads leave of them in the order in which they are written.
+
+    Args:
+        quotas: The quotas.
+        workloads: The workloads of the namespace, as the other plugins let them in.
+        without_class: The priority class of pods that name none; empty where there is none.
+    """
+
+    def __init__(
+        self, quotas: Iterable[Object], workloads: Iterable[Workload], without_class: str | Unknown = ""
+    ) -> None:
+        self._quotas = {quota.name: quota for quota in quotas}
+        self._without_class = without_class
+        self._most = {
+            (quota.name, name): most for quota in self._quotas.values() for name, most in _hard(quota).items()
+        }
+        self._unknown = [(quota.name, name) for quota in self._quotas.values() for name in _unknown_amounts(quota)]
+        self._before: dict[tuple[str, Origin], _Use] = {}
+        self._taken = _Use()
+        for each in workloads:
+            self._before[each.name, each.origin] = self._taken.copy()
+            # Pods that end, or wait to be released, leave their place to others.
+            if not (each.ends or each.suspended):
+                self._take(each)
+
+    def __bool__(self) -> bool:
+        return bool(self._quotas)
+
+    def _counting(self, pod: Pod) -> dict[str, Answer]:
+        """Return the quotas that count a pod, or may."""
+        answers = {name: counts(quota, pod, self._without_class) for name, quota in self._quotas.items()}
+        return {name: answer for name, answer in answers.items() if answer is not Answer.NO}
+
+    def _take(self, workload: Workload) -> None:
+        """Count as many pods of a workload as are let in."""
+        counting = self._counting(workload.pod)
+        most = {key: amount for key, amount in self._most.items() if key[0] in counting}
+        if any(_unsaid(name, workload.pod) for _, name in most):
+            return
+        usage = {(quota, name): _usage(name, workload.pod) for quota, name in most}
+        room = (max(most[key] - self._taken.likely[key], 0) // each for key, each in usage.items() if each)
+        let_in = min((*room, _pods(workload)))
+        taken = {key: each * let_in for key, each in usage.items()}
+        self._taken.likely.update(taken)
+        if workload.replicas is not None and Answer.UNKNOWN not in counting.values():
+            self._taken.certain.update(taken)
+
+    def refusals(self, workload: Workload) -> Iterator[Reason]:
+        """Yield why pods of a workload are refused, or may be."""
+        if not self:
+            return
+        taken = self._before.get((workload.name, workload.origin), self._taken)
+        counting = self._counting(workload.pod)
+        for (quota, name), most in self._most.items():
+            if quota not in counting:
+                continue
+            key = quota, name
+            sure = _unsaid(name, workload.pod) or _beyond(name, most, _certain(taken, key, workload), workload)
+            text = sure or _beyond(name, most, taken.likely[key], workload)
+            if text:
+                answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
+                yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+        for quota, name in self._unknown:
+            if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
+                text = (
+                    f"ResourceQuota {quota} allows an amount{f' of {name}' if name else ''} that only deployment sets"
+                )
+                yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU130")
+
+    def shortages(self, workload: Workload) -> Iterator[Shortage]:
+        """Yield what the quotas have too little of for all pods of a workload."""
+        taken = self._before.get((workload.name, workload.origin), self._taken).likely
+        pods = _pods(workload)
+        for (quota, name), most in self._most.items():
+            wanted, used = _usage(name, workload.pod) * pods, taken[quota, name]
+            if quota in self._counting(workload.pod) and wanted and wanted + used > most:
+                left = max(most - used, 0) // pods
+                yield Shortage(self._quotas[quota], name, _resource(name), wanted + used, left)
+
+
+def _certain(taken: _Use, key: tuple[str, str], workload: Workload) -> int:
+    """Return what others certainly take beside a workload; nothing where it may have no pods itself."""
+    return 0 if workload.replicas is None else taken.certain[key]
+
+
+def _hard(quota: Object) -> dict[str, int]:
+    hard = mapping(quota.spec.get("hard"))
+    amounts = {name: quantity(_resource(name), value) for name, value in hard.items()}
+    return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _unknown_amounts(quota: Object) -> list[str]:
+    """Return the names of a quota whose amounts are known at deployment only; an empty one stands for all of them."""
+    hard = quota.spec.get("hard")
+    if isinstance(hard, Unknown):
+        return [""]
+    return [name for name, value in mapping(hard).items() if isinstance(value, Unknown)]
+
+
+def _resource(name: str) -> str:
+    """Return the resource that a name of a quota counts."""
+    for prefix in (_REQUESTS, _LIMITS, _COUNT):
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
+
+
+def _unsaid(name: str, pod: Pod) -> str | None:
+    """Return which container does not say what the quota wants of every container."""
+    resource = _resource(name)
+    if resource not in _SAID or pod.is_open or resource in {*resources(pod.asked), *resources(pod.limits)}:
+        return None
+    limited = name.startswith(_LIMITS)
+    silent = next((each for each in pod.every_container if resource not in _said(each, limited)), None)
+    word = "limit" if limited else "request"
+    return f"container {silent.name} must have a {word} of {resource}" if silent else None
+
+
+def _said(container: Container, limited: bool) -> Resources:
+    return resources(container.limits) if limited else container.requests
+
+
+def _beyond(name: str, most: int, taken: int, workload: Workload) -> str | None:
+    """Return by how much a workload is more than a quota leaves."""
+    resource, wanted = _resource(name), _usage(name, workload.pod) * _pods(workload)
+    if not wanted or wanted + taken <= most:
+        return None
+    left = f"{show(resource, most)} {resource}"
+    if wanted <= most:
+        left = f"{show(resource, max(most - taken, 0))} of {left} beside the workloads before it"
+    return f"asks for {show(resource, wanted)} {resource} in all, and the namespace has {left}"
+
+
+def _usage(name: str, pod: Pod) -> int:
+    resource = _resource(name)
+    amounts: Mapping[str, int] = _limits(pod) if name.startswith(_LIMITS) else pod.requests
+    return amounts.get(resource, 0)
+
+
+def _limits(pod: Pod) -> Resources:
+    return add(*(resources(each.limits) for each in pod.containers or ())) | resources(pod.limits)
+
+
+def _pods(workload: Workload) -> int:
+    return 1 if workload.replicas is None or workload.takes_turns else workload.replicas

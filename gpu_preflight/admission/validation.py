@@ -1,0 +1,299 @@
+"""What the API server takes in no pod, of all that decides where it runs.
+
+Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateTolerations``,
+``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``,
+``validateContainerResourceClaim``, ``validatePodDNSConfig``, ``ValidateHostAliases``, ``validateOS``,
+``ValidateSecurityContext``, ``checkHostPortConflicts``, ``ValidatePodCreate``
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from gpu_facts.kubernetes import LABEL_VALUE, QUALIFIED_NAME
+from gpu_facts.light_patterns import regex
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.admission.amounts import invalid_amounts
+from gpu_preflight.admission.unevaluated import is_open, values_at
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.taints import Toleration
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_POLICIES = ("Always", "OnFailure", "Never")
+_COMPARING = ("Lt", "Gt")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+# The last minor that was read, in which the gate TaintTolerationComparisonOperators is off; EKS opens no such gates.
+# Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go
+_NOT_COMPARED_UNTIL = (1, 36)
+_DNS_LABEL = regex(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_MAX_NAMESERVERS = 3
+
+
+def _is_invalid_label(value: Any) -> bool:
+    return not _DNS_LABEL.fullmatch(str(value))
+
+
+def _is_invalid_address(value: Any) -> bool:
+    try:
+        ip_address(str(value))
+    except ValueError:
+        return True
+    return False
+
+
+# What the API server rejects, by the path of the field: the values, and the rule.
+_REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
+    ("dnsConfig.nameservers[]", _is_invalid_address, "must be an IP address"),
+    (
+        "dnsConfig.nameservers",
+        lambda value: len(items(value)) > _MAX_NAMESERVERS,
+        f"must have at most {_MAX_NAMESERVERS} entries",
+    ),
+    ("hostAliases[].ip", _is_invalid_address, "must be an IP address"),
+    ("hostname", _is_invalid_label, "must be a DNS label"),
+    ("subdomain", _is_invalid_label, "must be a DNS label"),
+    ("os.name", lambda value: value not in ("linux", "windows"), "must be linux or windows"),
+    *(
+        (f"{path}[].restartPolicy", lambda value: value not in _POLICIES, f"must be one of {', '.join(_POLICIES)}")
+        for path in ("containers", "initContainers")
+    ),
+)
+
+
+def not_valid(pod: Pod, priority: int | None, cluster: Cluster, *, preempts: bool = True) -> Iterator[Reason]:
+    """Yield why a pod is refused for what is written in it.
+
+    Args:
+        pod: The pod, as it is let in.
+        priority: That of its class, or of pods without one; ``None`` where it is not known.
+        cluster: Its cluster.
+        preempts: Whether its class, or that of pods without one, preempts other pods.
+    """
+    written = pod.written
+    found = [
+        # Those that a RuntimeClass covers are gone by then.
+        *(each for one in pod.tolerations for each in _of_toleration(one)),
+        *_of_selectors(written),
+        *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _of_spread(one)),
+        *_of_ports(written),
+        *_of_policy(written.get("restartPolicy")),
+        *_of_claims(written),
+        *_of_fields(written),
+        *_of_dns(written),
+        *_of_security(written),
+        *invalid_amounts(pod),
+    ]
+    yield from (_refusal(each) for each in dict.fromkeys(found))
+    for since, text in _of_gated(written):
+        known = cluster.version is not None and minor(cluster.version) >= since
+        yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
+    yield from _of_comparisons(pod, cluster)
+    yield from _of_preemption(pod, preempts, cluster)
+    yield from _of_priority(pod, priority, cluster)
+
+
+def _refusal(text: str, answer: Answer = Answer.NO) -> Reason:
+    return Reason(answer, "refused", f"the API server refuses it: {text}", rule="GPU405")
+
+
+def _is_known(value: Any) -> bool:
+    return not isinstance(value, Unknown) and not is_expression(str(value))
+
+
+def _of_toleration(given: Toleration) -> Iterator[str]:
+    key, operator, value, effect = given.key or "", given.operator, given.value, given.effect
+    who = f"a toleration of {key or 'every taint'}"
+    if not all(map(_is_known, (key, operator, value, effect))):
+        return
+    if key and not QUALIFIED_NAME.fullmatch(str(key)):
+        yield f"{key!r} is no key of a taint"
+    if not key and operator != "Exists":
+        yield f"{who} must have operator Exists"
+    if operator == "Exists" and value:
+        yield f"{who} with operator Exists must have no value, got {value!r}"
+    if operator == "Equal" and not LABEL_VALUE.fullmatch(str(value)):
+        yield f"{who} has {value!r}, which is no value of a taint"
+    if effect and effect not in _EFFECTS:
+        yield f"{who} must have one of the effects {', '.join(_EFFECTS)}, got {effect}"
+    if given.seconds is not None and effect != "NoExecute":
+        yield f"{who} with tolerationSeconds must have effect NoExecute"
+
+
+def _of_comparisons(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
+    """Yield that a toleration compares numbers, which no cluster knows unless somebody opens a gate."""
+    for each in pod.tolerations:
+        if each.operator in _COMPARING:
+            known = cluster.version is not None and minor(cluster.version) <= _NOT_COMPARED_UNTIL
+            text = (
+                f"a toleration of {each.key} has operator {each.operator}, which is behind a gate that EKS leaves shut"
+            )
+            yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
+            return
+
+
+def _of_priority(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reason]:
+    """Yield that a pod has a priority of its own.
+
+    Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
+    """
+    own = known_number(pod.written.get("priority"))
+    if own is not None and priority is not None and own != priority:
+        # Another class may be that of all pods without one.
+        known = bool(pod.priority_class) or cluster.sees_objects
+        yield _refusal(
+            f"its priority must be that of its class, {priority}, got {own}", Answer.NO if known else Answer.UNKNOWN
+        )
+
+
+def _of_preemption(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[Reason]:
+    """Yield that a pod has another preemptionPolicy than its class.
+
+    Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
+    """
+    own, policy = known_text(pod.written.get("preemptionPolicy")), "PreemptLowerPriority" if preempts else "Never"
+    if own is not None and _is_known(own) and own != policy:
+        known = cluster.sees_objects or any(
+            each.name == pod.priority_class for each in cluster.of_kind("PriorityClass")
+        )
+        text = f"its preemptionPolicy must be that of its class, {policy}, got {own}"
+        yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
+
+
+def _of_selectors(pod: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in mapping(pod.get("nodeSelector")).items():
+        yield from _of_label(key, [value])
+    affinity = dig(mapping(pod.get("affinity")), "nodeAffinity", _REQUIRED)
+    terms = mappings(dig(affinity, "nodeSelectorTerms"))
+    for each in (one for term in terms for one in mappings(term.get("matchExpressions"))):
+        yield from _of_expression(each)
+
+
+def _of_label(key: str, values: list[Any]) -> Iterator[str]:
+    if _is_known(key) and not QUALIFIED_NAME.fullmatch(key):
+        yield f"{key!r} is no key of a label"
+    for value in values:
+        text = known_text(value)
+        if text is not None and _is_known(text) and not LABEL_VALUE.fullmatch(text):
+            yield f"{text!r} is no value of label {key}"
+
+
+def _of_expression(raw: Mapping[str, Any]) -> Iterator[str]:
+    key, operator, values = str(raw.get("key")), raw.get("operator"), raw.get("values")
+    if isinstance(values, Unknown) or not _is_known(operator):
+        return
+    listed = items(values)
+    if operator in ("In", "NotIn") and not listed:
+        yield f"{key} {operator} must name a value"
+    if operator in ("Exists", "DoesNotExist") and listed:
+        yield f"{key} {operator} must name no value"
+    if operator in ("Gt", "Lt") and len(listed) != 1:
+        yield f"{key} {operator} must name one value, got {len(listed)}"
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"):
+        yield f"{operator} is no operator of a node selector"
+    yield from _of_label(key, listed)
+
+
+def _of_spread(raw: Mapping[str, Any]) -> Iterator[str]:
+    skew, least, key = raw.get("maxSkew"), raw.get("minDomains"), raw.get("topologyKey")
+    if _is_known(skew) and (known_number(skew) or 0) < 1:
+        yield f"a spread by {key} must have a maxSkew of at least 1"
+    if least is None or not _is_known(least) or not _is_known(raw.get("whenUnsatisfiable")):
+        return
+    if (known_number(least) or 0) < 1 or raw.get("whenUnsatisfiable") != "DoNotSchedule":
+        yield f"a spread by {key} with minDomains must have whenUnsatisfiable DoNotSchedule, and 1 domain at least"
+
+
+def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
+    containers = [*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))]
+    ports = [one for each in mappings(pod.get("containers")) for one in mappings(each.get("ports"))]
+    hosts = [tuple(map(str, (one.get("hostPort"), one.get("protocol") or "TCP", one.get("hostIP")))) for one in ports]
+    for (number, protocol, _), times in Counter(each for each in hosts if all(map(_is_known, each))).items():
+        if number not in ("None", "0") and times > 1:
+            yield f"two ports of its containers have hostPort {number}/{protocol}"
+    for port in (one for each in containers for one in mappings(each.get("ports"))):
+        inner, outer = known_number(port.get("containerPort")), known_number(port.get("hostPort"))
+        if pod.get("hostNetwork") is True and inner and outer and inner != outer:
+            yield f"on the network of the node, hostPort {outer} must equal containerPort {inner}"
+
+
+def _of_claims(written: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the claims of containers that the pod does not have; of a pod without ``spec`` nothing is known."""
+    names = [each.get("name") for each in mappings(written.get("resourceClaims"))]
+    if any(not isinstance(each, str) or is_expression(each) for each in names):
+        return
+    for container in (*mappings(written.get("initContainers")), *mappings(written.get("containers"))):
+        for claim in mappings(dig(container, "resources", "claims")):
+            name = known_text(claim.get("name"))
+            if name is not None and not is_expression(name) and name not in names:
+                hint = did_you_mean(name, [str(each) for each in names])
+                yield f"container {container.get('name')} takes claim {name}, which the pod does not have{hint}"
+
+
+def _of_policy(policy: Any) -> Iterator[str]:
+    if policy is not None and _is_known(policy) and policy not in _POLICIES:
+        yield f"restartPolicy must be one of {', '.join(_POLICIES)}, got {policy}"
+
+
+def _of_fields(pod: Mapping[str, Any]) -> Iterator[str]:
+    for path, is_wrong, rule in _REJECTED:
+        for value in values_at(pod, path):
+            if not is_open(value) and is_wrong(value):
+                yield f"{path.replace('[]', '')} {rule}, got {value}"
+    # A pod of a dump, which has a node, may have them.
+    if items(pod.get("ephemeralContainers")) and pod.get("nodeName") is None:
+        yield "a new pod must have no ephemeralContainers"
+
+
+def _of_gated(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield what the API server rejects since the minor that opens the gate of a field; older ones drop the field.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``UserNamespacesSupport``,
+    ``ContainerRestartRules``, ``HostnameOverride``
+    """
+    for container in (*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))):
+        if dig(container, "securityContext", "procMount") == "Unmasked" and pod.get("hostUsers") in (None, True):
+            yield (1, 33), "procMount Unmasked must have hostUsers false"
+        if items(container.get("restartPolicyRules")) and container.get("restartPolicy") is None:
+            yield (1, 35), f"container {container.get('name')} with restartPolicyRules must have a restartPolicy"
+    name = known_text(pod.get("hostnameOverride"))
+    if name is not None and not is_open(name) and not all(map(_DNS_LABEL.fullmatch, name.split("."))):
+        yield (1, 35), f"hostnameOverride must be a DNS name, got {name}"
+
+
+def _of_dns(pod: Mapping[str, Any]) -> Iterator[str]:
+    servers = next(values_at(pod, "dnsConfig.nameservers"), None)
+    if pod.get("dnsPolicy") == "None" and not isinstance(servers, Unknown) and not items(servers):
+        yield "dnsPolicy None must have a dnsConfig with a nameserver"
+
+
+def _of_security(pod: Mapping[str, Any]) -> Iterator[str]:
+    whole = mapping(pod.get("securityContext"))
+    containers = (*mappings(pod.get("initContainers")), *mappings(pod.get("containers")))
+    for own in (mapping(each.get("securityContext")) for each in containers):
+        if own.get("privileged") is True and own.get("allowPrivilegeEscalation") is False:
+            yield "a privileged container must not have allowPrivilegeEscalation false"
+    for context in (whole, *(mapping(each.get("securityContext")) for each in containers)):
+        for name in ("seccompProfile", "appArmorProfile"):
+            profile = mapping(context.get(name))
+            if profile.get("type") == "Localhost" and profile.get("localhostProfile") is None:
+                yield f"{name} of type Localhost must have a localhostProfile"
+    if pod.get("hostPID") is True and pod.get("shareProcessNamespace") is True:
+        yield "hostPID and shareProcessNamespace must not both be true"

@@ -1,0 +1,369 @@
+"""Node groups, Auto Scaling groups and NodePools as pools.
+
+Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
+https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpu_facts.hardware.catalogue import catalogue, retired
+from gpu_facts.labels import (
+    CAPACITY_TYPE,
+    COMPUTE_TYPE,
+    EKS_CAPACITY_TYPE,
+    EKS_DOMAIN,
+    NODE_GROUP,
+    NODE_POOL,
+    POOL,
+    RESOURCE_TAG,
+    ZONE,
+)
+from gpu_facts.quantities import resources as quantities
+from gpu_preflight.cluster.images import class_system, group_system
+from gpu_preflight.model import taints
+from gpu_preflight.model.cluster import Pool, PoolKind
+from gpu_preflight.model.label_values import LabelValues, Requirement, exactly, requirement
+from gpu_preflight.model.launch import Launch, class_launch, template_launch
+from gpu_preflight.reading.asked_sizes import with_asked_sizes
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    choices,
+    dig,
+    is_expression,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
+from gpu_preflight.reading.user_data import read_user_data
+
+_ACTION = "AWS::AutoScaling::ScheduledAction"
+# What a label that no requirement names yet may be.
+_ANY_OR_NONE = LabelValues(all_but=True, may_be_absent=True)
+_EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+# EKS gives them to the nodes of its groups; values are known at launch only.
+_OF_EVERY_GROUP = (
+    NODE_GROUP,
+    "eks.amazonaws.com/nodegroup-image",
+    "eks.amazonaws.com/sourceLaunchTemplateId",
+    "eks.amazonaws.com/sourceLaunchTemplateVersion",
+)
+
+
+def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of an ``AWS::EKS::Nodegroup``."""
+    properties = with_asked_sizes(group.properties, resources)
+    template = _launch_template(properties.get("LaunchTemplate"), "Id", "Name", resources)
+    launch = _launch_data(template)
+    user_data = read_user_data(launch.user_data)
+    capacity = properties.get("CapacityType") or "ON_DEMAND"
+    labels = _known_labels(mapping(properties.get("Labels")))
+    return Pool(
+        name=_name(labels, properties.get("NodegroupName"), group),
+        kind="managed",
+        origin=group.origin,
+        instance_types=_types(properties.get("InstanceTypes"), launch.instance_type),
+        undecided=_is_undecided(properties.get("InstanceTypes"), launch.instance_type),
+        operating_system=group_system(properties.get("AmiType"), launch.image, user_data.format),
+        labels=_managed_labels(capacity) | labels | _known_labels(user_data.node_labels),
+        taints=(*taints.node_group_taints(properties), *taints.boot_taints(user_data)),
+        zones=_zones(properties.get("Subnets"), resources),
+        capacity_types=_capacity_types(capacity),
+        min_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MinSize"), absent=1),
+        max_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MaxSize"), absent=2),
+        user_data=user_data,
+        launch=launch,
+        properties=properties,
+        resource=group,
+        launch_resource=template,
+        tags=_tagged(RESOURCE_TAG, mapping(properties.get("Tags"))),
+        subnets=tuple(items(properties.get("Subnets"))),
+    )
+
+
+def desired_nodes(pool: Pool) -> int | None:
+    """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
+    return known_number(desired_size(pool))
+
+
+def desired_size(pool: Pool) -> Any:
+    """Return what is written of how many nodes a group starts with; ``None`` where nothing is."""
+    named = dig(pool.properties, "ScalingConfig", "DesiredSize")
+    return named if pool.kind == "managed" else pool.properties.get("DesiredCapacity")
+
+
+def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of an ``AWS::AutoScaling::AutoScalingGroup``."""
+    properties = with_asked_sizes(group.properties, resources)
+    mixed = mapping(properties.get("MixedInstancesPolicy"))
+    specification = properties.get("LaunchTemplate") or dig(mixed, "LaunchTemplate", "LaunchTemplateSpecification")
+    template = _launch_template(specification, "LaunchTemplateId", "LaunchTemplateName", resources)
+    launch = _launch_data(template) or _launch_configuration(properties.get("LaunchConfigurationName"), resources)
+    user_data = read_user_data(launch.user_data)
+    overrides = [each.get("InstanceType") for each in mappings(dig(mixed, "LaunchTemplate", "Overrides"))]
+    tags = group_tags(properties)
+    labels = _known_labels(user_data.node_labels)
+    return Pool(
+        name=_name(labels, properties.get("AutoScalingGroupName"), group),
+        kind="self-managed",
+        origin=group.origin,
+        instance_types=_types(overrides, launch.instance_type),
+        undecided=_is_undecided(overrides, launch.instance_type),
+        operating_system=group_system("CUSTOM", launch.image, user_data.format),
+        labels=labels,
+        taints=taints.boot_taints(user_data),
+        zones=_zones(properties.get("VPCZoneIdentifier"), resources) or _listed(properties.get("AvailabilityZones")),
+        capacity_types=(_group_capacity(launch, mixed),),
+        min_nodes=_at_least_zero(properties.get("MinSize"), absent=None),
+        max_nodes=_at_least_zero(properties.get("MaxSize"), absent=None),
+        user_data=user_data,
+        launch=launch,
+        properties=properties,
+        resource=group,
+        launch_resource=template,
+        tags=_tagged(RESOURCE_TAG, tags),
+        subnets=tuple(items(properties.get("VPCZoneIdentifier"))),
+    )
+
+
+_SIZES = ("MinSize", "DesiredCapacity", "MaxSize")
+
+
+def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Pool]:
+    """Yield pools with what scheduled actions make of their sizes; when one comes, and whether it came, is not told.
+
+    Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html (2026-11)
+    """
+    actions: dict[str, list[Resource]] = {}
+    for each in resources:
+        if each.type == _ACTION:
+            name = each.properties.get("AutoScalingGroupName")
+            named = name.resource if isinstance(name, Unknown) else known_text(name)
+            actions.setdefault(named or "", []).append(each)
+    for pool in pools:
+        own = known_text(pool.properties.get("AutoScalingGroupName")) if pool.kind == "self-managed" else None
+        key = pool.resource.key if pool.kind == "self-managed" and pool.resource else None
+        found = [one for name in (own, key) if name for one in actions.get(name, ())]
+        yield _resized(pool, found) if found else pool
+
+
+def _resized(pool: Pool, actions: list[Resource]) -> Pool:
+    if any(isinstance(each.properties.get(size), Unknown) for each in actions for size in _SIZES):
+        return replace(pool, max_nodes=None, resized=True, closes=True)
+    said = [_numbers(each, "MaxSize") for each in actions]
+    most = [pool.max_nodes, *(each for one in said for each in one)]
+    told = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]
+    # An action that says no minimum lets the group fall to it only by the capacity that it wants.
+    starts = max(pool.min_nodes or 0, desired_nodes(pool) or 0)
+    sizes = [starts, *(max(each) for each in told if each)]
+    least = 0 in sizes and any(sizes)
+    closes = 0 in most and any(most)
+    highest = None if None in most else max(each for each in most if each is not None)
+    return replace(pool, max_nodes=highest, resized=bool(closes or least), closes=closes)
+
+
+def _numbers(action: Resource, name: str) -> list[int]:
+    number = known_number(action.properties.get(name))
+    return [] if number is None else [number]
+
+
+def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, Resource]) -> Pool:
+    """Return the pool of a NodePool of Karpenter or Auto Mode."""
+    reference = mapping(dig(pool.spec, "template", "spec", "nodeClassRef"))
+    auto = reference.get("group") == EKS_DOMAIN
+    node_class = next((each for each in classes if each.name == reference.get("name") and _is_class(each, auto)), None)
+    spec = mapping(dig(pool.spec, "template", "spec"))
+    launch = class_launch(node_class.spec) if node_class else Launch()
+    requirements = tuple(requirement(each) for each in mappings(spec.get("requirements")))
+    kind: PoolKind = "auto-mode" if auto else "karpenter"
+    limits = quantities(pool.spec.get("limits"))
+    subnets = [each.get("id") for each in mappings(launch.written.get("subnetSelectorTerms")) if each.get("id")]
+    return Pool(
+        name=pool.name,
+        kind=kind,
+        origin=pool.origin,
+        operating_system="bottlerocket" if auto else class_system(launch.written),
+        labels=_pool_labels(pool, mapping(dig(pool.spec, "template", "metadata", "labels")), requirements, auto),
+        taints=taints.object_taints(spec.get("taints")),
+        startup_taints=taints.object_taints(spec.get("startupTaints")),
+        zones=_pool_zones(requirements, subnets, resources),
+        capacity_types=_pool_capacity(requirements),
+        min_nodes=known_number(pool.spec.get("replicas")) or 0,
+        max_nodes=limits.pop("nodes", None),
+        limits=limits,
+        user_data=read_user_data(launch.user_data, encoded=False),
+        launch=launch,
+        properties=pool.spec,
+        requirements=requirements,
+        subnets=tuple(subnets),
+        weight=known_number(pool.spec.get("weight")) or 0,
+        node_class=node_class,
+    )
+
+
+def group_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tags of an Auto Scaling group by key; a key that is not known is its expression."""
+    return {str(each.get("Key")): each.get("Value") for each in mappings(properties.get("Tags"))}
+
+
+def is_of_eksctl(pool: Pool) -> bool:
+    """Whether eksctl makes a group: its nodes have the label of its name, which each new version changes."""
+    return pool.is_group and "alpha.eksctl.io/nodegroup-name" in pool.labels
+
+
+def launches_gpus(pool: Pool) -> bool:
+    """Whether a group may launch a type with NVIDIA GPUs, of today or of the past."""
+    return any(name in catalogue() or name in retired() for name in pool.instance_types)
+
+
+def has_open_tags(properties: Mapping[str, Any]) -> bool:
+    """Whether an Auto Scaling group may have a tag that only deployment tells."""
+    tags = properties.get("Tags")
+    return isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags))
+
+
+def _is_class(candidate: Object, auto: bool) -> bool:
+    return candidate.kind == ("NodeClass" if auto else "EC2NodeClass")
+
+
+def _name(labels: Mapping[str, Any], given: Any, group: Resource) -> str:
+    label = labels.get(POOL)
+    if isinstance(label, LabelValues) and label.only:
+        return label.only
+    return known_text(given) or group.path.partition("/")[2] or group.key
+
+
+def _launch_template(
+    specification: Any, by_id: str, by_name: str, resources: Mapping[str, Resource]
+) -> Resource | None:
+    reference = mapping(specification).get(by_id) or mapping(specification).get(by_name)
+    if isinstance(reference, Unknown) and reference.resource:
+        return resources.get(reference.resource)
+    named = (each for each in resources.values() if each.properties.get("LaunchTemplateName") == reference)
+    return next(named, None) if isinstance(reference, str) else None
+
+
+def _launch_data(template: Resource | None) -> Launch:
+    return template_launch(mapping(template.properties.get("LaunchTemplateData"))) if template else Launch()
+
+
+def _launch_configuration(reference: Any, resources: Mapping[str, Resource]) -> Launch:
+    if isinstance(reference, Unknown) and reference.resource in resources:
+        return template_launch(resources[str(reference.resource)].properties)
+    return Launch()
+
+
+def _types(*sources: Any) -> tuple[str, ...]:
+    for source in sources:
+        listed = [one for each in choices(source) for one in _flat(each)]
+        names = tuple(dict.fromkeys(one for each in listed for one in choices(each) if isinstance(one, str)))
+        if names:
+            return names
+    return ()
+
+
+def _flat(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_undecided(*sources: Any) -> bool:
+    """Whether deployment chooses among instance types."""
+    return any(isinstance(each, Unknown) and each.choices for source in sources for each in _flat(source))
+
+
+def _capacity_types(capacity: Any) -> tuple[str, ...]:
+    name = _EKS_CAPACITY.get(capacity) if isinstance(capacity, str) else None
+    return (name,) if name else ()
+
+
+def _managed_labels(capacity: Any) -> dict[str, LabelValues | Unknown]:
+    labels: dict[str, LabelValues | Unknown] = {key: Unknown(f"${{{key}}}") for key in _OF_EVERY_GROUP}
+    return labels | _known_labels({EKS_CAPACITY_TYPE: capacity})
+
+
+def _known_labels(labels: Mapping[str, Any]) -> dict[str, LabelValues | Unknown]:
+    return {
+        key: value
+        if isinstance(value, Unknown)
+        else Unknown(str(value))
+        if is_expression(str(value))
+        else exactly(str(value))
+        for key, value in labels.items()
+    }
+
+
+def _listed(values: Any) -> tuple[str | Unknown, ...]:
+    return tuple(each for each in items(values) if isinstance(each, (str, Unknown)))
+
+
+def _zones(subnets: Any, resources: Mapping[str, Resource]) -> tuple[str | Unknown, ...]:
+    found: list[str | Unknown] = []
+    for subnet in items(subnets):
+        resource = resources.get(subnet.resource or "") if isinstance(subnet, Unknown) else None
+        zone = resource.properties.get("AvailabilityZone") if resource else None
+        found.append(zone if isinstance(zone, (str, Unknown)) else Unknown(f"${{zone of {subnet}}}"))
+    return tuple(dict.fromkeys(found))
+
+
+def _pool_zones(
+    requirements: Iterable[Requirement], subnets: list[Any], resources: Mapping[str, Resource]
+) -> tuple[str | Unknown, ...]:
+    named = [each.values for each in requirements if each.key == ZONE and each.operator == "In" and each.values]
+    return tuple(named[0]) if named else _zones(subnets, resources)
+
+
+def _pool_capacity(requirements: Iterable[Requirement]) -> tuple[str, ...]:
+    every = ("on-demand", "spot", "reserved")
+    wanted = [each for each in requirements if each.key == CAPACITY_TYPE]
+    if not wanted:
+        return ("on-demand", "spot")
+    return tuple(
+        each for each in every if all(one.met_by({CAPACITY_TYPE: exactly(each)}).value != "no" for one in wanted)
+    )
+
+
+def _pool_labels(
+    pool: Object, labels: Mapping[str, Any], requirements: Iterable[Requirement], auto: bool
+) -> dict[str, LabelValues | Unknown]:
+    """Return labels that Karpenter gives: of the template, of its own, and those a requirement lets a pod choose."""
+    own = {NODE_POOL: exactly(pool.name)}
+    if auto:
+        own |= {COMPUTE_TYPE: exactly("auto")}
+    chosen: dict[str, LabelValues | Unknown] = {}
+    for each in requirements:
+        left = chosen.get(each.key, _ANY_OR_NONE)
+        if each.values is None or isinstance(left, Unknown):
+            chosen[each.key] = Unknown(f"${{{each.key}}}")
+        elif each.operator != "DoesNotExist":
+            chosen[each.key] = each.narrowed(left)
+    return chosen | own | _known_labels(labels)
+
+
+def _group_capacity(launch: Launch, mixed: Mapping[str, Any]) -> str:
+    if launch.market == "capacity-block":
+        return "capacity-block"
+    share = known_number(dig(mixed, "InstancesDistribution", "OnDemandPercentageAboveBaseCapacity"))
+    spot = launch.market == "spot" or (share is not None and share < 100)
+    return "spot" if spot else "on-demand"
+
+
+def _at_least_zero(value: Any, *, absent: int | None) -> int | None:
+    if value is None:
+        return absent
+    number = known_number(value)
+    return number if number is None or number >= 0 else None
+
+
+def _tagged(prefix: str, tags: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value
+        for key, value in tags.items()
+        if key.startswith(prefix) and isinstance(value, str)
+    }

@@ -1,0 +1,284 @@
+"""The console script: judges assemblies, templates and manifests before they are deployed.
+
+What a command needs is imported when it runs, so that help is there at once and nothing loads the CDK.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpu_facts._version import __version__
+from gpu_preflight.command_line import console
+from gpu_preflight.command_line.options import (
+    PLAIN,
+    WITH_SARIF,
+    Bound,
+    File,
+    Word,
+    judged,
+    parameters,
+    strict,
+    written,
+)
+from gpu_preflight.command_line.progress import PROGRESS
+
+if TYPE_CHECKING:
+    from gpu_preflight.model.workload import Workload
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(version)s")
+def cli() -> None:
+    """Judge GPU clusters on EKS before they are deployed.
+
+    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending or fail, or with
+    --strict something that is not known; 2 unusable input or usage.
+    """
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
+@judged
+@written(*WITH_SARIF)
+def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
+    """Judge every cluster of PATH by every rule.
+
+    PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
+    left out. Files with acknowledgements may stand among them.
+    """
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]), assumed=options["assumed"])
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
+    from gpu_preflight.judging.check import check as judge
+    from gpu_preflight.report.view import check_view
+
+    report = _usable(judge, given)
+    console.tell_unused(report.unused, report.mistaken)
+    view = check_view(report)
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
+@click.option(
+    "--file", "-f", "files", type=File(), multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file."
+)
+@click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
+@click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
+@judged
+@written(*PLAIN)
+def explain(
+    paths: tuple[str, ...],
+    files: tuple[str, ...],
+    cluster: str | None,
+    all_pools: bool,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """Say for each workload which pool of PATH gives it nodes, and why the others do not.
+
+    Without -f every workload of PATH that asks for GPUs is judged.
+    """
+    every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
+    given = console.read(every, dict(options["parameters"]), assumed=options["assumed"])
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
+    from gpu_preflight.judging.check import check as judge
+    from gpu_preflight.remedies.remedy import remedies_of
+    from gpu_preflight.report.view import NEAREST, explain_view
+
+    report = _usable(partial(judge, every_rule=bool(files)), given)
+    chosen = [each for each in report.cases if cluster in (None, each.cluster.title)]
+    if not chosen:
+        names = ", ".join(each.cluster.title for each in report.cases)
+        raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
+    judged = [
+        report.explanation(each, _of_files(each.cluster.workloads, files), named=cluster is not None) for each in chosen
+    ]
+    if files and not any(each.verdicts for each in judged):
+        raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
+    PROGRESS.step = "looking for fixes"
+    would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}
+    view = explain_view(judged, report.unread, most_pools=None if all_pools else NEAREST, remedies=would_do)
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
+    """Return the workloads that stand in some files or folders, ``None`` without any."""
+    from pathlib import Path
+
+    from gpu_preflight.reading.documents import KUSTOMIZATIONS, STDIN
+
+    if not files:
+        return None
+    named = [Path("<stdin>" if each == STDIN else each) for each in files]
+    # What a kustomization comes to stands in its folder.
+    places = {each.parent if each.name in KUSTOMIZATIONS else each for each in named}
+    return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
+
+
+@cli.command()
+@click.argument("old", type=File())
+@click.argument("new", type=File())
+@judged
+@written(*WITH_SARIF)
+def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
+    """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
+    if old == new == console.STDIN:
+        raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
+    # Two files are two versions of one stack, whatever they are called.
+    stack = None if Path(old).is_dir() or Path(new).is_dir() else Path(new).name.partition(".")[0]
+    told, assumed = dict(options["parameters"]), options["assumed"]
+    before, after = (console.read((path,), told, stack=stack, assumed=assumed) for path in (old, new))
+    console.refuse_unknown_parameters(dict(options["parameters"]), before, after)
+    from gpu_preflight.judging.review import review as judge
+    from gpu_preflight.report.view import review_view
+
+    view = review_view(_usable(judge, before, after))
+    console.emit(view, form, output)
+    return _end(view, **options)
+
+
+def _usable(judge: Callable[..., Any], *given: Any) -> Any:
+    """Judge an input, and refuse it with its own words."""
+    from gpu_preflight.reading.documents import UnusableInput
+
+    PROGRESS.step = "checking"
+    try:
+        return judge(*given)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
+    """Write the page, when one is wanted, and return the exit code."""
+    if html:
+        from gpu_preflight.report.html.page import render
+
+        console.write(html, render(view))
+    failed = view["outcome"] == "fail" or (strict and view["outcome"] == "unknown")
+    return console.FAILED if failed else console.PASSED
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
+@click.option(
+    "--mirror", "registry", metavar="REGISTRY", help="Say where each lies in a mirror, e.g. a registry of ECR."
+)
+@click.option("--copy-script", type=File(), metavar="FILE", help="Write a shell script that copies them to the mirror.")
+@click.option(
+    "--charts", type=File(), metavar="FOLDER", help="Render the packed charts of FOLDER, instead of the known table."
+)
+@parameters
+@strict
+@written(*PLAIN)
+def images(
+    paths: tuple[str, ...],
+    registry: str | None,
+    copy_script: str | None,
+    charts: str | None,
+    form: str,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """List every image and chart that the clusters of PATH pull, and who asks for it.
+
+    Images of charts are those of the versions that were read, or of packed charts; what is not known is said.
+    """
+    if copy_script and not registry:
+        raise click.UsageError("--mirror must be given with --copy-script, got none; name the registry to copy to")
+    if charts and not Path(charts).is_dir():
+        raise click.UsageError(f"--charts must be a folder of packed charts, got {charts!r}; 'helm pull' packs one")
+    given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
+    console.refuse_unknown_parameters(dict(options["parameters"]), given)
+    from gpu_preflight.cluster.clusters import clusters
+    from gpu_preflight.judging.images import pulls
+    from gpu_preflight.judging.mirror import Mirror
+    from gpu_preflight.report.copy_script import render
+    from gpu_preflight.report.view import images_view
+
+    found = pulls(_usable(clusters, given), Path(charts) if charts else None)
+    try:
+        view = images_view(found, given.problems, mirror=Mirror(registry) if registry else None)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if copy_script:
+        console.write(copy_script, render(view))
+    console.emit(view, form, output)
+    return _end(view, html=None, **options)
+
+
+@cli.command()
+@click.option("--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
+@click.option("--gpus", type=Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
+@click.option("--gpu", "models", multiple=True, metavar="MODEL", help="GPU as EC2 names it, e.g. H100.")
+@click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
+@click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
+@click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
+@click.option("--arch", "architecture", type=Word(("x86_64", "arm64")), help="CPU architecture.")
+@click.option("--efa", is_flag=True, help="Only with EFA.")
+@click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
+@click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
+@click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
+@click.option("--purchase", "purchase_option", type=Word(("on-demand", "spot", "capacity-block")))
+@click.option("--sort", "order", type=Word(("price", "gpus", "name")), default="price", help="Order of rows.")
+@written(*PLAIN)
+def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
+    """Find instance types by what they can do."""
+    from gpu_facts.hardware.capability import Capability, matching, without_a_price
+    from gpu_preflight.report.view import instances_view
+
+    try:
+        capability = Capability(**demands)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    found = instances_view(matching(capability, order=order), without_a_price(capability))
+    console.emit(found, form, output)
+    return console.PASSED
+
+
+@cli.command()
+@click.argument("rule", metavar="[ID]", required=False)
+@written(*PLAIN)
+def rules(rule: str | None, form: str, output: str | None) -> int:
+    """List the rules, or explain one."""
+    from gpu_preflight.report.view import rules_view
+    from gpu_preflight.rules import rules as known
+    from gpu_preflight.rules.rule_ids import id_hint, rule_id
+
+    id = None if rule is None else rule_id(rule)
+    if id is not None and id not in known():
+        help = id_hint(id, known()) or "; 'gpu-constructs rules' lists them"
+        raise click.UsageError(f"ID must be a rule's id, got {rule!r}{help}")
+    chosen = known() if id is None else {id: known()[id]}
+    console.emit(rules_view(chosen), form, output)
+    return console.PASSED
+
+
+@cli.command()
+def schema() -> int:
+    """Print the JSON schema of --format json."""
+    from gpu_preflight.report.json import schema as text
+
+    click.echo(text(), nl=False)
+    return console.PASSED
+
+
+def main() -> None:
+    """Run the console script."""
+    console.end_cleanly_when_terminated()
+    # What a command makes has few cycles, and it ends soon: looking for them took a fifth of its time.
+    gc.disable()
+    sys.exit(console.run(cli))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""What the commands share: where output goes, how a failure is told, with which code a command ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpu_preflight.command_line.progress import PROGRESS
+from gpu_preflight.command_line.workflow_commands import without_commands
+
+if TYPE_CHECKING:
+    from gpu_preflight.judging.acknowledgements import Acknowledgement
+    from gpu_preflight.reading.inputs import Input
+
+PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DEFAULT_INPUT = "cdk.out"
+STDIN = "-"
+# How a write to a full disk fails.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_JSON = ("json", "sarif")
+# Raises what was not expected, for a bug report.
+_DEBUG = "GPU_CONSTRUCTS_DEBUG"
+
+
+class _Terminated(BaseException):
+    """The signal SIGTERM, which ends the command like an interruption: what it started and its temporary files go."""
+
+
+def end_cleanly_when_terminated() -> None:
+    """Let SIGTERM end the command with its code after what it started has ended; a second one ends it at once."""
+
+    def terminate(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+
+
+def run(command: click.Command) -> int:
+    """Run a command and return its exit code; every failure becomes one line on standard error."""
+    try:
+        with PROGRESS:
+            code = command.main(prog_name="gpu-constructs", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return UNUSABLE
+    except click.ClickException as error:
+        return _refused(_told(error))
+    except Exception as error:
+        if os.environ.get(_DEBUG):
+            raise
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            # Of what click prints: help, versions, schemas.
+            _discard_output()
+            return _refused(f"standard output must be writable, got {error.strerror}")
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return _refused(f"failed unexpectedly, which is a bug of gpu-constructs, with {what}")
+    return code if isinstance(code, int) else PASSED
+
+
+def _told(error: click.ClickException) -> str:
+    """Return what is wrong with a command line; of names only the nearest right one is offered."""
+    from gpu_facts.refusals import did_you_mean
+
+    command = error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
+    if isinstance(error, click.NoSuchCommand) and isinstance(command, click.Group):
+        known = list(command.commands)
+        hint = did_you_mean(error.command_name, known)
+        return f"command must be one of {', '.join(known)}, got {error.command_name!r}{hint}"
+    if isinstance(error, click.NoSuchOption) and command and error.ctx:
+        names = {name for each in command.get_params(error.ctx) for name in each.opts if name.startswith("-")}
+        options = sorted(names, key=lambda each: each.lstrip("-"))
+        hint = did_you_mean(error.option_name, options)
+        return f"option must be one of {', '.join(options)}, got {error.option_name!r}{hint}"
+    return error.format_message()
+
+
+def _refused(message: str) -> int:
+    _warn(message.strip())
+    return UNUSABLE
+
+
+def _warn(message: str) -> None:
+    """Write a line to standard error; if it can't be written, the exit code is what remains."""
+    from gpu_preflight.report.wording import printable, with_short_names
+
+    # It may quote names out of files, which a terminal or a CI system would obey.
+    line = without_commands(f"gpu-constructs: {printable(with_short_names(message))}")
+    PROGRESS.clear()
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
+def read(
+    paths: tuple[str, ...],
+    parameters: Mapping[str, str],
+    *,
+    stack: str | None = None,
+    assumed: frozenset[str] = frozenset(),
+) -> Input:
+    """Read what the paths hold.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        parameters: Values of template parameters.
+        stack: Name of the stack whose template a file is. Default: the name of the file.
+        assumed: Components that run in the cluster although the input doesn't hold them.
+
+    Raises:
+        click.UsageError: They cannot be judged.
+    """
+    from gpu_preflight.reading.documents import UnusableInput
+    from gpu_preflight.reading.inputs import read_input
+
+    if paths.count(STDIN) > 1:
+        raise click.UsageError("standard input must be named once, got '-' twice")
+    PROGRESS.step = "reading"
+    try:
+        return read_input(paths, parameters=parameters, stack=stack, assumed=assumed)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> None:
+    """Refuse the name of a parameter that no template has, which would change nothing.
+
+    Raises:
+        click.UsageError: There is such a name.
+    """
+    from gpu_facts.refusals import did_you_mean
+
+    known = frozenset(name for each in given for name in each.parameters)
+    for name in parameters:
+        if name not in known:
+            have = ", ".join(sorted(known)) or "none"
+            hint = did_you_mean(name, known)
+            raise click.UsageError(f"--parameter must name a parameter of a template ({have}), got {name!r}{hint}")
+
+
+def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:
+    """Say on standard error which acknowledgements accept nothing any more, or never did."""
+    for text in mistaken:
+        _warn(text)
+    for each in lines:
+        where = "" if each.path == "*" else f" at {each.path}"
+        text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"
+        _warn(text)
+
+
+def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the given paths, else the assembly that ``cdk synth`` writes.
+
+    Raises:
+        click.UsageError: There is neither.
+    """
+    if paths:
+        return tuple(dict.fromkeys(paths))
+    if Path(DEFAULT_INPUT).is_dir():
+        return (DEFAULT_INPUT,)
+    raise click.UsageError(
+        f"PATH must be given where there is no folder {DEFAULT_INPUT}; "
+        "name an assembly, a template, manifests or '-', or run 'cdk synth' first"
+    )
+
+
+def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
+    """Write a view to a file or to standard output.
+
+    Args:
+        view: The view.
+        form: ``text``, ``json``, ``sarif`` or ``markdown``.
+        output: The file.
+
+    Raises:
+        click.UsageError: It cannot be written.
+    """
+    from importlib import import_module
+
+    PROGRESS.step = "writing the report"
+    renderer = import_module(f"gpu_preflight.report.{form}")
+    text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
+    text = without_commands(text, escaped=form in _JSON)
+    if output:
+        write(output, text)
+    else:
+        _print(text)
+
+
+def _terminal() -> dict[str, Any]:
+    """Return width and colour of a terminal; anything else gets plain text of a fixed width."""
+    if not sys.stdout.isatty():
+        return {}
+    from shutil import get_terminal_size
+
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return {"width": max(get_terminal_size().columns, 60), "colour": colour}
+
+
+def _print(text: str) -> None:
+    """Print a text; a reader that leaves early, such as ``head``, changes neither the output nor the exit code."""
+    PROGRESS.clear()
+    try:
+        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        raise click.UsageError(f"standard output must be writable, got {error.strerror}") from None
+
+
+def _discard_output() -> None:
+    """Send what is left of the output nowhere: Python would fail when it writes it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write(file: str, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        click.UsageError: It cannot be written.
+    """
+    try:
+        Path(file).write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise click.UsageError(f"{file}: must be a file that can be written, got {error.strerror}") from None

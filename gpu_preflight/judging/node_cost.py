@@ -1,0 +1,60 @@
+"""What the nodes that a workload uses cost."""
+
+from __future__ import annotations
+
+from gpu_facts.hardware.prices import price_list, usd_per_hour
+from gpu_facts.light_dataclasses import dataclass
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.subnets import region_of
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.scheduling.pool_limits import nodes_needed, pods_per_node
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """The nodes of one pool that all replicas of a workload need, as if they ran alone.
+
+    Attributes:
+        pool: Name of the pool.
+        instance_type: The type that they have: of a NodePool the one that costs least for all replicas, of a group the
+            most expensive one, because EC2 chooses.
+        nodes: How many.
+        capacity_types: How the pool buys them: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
+        usd_per_hour: On-demand list price of all of them, US dollars an hour; ``None`` where there is none.
+        region: Region of the pool; ``None`` where it isn't known.
+        price_list: The region whose list has the price.
+    """
+
+    pool: str
+    instance_type: str
+    nodes: int
+    capacity_types: tuple[str, ...]
+    usd_per_hour: float | None
+    region: str | None
+    price_list: str
+
+
+def node_cost(case: Case, verdict: Verdict) -> NodeCost | None:
+    """Return what the nodes of the nearest pool that takes a workload cost; ``None`` where no type is known."""
+    runs = verdict.answer is Answer.YES or bool(verdict.runs_if)
+    if not runs or verdict.workload.is_placed or verdict.workload.on_each_node:
+        return None
+    taking = (each for each in verdict.pools if each.answer is not Answer.NO and each.nodes)
+    return next((cost for each in taking if (cost := _of_pool(case, verdict, each)) is not None), None)
+
+
+def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> NodeCost | None:
+    pool, region, replicas = judged.pool, region_of(judged.pool, case.cluster), verdict.workload.replicas or 1
+    options: list[tuple[float, NodeCost]] = []
+    for node in judged.nodes_taking:
+        if node.row is None:
+            return None
+        nodes = nodes_needed(replicas, pods_per_node(verdict.demand, node))
+        price = usd_per_hour(node.row, region)
+        whole = None if price is None else round(price * nodes, 4)
+        cost = NodeCost(pool.name, node.row.name, nodes, pool.capacity_types, whole, region, price_list(region))
+        # A type without a price isn't taken for the cheapest one.
+        options.append((float("inf") if whole is None else whole, cost))
+    choose = max if pool.is_group else min
+    return choose(options, key=lambda each: each[0])[1] if options else None

@@ -1,0 +1,137 @@
+"""Which pools give no node, and which pods never start, while a part of their cluster is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TypeVar
+
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import associations_of
+from gpu_preflight.cluster.kueue import cluster_queues, quotas
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.dangling import Dangling
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import known_text
+from gpu_preflight.rules.rule import Subject
+
+_CLAIMS = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}
+
+Key = TypeVar("Key")
+Part = TypeVar("Part")
+
+
+class Reach:
+    """What needs which part of a cluster, looked up by where the part stands.
+
+    Args:
+        case: The cluster.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def pools(self, subject: Subject) -> Iterable[Pool]:
+        """Return the pools that make no node for a GPU pod while something is broken."""
+        cluster, origin = self._case.cluster, subject.origin
+        if cluster.resource is not None and cluster.resource.origin == origin:
+            return cluster.pools
+        if isinstance(subject, Dangling):
+            # CloudFormation takes nothing of the template.
+            return [each for each in cluster.pools if each.origin.file == origin.file]
+        found = [*self._made_of.get(origin, ()), *self._managed_by.get(origin, ())]
+        found += self._grown_by.get(origin, ())
+        return {id(each): each for each in found}.values()
+
+    def workloads(self, subject: Subject) -> Iterable[Workload]:
+        """Return the workloads whose pods never start while something is broken."""
+        found = list(self._written_at.get(subject.origin, ()))
+        if isinstance(subject, Workload) and not all(each.together for each in found):
+            return [each for each in found if each.name == subject.name]
+        if isinstance(subject, Object):
+            found += self._claiming.get((subject.kind, subject.namespace, subject.name), ())
+            found += self._waiting.get((subject.kind, subject.origin), ())
+        return {id(each): each for each in found}.values()
+
+    @cached_property
+    def _made_of(self) -> dict[Origin, list[Pool]]:
+        return _grouped((origin, pool) for pool in self._case.cluster.pools for origin in _origins(pool))
+
+    @cached_property
+    def _managed_by(self) -> dict[Origin, list[Pool]]:
+        """Pools by the DaemonSets that tell their nodes' GPUs."""
+        case = self._case
+        managers = {each.name: each.origin for each in case.cluster.daemon_sets if each.advertises}
+        return _grouped(
+            (managers[name], pool)
+            for pool in case.cluster.pools
+            for name in {name for node in case.nodes(pool) for name in node.device_managers}
+            if name in managers
+        )
+
+    @cached_property
+    def _grown_by(self) -> dict[Origin, list[Pool]]:
+        """Pools without a node of their own, by their autoscaler and by what gives its account a role."""
+        cluster = self._case.cluster
+        return _grouped(
+            (part.origin, pool)
+            for each in cluster.autoscalers
+            for part in _with_associations(each, cluster)
+            for pool in cluster.pools
+            if each.kind == pool.autoscaler and not pool.min_nodes
+        )
+
+    @cached_property
+    def _written_at(self) -> dict[Origin, list[Workload]]:
+        return _grouped((each.origin, each) for each in self._case.cluster.workloads)
+
+    @cached_property
+    def _claiming(self) -> dict[tuple[str, str, str | None], list[Workload]]:
+        """Workloads by kind, namespace and name of the claims that their pods name."""
+        return _grouped(
+            ((kind, each.namespace, known_text(getattr(claim, part))), each)
+            for each in self._case.cluster.workloads
+            for claim in each.pod.claims
+            for kind, part in _CLAIMS.items()
+        )
+
+    @cached_property
+    def _waiting(self) -> dict[tuple[str, Origin], list[Workload]]:
+        """Workloads by the queues that they wait in, and by the flavor of a queue that has one."""
+        cluster = self._case.cluster
+        queues = cluster_queues(cluster)
+        flavors = {each.name: each for each in cluster.of_kind("ResourceFlavor")}
+        return _grouped(
+            ((each.kind, each.origin), part)
+            for job in self._case.queued_jobs
+            for each in _ways(job.local, queues.get(job.cluster_queue or ""), flavors)
+            for part in job.parts
+        )
+
+
+def _with_associations(autoscaler: Autoscaler, cluster: Cluster) -> list[Autoscaler | Resource]:
+    return [autoscaler, *associations_of(autoscaler.service_account, cluster)]
+
+
+def _grouped(pairs: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:
+    found: dict[Key, list[Part]] = {}
+    for key, part in pairs:
+        found.setdefault(key, []).append(part)
+    return found
+
+
+def _origins(pool: Pool) -> set[Origin]:
+    """Return where everything stands that a pool is made of."""
+    parts = [pool.resource, pool.launch_resource]
+    return {pool.origin, *(each.origin for each in (*parts, pool.node_class) if each is not None)}
+
+
+def _ways(local: Object | None, queue: Object | None, flavors: dict[str, Object]) -> Iterator[Object]:
+    """Yield what a job cannot do without: its queues, and the flavor where there is no other."""
+    yield from (each for each in (local, queue) if each is not None)
+    names = {name for group in quotas(queue) for name in group.flavors} if queue else set()
+    if len(names) == 1:
+        yield from (flavors[name] for name in names if name in flavors)

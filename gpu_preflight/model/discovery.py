@@ -1,0 +1,83 @@
+"""Which groups cluster autoscaler is told to take.
+
+Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/auto_scaling_groups.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.reading.unknown import Unknown, is_expression, known_number, known_text
+
+DISCOVERY = "node-group-auto-discovery"
+EXPLICIT = "nodes"
+_TAGS = regex(r"(?:^|\s)asg:tag=(\S+)")
+_BLANK = regex(r"<[^<>]*>")
+# EKS calls the group of a managed node group eks-<node group>-<uuid>.
+_OF_EKS = "eks-"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A group that a flag names.
+
+    Attributes:
+        name: Name of the Auto Scaling group.
+        most: Most nodes that the flag lets it have; ``None`` where that is not known.
+    """
+
+    name: str
+    most: int | None
+
+
+def discovery_tags(autoscaler: Autoscaler) -> list[dict[str, str]]:
+    """Return the tags that each use of the discovery flag demands."""
+    # What somebody writes later, as in <your cluster>, is no tag.
+    written = _BLANK.sub("${}", str(autoscaler.flags.get(DISCOVERY) or ""))
+    specs = _TAGS.findall(written)
+    return [dict(pair.partition("=")[::2] for pair in each.split(",") if pair) for each in specs]
+
+
+def named_groups(autoscaler: Autoscaler) -> list[Named]:
+    """Return the groups that ``--nodes=<min>:<max>:<name>`` names."""
+    parts = [each.split(":", 2) for each in str(autoscaler.flags.get(EXPLICIT) or "").split()]
+    return [Named(each[2], known_number(each[1])) for each in parts if len(each) == 3]
+
+
+def is_named(pool: Pool, named: Iterable[Named]) -> bool | None:
+    """Whether a flag names a group, ``None`` where its name is known at deployment only."""
+    if pool.kind == "managed":
+        return None if any(is_expression(each.name) or each.name.startswith(_OF_EKS) for each in named) else False
+    name = pool.properties.get("AutoScalingGroupName")
+    if known_text(name) is not None:
+        return True if any(each.name == name for each in named) else _may_be(named)
+    own = pool.resource.ref() if pool.resource else None
+    same = any(each.name in (str(name), str(own)) for each in named if name is not None or own is not None)
+    return True if same else None
+
+
+def _may_be(named: Iterable[Named]) -> bool | None:
+    return None if any(is_expression(each.name) for each in named) else False
+
+
+def bounded(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
+    """Return pools with the most nodes that flags let them have, where those are fewer than their own."""
+    named = [one for each in autoscalers if each.kind == "cluster-autoscaler" for one in named_groups(each)]
+    return tuple(_bounded(each, named) for each in pools)
+
+
+def _bounded(pool: Pool, named: list[Named]) -> Pool:
+    if pool.kind != "self-managed" or not named:
+        return pool
+    names = (pool.properties.get("AutoScalingGroupName"), str(pool.resource.ref()) if pool.resource else None)
+    most = [one.most for one in named if one.most is not None and one.name in [_shown(each) for each in names if each]]
+    return replace(pool, max_nodes=min(most + ([] if pool.max_nodes is None else [pool.max_nodes]))) if most else pool
+
+
+def _shown(value: object) -> str:
+    return value.expression if isinstance(value, Unknown) else str(value)

@@ -1,0 +1,259 @@
+"""What value a label of a node may take, and whether a requirement can be met by it.
+
+Source: kubernetes-sigs/karpenter v1.14.0 pkg/scheduling/requirement.go, and the operators of node affinity in
+https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpu_facts.hardware.zones import is_no_zone, is_seen_zone
+from gpu_facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_preflight.model.answer import Answer, yes_if
+from gpu_preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
+
+_OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
+_WHOLE = regex(r"[+-]?\d{1,18}")
+# Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
+_BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelValues:
+    """The values a label may take on a node-to-be; whoever launches the node picks one.
+
+    Attributes:
+        values: The values, or with ``all_but`` those it cannot take.
+        all_but: The label takes any value but ``values``.
+        may_be_absent: The node may also come without the label, as whoever launches it picks.
+        unsure: Whether nodes come with the label is not known, and nobody picks.
+        least: With ``all_but``, the label is a whole number of at least so much; ``None`` without bound.
+        most: With ``all_but``, the label is a whole number of at most so much; ``None`` without bound.
+    """
+
+    values: frozenset[str] = frozenset()
+    all_but: bool = False
+    may_be_absent: bool = False
+    unsure: bool = False
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more than one way for a node to have the label."""
+        return self.all_but or len(self.values) + self.may_be_absent > 1
+
+    @property
+    def only(self) -> str | None:
+        """The value, when there is one."""
+        return next(iter(self.values)) if len(self.values) == 1 and not self.all_but else None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is any whole number within bounds."""
+        return self.least is not None or self.most is not None
+
+    def may_be(self, value: str) -> bool:
+        """Whether the label may take a value."""
+        if not self.all_but:
+            return value in self.values
+        return value not in self.values and (not self.is_bounded or self._is_within(value))
+
+    def _is_within(self, value: str) -> bool:
+        if not _WHOLE.fullmatch(value):
+            return False
+        number = int(value)
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a value that it may take; of a long range not all are left out."""
+        if not self.all_but:
+            return bool(self.values)
+        if self.least is None or self.most is None:
+            return True
+        longer = self.most - self.least >= len(self.values)
+        return longer or any(self.may_be(str(each)) for each in range(self.least, self.most + 1))
+
+    def within(self, least: int | None, most: int | None) -> LabelValues:
+        """Return it as a whole number within bounds too."""
+        return replace(
+            self,
+            may_be_absent=False,
+            least=max((each for each in (self.least, least) if each is not None), default=None),
+            most=min((each for each in (self.most, most) if each is not None), default=None),
+        )
+
+
+Labels = Mapping[str, "LabelValues | Unknown"]
+
+
+def exactly(*values: str) -> LabelValues:
+    """Return the choice among some values."""
+    return LabelValues(frozenset(values))
+
+
+ANY_VALUE = LabelValues(all_but=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a node selector.
+
+    Attributes:
+        key: The label.
+        operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``; Karpenter's also ``Gte``, ``Lte``.
+        values: What the operator compares with; ``None`` where they are not known.
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = ()
+
+    def __str__(self) -> str:
+        values = "?" if self.values is None else ", ".join(self.values)
+        if self.operator == "In" and self.values is not None and len(self.values) == 1:
+            return f"{self.key}={values}"
+        return f"{self.key} {self.operator}" + (f" ({values})" if self.values != () else "")
+
+    def met_by(self, labels: Labels) -> Answer:
+        """Say whether a node with such labels can meet it."""
+        value = labels.get(self.key)
+        if self.is_nowhere:
+            return Answer.NO
+        if self.values is None and self.operator not in ("Exists", "DoesNotExist"):
+            return Answer.UNKNOWN
+        if is_expression(self.key):
+            return Answer.UNKNOWN
+        if isinstance(value, Unknown):
+            return self._met_by_unknown(value)
+        if value is None or value.may_be_absent:
+            absent = self._met_by_none()
+            if value is None or absent is Answer.YES:
+                return absent
+        present = yes_if(self._met_by_one_of(value))
+        if present is Answer.YES and self._needs_a_newer_zone(value):
+            return Answer.UNKNOWN
+        return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether it asks for zones of which AWS has none."""
+        named = self.values if self.key in _OF_ZONES and self.operator == "In" else None
+        return bool(named) and all(map(is_no_zone, named or ()))
+
+    def _needs_a_newer_zone(self, value: LabelValues) -> bool:
+        """Whether only a zone meets it that there was none of when zones were read."""
+        if self.key not in _OF_ZONES or self.operator != "In":
+            return False
+        return not any(value.may_be(each) and is_seen_zone(each) for each in self.values or ())
+
+    def _met_by_unknown(self, value: Unknown) -> Answer:
+        """Say whether a value meets it of which at most its ends, or its choices, are known."""
+        if self.operator in ("Exists", "DoesNotExist"):
+            return yes_if(self.operator == "Exists")
+        if value.choices:
+            said = {self._accepts(str(each)) for each in value.choices}
+            return yes_if(said.pop()) if len(said) == 1 else Answer.UNKNOWN
+        if self.operator in ("In", "NotIn") and not any(
+            may_equal(value.expression, each) for each in self.values or ()
+        ):
+            return yes_if(self.operator == "NotIn")
+        return Answer.UNKNOWN
+
+    def _met_by_none(self) -> Answer:
+        return yes_if(self.operator in ("NotIn", "DoesNotExist"))
+
+    def narrowed(self, value: LabelValues) -> LabelValues:
+        """Return what a label may be once the requirement is met."""
+        if self.values is None:
+            return value
+        if self.operator in ("NotIn", "DoesNotExist"):
+            if self.operator == "DoesNotExist":
+                return LabelValues(may_be_absent=True)
+            left = value.values.union(self.values) if value.all_but else value.values.difference(self.values)
+            return replace(value, values=left)
+        if value.all_but:
+            if self.operator == "In":
+                return exactly(*filter(value.may_be, self.values))
+            return value.within(*self._bounds())
+        kept = value.values if self.operator == "Exists" else filter(self._accepts, value.values)
+        return replace(value, values=frozenset(kept), may_be_absent=False)
+
+    def _met_by_one_of(self, value: LabelValues) -> bool:
+        if self.operator == "Exists":
+            return value.is_possible
+        if self.operator == "DoesNotExist":
+            return False
+        if value.all_but:
+            return (self.operator in ("In", "NotIn") or self._is_comparable()) and self.narrowed(value).is_possible
+        return any(self._accepts(each) for each in value.values)
+
+    def _is_comparable(self) -> bool:
+        wanted = self.values or ()
+        return self.operator in _BOUNDS and len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0]))
+
+    def _bounds(self) -> tuple[int | None, int | None]:
+        """Return the least and the most that a comparison leaves; ``None`` without bound."""
+        if not self._is_comparable():
+            return None, None
+        upper, step = _BOUNDS[self.operator]
+        bound = int((self.values or ("0",))[0]) + step
+        return (None, bound) if upper else (bound, None)
+
+    def _accepts(self, value: str) -> bool:
+        wanted = self.values or ()
+        if self.operator == "In":
+            return value in wanted
+        if self.operator == "NotIn":
+            return value not in wanted
+        return _compares(self.operator, value, wanted)
+
+
+def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:
+    if len(wanted) != 1 or not (_WHOLE.fullmatch(value) and _WHOLE.fullmatch(wanted[0])):
+        return False
+    left, right = int(value), int(wanted[0])
+    return {"Gt": left > right, "Lt": left < right, "Gte": left >= right, "Lte": left <= right}.get(operator, False)
+
+
+def met_together(wanted: Iterable[Requirement], labels: Labels) -> list[tuple[Requirement, Answer]]:
+    """Say of each requirement whether a node meets it beside those before it.
+
+    Whoever launches a node picks one value of each label: two requirements of a label want the same one.
+    """
+    found, left = [], labels
+    for each in wanted:
+        answer = each.met_by(left)
+        found.append((each, answer))
+        value = left.get(each.key)
+        if answer is Answer.YES and isinstance(value, LabelValues) and value.is_open:
+            left = {**left, each.key: each.narrowed(value)}
+    return found
+
+
+def requirement(expression: Mapping[str, Any]) -> Requirement:
+    """Return the requirement of a ``matchExpressions`` item or of one of Karpenter's requirements."""
+    key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
+    known = [known_text(each) for each in items(values)]
+    later = any(is_expression(each) for each in known if each is not None)
+    is_known = (
+        not later and None not in known and not any(isinstance(each, Unknown) for each in (key, operator, values))
+    )
+    return Requirement(
+        str(key) if isinstance(key, Unknown) else known_text(key) or "",
+        known_text(operator) or "",
+        tuple(each for each in known if each is not None) if is_known else None,
+    )
+
+
+def equal(labels: Mapping[str, Any]) -> Iterable[Requirement]:
+    """Yield the requirements of a ``nodeSelector``."""
+    for key, value in labels.items():
+        text = known_text(value)
+        yield Requirement(key, "In", (text,) if text is not None else None)

@@ -1,0 +1,359 @@
+"""A pod, as typed values: read once, asked often. What is known at deployment only stays `Unknown`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.quantities import Resources, quantity, resources
+from gpu_facts.resources import NVIDIA
+from gpu_preflight.model import pod_size
+from gpu_preflight.model.container import (
+    Amounts,
+    Container,
+    has_unknown,
+    open_amounts,
+    read_amounts,
+    read_container,
+)
+from gpu_preflight.model.node_selection import Selection, selection
+from gpu_preflight.model.taints import Toleration, tolerations
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+
+_CONTAINERS = ("containers", "initContainers")
+# What else decides where it runs, or whether it does.
+_OPEN_PARTS = (
+    *_CONTAINERS,
+    "hostNetwork",
+    "resourceClaims",
+    "schedulerName",
+    "schedulingGates",
+    "topologySpreadConstraints",
+    "volumes",
+)
+_SCHEDULED_BY = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "resources",
+    "overhead",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "hostNetwork",
+)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of a pod.
+
+    Attributes:
+        name: Its name in the pod.
+        claim: Name of the PersistentVolumeClaim behind it.
+        claim_spec: ``spec`` of the claim that is made for the pod.
+        config_map: Name of the ConfigMap behind it.
+        size_limit: What it may hold of the node's disk, as it is written; ``None`` where nothing says so.
+    """
+
+    name: str
+    claim: Any = None
+    claim_spec: Mapping[str, Any] | None = None
+    config_map: Any = None
+    size_limit: Any = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a claim stands behind it."""
+        return self.claim is not None or self.claim_spec is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Devices that a pod claims.
+
+    Attributes:
+        claim: Name of the ResourceClaim.
+        template: Name of the ResourceClaimTemplate.
+    """
+
+    claim: Any = None
+    template: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A topology spread constraint.
+
+    Attributes:
+        key: Label of the nodes that tells domains apart.
+        unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` where it is not written.
+        min_domains: Least number of domains.
+        max_skew: How many more pods than the emptiest domain another may have.
+        selector: Which pods are counted.
+        affinity_policy: ``Honor``, ``Ignore``, or ``None``: whether only nodes count that its node selector takes.
+        taints_policy: Likewise, whether only nodes count whose taints it tolerates.
+    """
+
+    key: Any
+    unsatisfiable: Any
+    min_domains: Any
+    max_skew: Any = None
+    selector: Any = None
+    affinity_policy: Any = None
+    taints_policy: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A required affinity, or anti-affinity, to other pods.
+
+    Attributes:
+        key: Label of the nodes that tells domains apart.
+        selector: Which pods.
+        namespaces: Namespaces of those pods beside its own; ``None`` where a selector, or only deployment, names them.
+        own: Whether those of its own namespace are meant.
+    """
+
+    key: Any
+    selector: Any
+    namespaces: tuple[str, ...] | None = ()
+    own: bool = True
+
+    def among(self, namespace: str, of_pod: str) -> bool:
+        """Whether the pods of a namespace are certainly among those that a pod of another, or the same, means."""
+        return namespace in (self.namespaces or ()) or (self.own and namespace == of_pod)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """``spec`` of a pod.
+
+    Attributes:
+        containers: Its containers; ``None`` where that is no list.
+        init_containers: Its init containers.
+        tolerations: Its tolerations.
+        selection: What it asks of labels of nodes.
+        apart: Required anti-affinity to pods.
+        beside: Required affinity to pods.
+        spreads: How it is spread.
+        volumes: Its volumes.
+        claims: Devices that it claims.
+        limits: Limits of the whole pod.
+        asked: Requests of the whole pod.
+        overhead: What its runtime takes.
+        host_network: Whether it is on the network of its node.
+        scheduler: Name of its scheduler; ``None`` where none is written.
+        gates: Names of its scheduling gates.
+        priority_class: Name of its priority class.
+        runtime_class: Name of its runtime class.
+        restart_policy: When its containers run again.
+        service_account: Its service account.
+        open_parts: What else of it is known at deployment only.
+        likeness: Equal for pods that are scheduled alike.
+        written: All of it as it is written, for what is seldom asked.
+    """
+
+    containers: tuple[Container, ...] | None = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    apart: tuple[PodTerm, ...] = ()
+    beside: tuple[PodTerm, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    limits: Amounts = field(default_factory=dict)
+    asked: Amounts = field(default_factory=dict)
+    overhead: Amounts = field(default_factory=dict)
+    host_network: bool = False
+    scheduler: Any = None
+    gates: tuple[str, ...] = ()
+    priority_class: Any = None
+    runtime_class: str | None = None
+    restart_policy: Any = None
+    service_account: Any = None
+    open_parts: tuple[str, ...] = ()
+    likeness: str = ""
+    written: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def every_container(self) -> tuple[Container, ...]:
+        """Init containers and containers."""
+        return (*self.init_containers, *(self.containers or ()))
+
+    @cached_property
+    def _staying(self) -> tuple[Container, ...]:
+        """The containers that run as long as it does."""
+        return (*(self.containers or ()), *(each for each in self.init_containers if each.sidecar))
+
+    @cached_property
+    def container_requests(self) -> Resources:
+        """What its containers ask for."""
+        return pod_size.of_containers(self.containers or (), self.init_containers)
+
+    @cached_property
+    def whole_requests(self) -> Resources:
+        """Requests of the pod itself, those that the API server fills in included."""
+        return pod_size.of_whole(resources(self.limits), resources(self.asked), self.container_requests)
+
+    @cached_property
+    def requests(self) -> Resources:
+        """What it asks of a node, one place for a pod included."""
+        whole, overhead = self.whole_requests, resources(self.overhead)
+        return pod_size.requests(self.containers or (), self.init_containers, whole, overhead)
+
+    @cached_property
+    def refusals(self) -> tuple[str, ...]:
+        """Why the API server refuses what it asks for."""
+        missing = ["spec.containers is no list"] if self.containers is None else []
+        return (*missing, *pod_size.invalid((*(self.containers or ()), *self.init_containers)))
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether a request is known at deployment only."""
+        whole = any(map(has_unknown, (self.limits, self.asked, self.overhead)))
+        return (
+            whole
+            or any(each in self.open_parts for each in _CONTAINERS)
+            or any(each.is_open for each in self.every_container)
+        )
+
+    @cached_property
+    def open_requests(self) -> tuple[str, ...]:
+        """Resources that it asks for in amounts known at deployment only, and parts of it whose resources are not."""
+        whole, overhead = open_amounts(self.limits, self.asked), open_amounts({}, self.overhead)
+        # Its own requests go before those of its containers.
+        own = mapping(self.asked)
+        named = [name for each in self.every_container for name in each.open_requests or () if name not in own]
+        parts = [f"all of container {each.name}" for each in self.every_container if each.open_requests is None]
+        parts += [f"all of {name}" for name in _CONTAINERS if name in self.open_parts]
+        parts += [f"all of its {name}" for name, each in (("resources", whole), ("overhead", overhead)) if each is None]
+        return tuple(dict.fromkeys((*named, *(whole or ()), *(overhead or ()), *parts)))
+
+    @cached_property
+    def host_ports(self) -> frozenset[pod_size.HostPort]:
+        """Address, protocol and number of each of its ports on the node."""
+        return pod_size.host_ports(self._staying, host_network=self.host_network)
+
+    @cached_property
+    def has_open_ports(self) -> bool:
+        """Whether a port on the node is known at deployment only."""
+        ports = [port for each in self._staying for port in each.ports]
+        numbers = [each for port in ports for each in (port.host, port.address, port.protocol)]
+        numbers += [port.container for port in ports if self.host_network]
+        return any(isinstance(each, Unknown) for each in numbers)
+
+    @cached_property
+    def asks_for_gpu(self) -> bool:
+        """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device.
+
+        A pod that asks for one in its own ``resources`` counts too: the API server rejects it (GPU405).
+        """
+        whole = {**mapping(self.asked), **mapping(self.limits)}
+        asked = bool(self.claims) or any(each.devices for each in self.every_container)
+        return asked or any(name.startswith(NVIDIA) and quantity(name, whole[name]) != 0 for name in whole)
+
+    @cached_property
+    def may_ask_for_gpu(self) -> bool:
+        """Whether it asks for a GPU, or deployment sets all that a part of it asks for."""
+        open_parts = any(each in self.open_parts for each in (*_CONTAINERS, "resourceClaims"))
+        limits = (self.limits, *(each.limits for each in self.every_container))
+        whole = any(isinstance(each, Unknown) for each in limits)
+        return self.asks_for_gpu or open_parts or whole
+
+
+def read_pod(raw: Mapping[str, Any]) -> Pod:
+    """Return the pod of a ``spec``."""
+    containers = raw.get("containers")
+    return Pod(
+        containers=None if not isinstance(containers, (list, Unknown)) else _containers(containers),
+        init_containers=_containers(raw.get("initContainers")),
+        tolerations=tolerations(raw.get("tolerations")),
+        selection=selection(raw),
+        apart=_terms(raw, "podAntiAffinity"),
+        beside=_terms(raw, "podAffinity"),
+        spreads=tuple(map(_spread, mappings(raw.get("topologySpreadConstraints")))),
+        volumes=tuple(map(_volume, mappings(raw.get("volumes")))),
+        claims=tuple(map(_claim, mappings(raw.get("resourceClaims")))),
+        limits=read_amounts(raw, "limits"),
+        asked=read_amounts(raw, "requests"),
+        overhead=overhead if isinstance(overhead := raw.get("overhead"), Unknown) else mapping(overhead),
+        host_network=raw.get("hostNetwork") is True,
+        scheduler=raw.get("schedulerName"),
+        gates=tuple(str(each.get("name")) for each in mappings(raw.get("schedulingGates"))),
+        priority_class=raw.get("priorityClassName"),
+        runtime_class=known_text(raw.get("runtimeClassName")),
+        restart_policy=raw.get("restartPolicy"),
+        service_account=raw.get("serviceAccountName") or raw.get("serviceAccount"),
+        open_parts=tuple(each for each in _OPEN_PARTS if _is_open(raw.get(each))),
+        likeness=_likeness(raw),
+        written=raw,
+    )
+
+
+def pod_of(owner: Object) -> Pod:
+    """Return the pod of an object that has one in ``spec.template``."""
+    return read_pod(mapping(dig(owner.content, "spec", "template", "spec")))
+
+
+def _containers(raw: Any) -> tuple[Container, ...]:
+    return tuple(map(read_container, mappings(raw)))
+
+
+def _terms(raw: Mapping[str, Any], kind: str) -> tuple[PodTerm, ...]:
+    listed = mappings(dig(mapping(raw.get("affinity")), kind, _REQUIRED))
+    return tuple(map(_term, listed))
+
+
+def _term(raw: Mapping[str, Any]) -> PodTerm:
+    named, selector = raw.get("namespaces"), raw.get("namespaceSelector")
+    listed = items(named)
+    open_ = selector is not None or isinstance(named, Unknown) or any(isinstance(each, Unknown) for each in listed)
+    # An empty selector takes every namespace; neither takes the pod's own.
+    own = selector == {} or not (listed or open_)
+    return PodTerm(raw.get("topologyKey"), raw.get("labelSelector"), None if open_ else tuple(map(str, listed)), own)
+
+
+def _spread(raw: Mapping[str, Any]) -> Spread:
+    return Spread(
+        raw.get("topologyKey"),
+        raw.get("whenUnsatisfiable"),
+        raw.get("minDomains"),
+        raw.get("maxSkew"),
+        raw.get("labelSelector"),
+        raw.get("nodeAffinityPolicy"),
+        raw.get("nodeTaintsPolicy"),
+    )
+
+
+def _claim(raw: Mapping[str, Any]) -> Claim:
+    return Claim(raw.get("resourceClaimName"), raw.get("resourceClaimTemplateName"))
+
+
+def _volume(raw: Mapping[str, Any]) -> Volume:
+    made = dig(raw, "ephemeral", "volumeClaimTemplate", "spec") if "ephemeral" in raw else None
+    return Volume(
+        name=str(raw.get("name")),
+        claim=dig(raw, "persistentVolumeClaim", "claimName"),
+        claim_spec=mapping(made) if "ephemeral" in raw else None,
+        config_map=dig(raw, "configMap", "name"),
+        size_limit=None if dig(raw, "emptyDir", "medium") else dig(raw, "emptyDir", "sizeLimit"),
+    )
+
+
+def _is_open(part: Any) -> bool:
+    """Whether deployment sets a part of a pod, or an element of it."""
+    return isinstance(part, Unknown) or any(isinstance(each, Unknown) for each in items(part))
+
+
+def _likeness(raw: Mapping[str, Any]) -> str:
+    listed = [*mappings(raw.get("initContainers")), *mappings(raw.get("containers"))]
+    containers = [(each.get("resources"), each.get("ports"), each.get("restartPolicy")) for each in listed]
+    before = len(mappings(raw.get("initContainers")))
+    shape = [repr(raw.get(each)) if _is_open(raw.get(each)) else type(raw.get(each)) for each in _OPEN_PARTS]
+    return repr((shape, before, containers, *(raw.get(key) for key in _SCHEDULED_BY)))

@@ -1,0 +1,127 @@
+"""Taints that a node has until something takes them away, and which of them its autoscaler takes for lasting ones.
+
+Sources: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go ``SanitizeTaints``,
+cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``; https://karpenter.sh/docs/concepts/nodepools/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from gpu_facts.cluster_autoscaler_flags import STARTUP_TAINTS as PREFIXES
+from gpu_facts.labels import TAINT_TAG
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.model.taints import Taint, node_group_taints
+from gpu_preflight.reading.unknown import is_expression, mappings
+
+# Who takes away a taint, by its key: names of charts and add-ons.
+REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "node.cilium.io/agent-not-ready": ("cilium",),
+    **{key: (BROUGHT_BY[driver],) for driver, key in STARTUP_TAINTS.items()},
+}
+# Taken away by Kubernetes itself once a node is ready, and known to cluster autoscaler without being told.
+# Sources: kubernetes/kubernetes v1.36.3 pkg/controller/nodelifecycle/node_lifecycle_controller.go
+# ``taintKeyToNodeConditionMap``, kubernetes/cloud-provider v0.36.3 controllers/node/node_controller.go,
+# kubernetes/autoscaler @0af55ac cluster-autoscaler/utils/taints/taints.go ``NodeConditionTaints`` (2026-11)
+_OF_CONDITIONS: Final = frozenset(
+    (f"node.kubernetes.io/{name}", effect)
+    for effect, names in (
+        (
+            "NoSchedule",
+            (
+                "disk-pressure",
+                "memory-pressure",
+                "network-unavailable",
+                "not-ready",
+                "pid-pressure",
+                "unreachable",
+                "unschedulable",
+            ),
+        ),
+        ("NoExecute", ("not-ready", "unreachable")),
+    )
+    for name in names
+)
+_UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+_BY_KEY = ("startup-taint", "ignore-taint")
+_BY_PREFIX = "startup-taint-prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What cluster autoscaler is told of startup taints.
+
+    Attributes:
+        keys: Their keys.
+        prefixes: What their keys begin with.
+        is_open: Whether deployment may tell it more.
+    """
+
+    keys: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = PREFIXES
+    is_open: bool = False
+
+    @classmethod
+    def by(cls, autoscaler: Autoscaler) -> _Told:
+        """Return what the flags of an autoscaler tell it."""
+        keys = [each for flag in _BY_KEY for each in _words(autoscaler.flags.get(flag))]
+        prefixes = _words(autoscaler.flags.get(_BY_PREFIX))
+        return cls(frozenset(keys), (*PREFIXES, *prefixes), any(map(is_expression, (*keys, *prefixes))))
+
+    def names(self, key: str) -> bool:
+        """Whether it is told of a key."""
+        return key in self.keys or key.startswith(self.prefixes)
+
+
+def goes_by_itself(taint: Taint) -> bool:
+    """Whether Kubernetes itself takes a taint away once the node is ready."""
+    return taint.key == _UNINITIALIZED or (taint.key, taint.effect) in _OF_CONDITIONS
+
+
+def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
+    """Return pools whose taints are those that last, with those beside them that do not."""
+    found = next((each for each in autoscalers if each.kind == "cluster-autoscaler"), None)
+    return tuple(_of_group(each, found) if each.is_group else _of_node_pool(each) for each in pools)
+
+
+def _of_group(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
+    told = _Told.by(autoscaler) if autoscaler is not None else _Told()
+    startup = tuple(each for each in pool.taints if _goes(each) or told.names(each.key))
+    seen = autoscaler is not None and not told.is_open
+    untold = (each for each in startup if seen and not told.names(each.key) and not goes_by_itself(each))
+    mistaken = tuple(each for each in untold if _is_described(each, pool))
+    return _split(pool, startup, mistaken)
+
+
+def _is_described(taint: Taint, pool: Pool) -> bool:
+    """Whether cluster autoscaler finds a taint of an empty group: in the node group or among its tags."""
+    if pool.kind == "managed":
+        # One without a value it leaves out.
+        return taint in node_group_taints(pool.properties) and not taint.written_without_value
+    return any(str(each.get("Key")) == f"{TAINT_TAG}{taint.key}" for each in mappings(pool.properties.get("Tags")))
+
+
+def _of_node_pool(pool: Pool) -> Pool:
+    startup = tuple(filter(_goes, pool.taints))
+    return _split(pool, startup, startup)
+
+
+def _goes(taint: Taint) -> bool:
+    return taint.key in REMOVERS or goes_by_itself(taint)
+
+
+def _split(pool: Pool, startup: tuple[Taint, ...], mistaken: tuple[Taint, ...]) -> Pool:
+    if not startup:
+        return pool
+    lasting = tuple(each for each in pool.taints if each not in startup)
+    return replace(pool, taints=lasting, startup_taints=(*pool.startup_taints, *startup), mistaken_taints=mistaken)
+
+
+def _words(value: object) -> list[str]:
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    return [word for each in listed for word in str(each).split()]

@@ -1,0 +1,65 @@
+"""Which nodes a DaemonSet runs on, once whatever labels nodes at run time has done so.
+
+Source: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled (2026-08)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpu_facts.labels import SET_AT_RUN_TIME
+from gpu_preflight.model.answer import Answer, all_of, any_of
+from gpu_preflight.model.label_values import Labels
+from gpu_preflight.model.node_selection import Selection, Term
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.taints import Taint, evicting, untolerated
+
+# It labels the nodes that others then select.
+_DISCOVERY = "node-feature-discovery"
+Reached = list[tuple[DaemonSet, Answer]]
+
+
+def reached(daemons: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]) -> Reached:
+    """Return for each DaemonSet whether it runs on a node with such labels and taints."""
+    every = list(daemons)
+    first = [(each, _reaches(each, labels, taints)) for each in every]
+    discovered = any_of(answer for each, answer in first if _DISCOVERY in each.name)
+    return [(each, _then(each, answer, discovered, labels, taints)) for each, answer in first]
+
+
+def refusing_taints(daemon: DaemonSet, taints: Iterable[Taint]) -> list[Taint]:
+    """Return the taints that surely keep a DaemonSet off a node."""
+    given, every = daemon.pod.tolerations, tuple(taints)
+    found = (*untolerated(given, every, daemon=True), *evicting(given, every))
+    return [taint for taint, answer in found if answer is Answer.NO]
+
+
+def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
+    plain = _without_run_time_labels(daemon)
+    if answer is not Answer.NO or plain is daemon:
+        return answer
+    return all_of((discovered, _reaches(plain, labels, taints)))
+
+
+def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
+    """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
+    wanted = daemon.pod.selection
+    kept = tuple(each for each in wanted.selector if not each.key.startswith(SET_AT_RUN_TIME))
+    met = any(map(_is_met_at_run_time, wanted.terms or ()))
+    if len(kept) == len(wanted.selector) and not met:
+        return daemon
+    selection = Selection(kept, None if met else wanted.terms)
+    return replace(daemon, pod=replace(daemon.pod, selection=selection))
+
+
+def _is_met_at_run_time(term: Term) -> bool:
+    return bool(term.labels) and all(each.key.startswith(SET_AT_RUN_TIME) for each in term.labels)
+
+
+def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
+    """Say whether a DaemonSet runs on a node with such labels and taints."""
+    given = daemon.pod.tolerations
+    kept_off = (answer for _, answer in (*untolerated(given, taints, daemon=True), *evicting(given, taints)))
+    answer = all_of((*kept_off, daemon.pod.selection.takes(labels)))
+    return Answer.UNKNOWN if answer is Answer.YES and not daemon.exact else answer

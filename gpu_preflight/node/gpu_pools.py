@@ -1,0 +1,81 @@
+"""Which NodePools are meant for GPUs, as opposed to those that merely do not exclude them."""
+
+from __future__ import annotations
+
+from gpu_facts.hardware.catalogue import catalogue, retired
+from gpu_facts.hardware.type_names import may_be_newer
+from gpu_facts.labels import GPU_TAINT
+from gpu_facts.light_patterns import regex
+from gpu_facts.resources import GPU
+from gpu_preflight.cluster.images import always_has_driver
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import Requirement
+from gpu_preflight.node.nodes import gpu_types, may_have_gpus
+
+_GPU_FAMILY = regex(r"(g\d|gr\d|p[3-9])[a-z0-9-]*(\..+)?")
+_NAMED_BY = ("/instance-family", "/instance-type", "/instance-category")
+_CATEGORIES = ("g", "gr", "p")
+
+
+def names_gpus(pool: Pool) -> bool:
+    """Whether a NodePool says that its nodes are to have NVIDIA GPUs."""
+    if any(_names_gpus(each) for each in pool.requirements):
+        return not any(_names_others(each) for each in pool.requirements)
+    return GPU in pool.limits or any(each.key == GPU_TAINT for each in pool.taints)
+
+
+def pools_for_gpus(cluster: Cluster) -> tuple[Pool, ...]:
+    """Return the pools that are to have GPUs.
+
+    A NodePool that does not exclude them is one where pods ask for GPUs and no other pool is there for these.
+    """
+    able = [each for each in cluster.pools if may_have_gpus(each)]
+    meant = [each for each in able if each.is_group or names_gpus(each)]
+    asked = not meant and any(each.asks_for_gpu for each in cluster.workloads)
+    return tuple(able if asked else meant)
+
+
+def types_without_gpus(pool: Pool) -> tuple[str, ...]:
+    """Return the types of a group that certainly have no NVIDIA GPUs."""
+    known = (each for each in pool.instance_types if each not in catalogue() and each not in retired())
+    return tuple(each for each in known if not may_be_newer(each))
+
+
+def nodes_never_join(pool: Pool) -> Answer:
+    """Say whether nodes of a pool stop while they boot: Bottlerocket with NVIDIA's driver, and no GPU of NVIDIA.
+
+    Amazon Linux 2023 with the driver joins without a GPU, so it isn't asked.
+
+    Sources: https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321, awslabs/amazon-eks-ami 81fec2e
+    templates/al2023/runtime/gpu/nvidia-kmod-load.sh, https://github.com/pulumi/pulumi-eks/pull/1534 (2026-11-23)
+    """
+    if pool.operating_system != "bottlerocket" or not always_has_driver(pool):
+        return Answer.NO
+    if pool.kind == "karpenter":
+        return Answer.NO if may_have_gpus(pool) else Answer.YES
+    without = types_without_gpus(pool)
+    if not without:
+        return Answer.NO
+    return Answer.YES if set(without) == set(pool.instance_types) else Answer.UNKNOWN
+
+
+def _names_gpus(each: Requirement) -> bool:
+    if "/instance-gpu-" in each.key:
+        return each.operator in ("In", "Exists", "Gt", "Gte")
+    if each.operator != "In" or not each.values or not each.key.endswith(_NAMED_BY):
+        return False
+    return all(one in _CATEGORIES or _GPU_FAMILY.fullmatch(one) for one in each.values)
+
+
+def _names_others(each: Requirement) -> bool:
+    """Whether a requirement leaves only GPUs of other makers."""
+    amd = each.key.endswith("/instance-gpu-manufacturer") and "nvidia" not in (each.values or ("nvidia",))
+    family = each.key.endswith("/instance-family") and each.values and set(each.values) <= {"g4ad"}
+    return bool(amd or family) and each.operator == "In"
+
+
+def gpu_node_pools(cluster: Cluster) -> list[Pool]:
+    """Return the NodePools that are meant for GPUs and can have them."""
+    found = [each for each in cluster.pools if each.kind in ("karpenter", "auto-mode")]
+    return [each for each in found if names_gpus(each) and gpu_types(each)]

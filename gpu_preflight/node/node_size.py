@@ -1,0 +1,158 @@
+"""What a node of an instance type has left for pods, before the pods of DaemonSets.
+
+Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go, whose reserve of memory for the
+hypervisor is the pessimistic figure here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.kubelet_reserve import (
+    EVICTED_DISK,
+    EVICTED_MEMORY,
+    RESERVED_DISK,
+    eni_pods,
+    reserved_cpu,
+    reserved_memory,
+)
+from gpu_facts.hardware.vm_memory import least_memory
+from gpu_facts.light_patterns import regex
+from gpu_facts.quantities import GIB, MIB, quantity, resources
+from gpu_facts.resources import DISK
+from gpu_preflight.cluster.launch import is_visible
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.reading.unknown import dig, known_number, mapping
+
+_SHARE = regex(r"(\d{1,3}(?:\.\d{1,9})?)%")
+_DEFAULT_ROOT_GIB = 20
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
+_AUTO_MODE_GIB = 80
+_ROOT_DEVICE = {"bottlerocket": "/dev/xvdb"}
+# A file system takes a part of its volume for itself.
+_FILE_SYSTEM = 0.05
+
+
+def max_pods(pool: Pool, row: InstanceType) -> int | None:
+    """Return how many pods kubelet takes."""
+    return told_max_pods(pool) or eni_pods(row)
+
+
+def told_max_pods(pool: Pool) -> int | None:
+    """Return how many pods kubelet is told to take; ``None`` where it is told nothing, or nothing known."""
+    return known_number(_kubelet(pool).get("maxPods"))
+
+
+def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the least and the most CPU, memory, pods and disk that pods can have; what is not known is in neither."""
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+    pods = max_pods(pool, row)
+    if pods is not None:
+        least["pods"] = most["pods"] = pods
+    if row.vcpus is not None:
+        least["cpu"] = most["cpu"] = row.vcpus * 1000 - _reserved(pool, "cpu", reserved_cpu(row.vcpus))
+    if row.memory_mib is not None and (counted := eni_pods(row) or pods) is not None:
+        kept = _reserved(pool, "memory", reserved_memory(counted)) + _evicted_memory(pool, row.memory_mib * MIB)
+        most["memory"] = row.memory_mib * MIB - kept
+        least["memory"] = (least_memory(row) or 0) - kept
+    disk = disk_bytes(pool, row)
+    if disk is not None:
+        kept = _reserved(pool, DISK, RESERVED_DISK)
+        smaller = math.floor(disk * (1 - _FILE_SYSTEM))
+        most[DISK] = disk - kept - _evicted_disk(pool, disk)
+        least[DISK] = smaller - kept - _evicted_disk(pool, smaller)
+    return least, most
+
+
+def _reserved(pool: Pool, name: str, default: int) -> int:
+    kubelet = _kubelet(pool)
+    kube = quantity(name, dig(kubelet, "kubeReserved", name))
+    system = resources(kubelet.get("systemReserved")).get(name, 0)
+    return (default if kube is None else kube) + system
+
+
+def _evicted_memory(pool: Pool, memory: int) -> int:
+    return _signal(pool, "memory.available", memory, EVICTED_MEMORY)
+
+
+def _evicted_disk(pool: Pool, disk: int) -> int:
+    return _signal(pool, "nodefs.available", disk, math.ceil(disk * EVICTED_DISK))
+
+
+def _signal(pool: Pool, name: str, capacity: int, default: int) -> int:
+    """Return the amount below which kubelet evicts, which is written as a quantity or as a share."""
+    written = dig(_kubelet(pool), "evictionHard", name)
+    if share := _SHARE.fullmatch(str(written)):
+        return math.ceil(capacity * float(share[1]) / 100)
+    return quantity("memory", written) or default
+
+
+def _kubelet(pool: Pool) -> dict[str, Any]:
+    """Return what kubelet is configured with, in the spelling of its configuration file."""
+    if pool.kind == "karpenter":
+        return dict(pool.launch.kubelet)
+    if pool.operating_system == "bottlerocket":
+        return _bottlerocket(mapping(dig(pool.user_data.settings, "kubernetes")))
+    return dict(pool.user_data.kubelet_config)
+
+
+def _bottlerocket(settings: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
+        "max-pods": "maxPods",
+        "kube-reserved": "kubeReserved",
+        "system-reserved": "systemReserved",
+        "eviction-hard": "evictionHard",
+    }
+    return {camel: settings[name] for name, camel in names.items() if name in settings}
+
+
+def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
+    """Return the size of the disk for images and pods, in bytes; ``None`` where it is not known."""
+    if uses_local_disks(pool) and row.nvme_gb:
+        return row.nvme_gb * 10**9
+    if pool.kind == "auto-mode":
+        size = pool.launch.ephemeral_size
+        return _AUTO_MODE_GIB * GIB if size is None else quantity(DISK, size)
+    size = root_gib(pool)
+    return None if size is None else size * GIB
+
+
+def uses_local_disks(pool: Pool) -> bool:
+    """Whether local NVMe disks hold images and pods."""
+    if pool.kind == "auto-mode":
+        return True
+    if pool.kind == "karpenter":
+        return bool(pool.launch.store_policy == "RAID0") or _stripes_by_node_config(pool)
+    if pool.operating_system == "bottlerocket":
+        commands = mapping(dig(pool.user_data.settings, "bootstrap-commands"))
+        return any("ephemeral-storage" in str(each) for each in commands.values())
+    return _stripes_by_node_config(pool)
+
+
+def _stripes_by_node_config(pool: Pool) -> bool:
+    return str(dig(pool.user_data.node_config, "instance", "localStorage", "strategy")).startswith("RAID")
+
+
+def root_device(pool: Pool) -> str:
+    """Return the device that holds images and pods where local disks do not."""
+    return _ROOT_DEVICE.get(pool.operating_system, "/dev/xvda")
+
+
+def root_gib(pool: Pool) -> int | None:
+    """Return the size of that volume in GiB; ``None`` where it is not known."""
+    mapped = pool.launch.disk_sizes
+    if not is_visible(pool):
+        return None
+    if chosen := next((each for each in pool.launch.disks if each.root), None):
+        return chosen.gib
+    if not mapped:
+        size = pool.properties.get("DiskSize") if pool.kind == "managed" else None
+        return known_number(size) if size is not None else _DEFAULT_ROOT_GIB
+    if pool.operating_system in ("custom", "unknown"):
+        sizes = list(mapped.values())
+        return sizes[-1]
+    return mapped.get(root_device(pool), _DEFAULT_ROOT_GIB)

@@ -1,0 +1,390 @@
+"""The nodes that a pool would make: what each really has for pods, and what its autoscaler believes it has.
+
+The two differ, and every pod that is Pending beside an autoscaler that does nothing, or one that launches node after
+node, falls into the difference.
+
+Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from functools import lru_cache
+from typing import Any
+
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.cpu_types import allocatable_without_gpus
+from gpu_facts.hardware.regions import zone_ids_begin_with
+from gpu_facts.labels import (
+    CAPACITY_TYPE,
+    EBS_ZONE,
+    GPU_PRESENT,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    OLD_ZONE,
+    REGION,
+    ZONE,
+    ZONE_ID,
+)
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_facts.resources import DEVICE_CLASS, DISK, EFA, GPU
+from gpu_preflight.cluster.images import has_driver
+from gpu_preflight.cluster.launch import capacity_of
+from gpu_preflight.cluster.subnets import region_of
+from gpu_preflight.model.answer import Answer, all_of, any_of
+from gpu_preflight.model.cluster import Cluster, Observation, Pool
+from gpu_preflight.model.label_values import Labels, LabelValues, exactly
+from gpu_preflight.model.pod_size import HostPort
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.taints import Taint
+from gpu_preflight.node.beliefs import belief
+from gpu_preflight.node.claim_drivers import claim_drivers, gives_gpus_by_name
+from gpu_preflight.node.daemon_reach import Reached, reached
+from gpu_preflight.node.gpu_devices import registered
+from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
+from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.node.overlays import Conflict, conflicts, looked_at, may_conflict, overlaid
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown
+
+_SHARED_BY_ALL = ("cpu", "memory", DISK)
+# nodeadm labels nodes with a GPU itself from this minor on.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
+_LABELLED_FROM = (1, 35)
+# Workers of Node Feature Discovery end so.
+FEATURE_WORKERS = ("node-feature-discovery-worker", "nfd-worker")
+_GPU_DISCOVERY = "gpu-feature-discovery"
+_LABELS_BY_ITSELF = (0, 19)
+_MINOR = regex(r"v?([0-9]{1,4})\.([0-9]{1,4})")
+# Labels that NVIDIA's feature discovery adds once a node runs.
+# Source: NVIDIA/k8s-device-plugin v0.20.0 docs/gpu-feature-discovery/README.md
+_DISCOVERED = tuple(
+    f"nvidia.com/{name}"
+    for name in (
+        "cuda.driver-version.full",
+        "cuda.driver-version.major",
+        "cuda.driver.major",
+        "cuda.runtime-version.full",
+        "cuda.runtime.major",
+        "gfd.timestamp",
+        "gpu.compute.major",
+        "gpu.compute.minor",
+        "gpu.count",
+        "gpu.family",
+        "gpu.machine",
+        "gpu.memory",
+        "gpu.mode",
+        "gpu.product",
+        "gpu.replicas",
+        "gpu.sharing-strategy",
+        "mig.capable",
+        "mig.strategy",
+        "mps.capable",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToBe:
+    """A fresh node of a pool.
+
+    Attributes:
+        instance_type: EC2 name; ``None`` where it is not known.
+        row: Its row in the catalogue; ``None`` for a type without NVIDIA GPUs.
+        labels: Its labels once its software runs.
+        taints: Its taints once its startup taints are gone.
+        least: What it has for pods at least, beside what DaemonSets take.
+        most: What it has for pods at most.
+        unsaid: Resources of which it is not known whether it has them.
+        unseen: Those of them that nothing in the input advertises on any node.
+        alone: Resources of which a pod may ask for one only.
+        believed_labels: Labels that the autoscaler expects of it.
+        believed_taints: Taints that the autoscaler expects of it.
+        believed: What the autoscaler expects it to have for pods, beside what DaemonSets take.
+        ports: Host ports that DaemonSets take.
+        unsure_ports: Host ports that DaemonSets take which may not run there.
+        ports_open: Whether a DaemonSet takes a host port that is not known.
+        device_managers: Names of what advertises its GPUs.
+        offers_claims: Whether a driver that offers its GPUs to claims runs on it, as far as the input has one.
+        taken: Names of the DaemonSets that take some of a device, by resource.
+        allocatable: What a running node has, before its pods; ``None`` for one that has yet to be launched.
+    """
+
+    instance_type: str | None
+    row: InstanceType | None
+    labels: Labels
+    taints: tuple[Taint, ...]
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+    unsaid: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
+    alone: frozenset[str] = frozenset()
+    believed_labels: Labels = field(default_factory=dict)
+    believed_taints: tuple[Taint, ...] = ()
+    believed: Mapping[str, int] = field(default_factory=dict)
+    ports: frozenset[HostPort] = frozenset()
+    unsure_ports: frozenset[HostPort] = frozenset()
+    ports_open: bool = False
+    device_managers: tuple[str, ...] = ()
+    offers_claims: Answer = Answer.YES
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allocatable: Mapping[str, int] | None = None
+
+    def devices_max(self, name: str) -> int | None:
+        """Return how many devices its hardware has, where it isn't known how many are advertised.
+
+        A device plugin outside of the input that shares GPUs under their whole name could offer more GPUs.
+        """
+        if self.row is None or name not in self.unsaid:
+            return None
+        if name == EFA:
+            return self.row.max_efa or 0
+        return self.row.gpus if name == GPU and name in self.unseen else None
+
+
+@lru_cache(maxsize=4096)
+def _types_meeting(requirements: tuple[Any, ...], kind: str) -> tuple[str, ...]:
+    found = []
+    for name in catalogue():
+        labels = kubelet_labels(name) | autoscaler_labels(name, kind)
+        relevant = [each for each in requirements if each.key in labels or is_of_the_type(each.key, kind)]
+        if all(each.met_by(labels) is not Answer.NO for each in relevant):
+            found.append(name)
+    return tuple(found)
+
+
+def gpu_types(pool: Pool) -> tuple[str, ...]:
+    """Return the NVIDIA instance types that a pool may launch."""
+    if pool.kind in ("karpenter", "auto-mode"):
+        return _types_meeting(pool.requirements, pool.kind)
+    return tuple(name for name in pool.instance_types if name in catalogue())
+
+
+def surely_launches(pool: Pool, names: Iterable[str]) -> bool:
+    """Whether a group launches one of some of its types, whichever deployment decides for."""
+    return not pool.undecided or set(pool.instance_types) <= set(names)
+
+
+def may_have_gpus(pool: Pool) -> bool:
+    """Whether a node of the pool may have NVIDIA GPUs."""
+    return bool(gpu_types(pool))
+
+
+def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = None) -> tuple[NodeToBe, ...]:
+    """Return a fresh node of each instance type of a pool; one of an unknown type where no type is known.
+
+    Args:
+        pool: The pool.
+        cluster: Its cluster.
+        overlays: NodeOverlays that Karpenter applies. Default: those of the cluster.
+    """
+    if pool.observed is not None:
+        return (_running_node(pool, pool.observed),)
+    applied = (looked_at(cluster) if overlays is None else overlays) if pool.kind == "karpenter" else []
+    by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
+    drivers = claim_drivers(cluster)
+    return tuple(_node(pool, name, cluster, applied, by_name, drivers) for name in _types_of(pool))
+
+
+def _running_node(pool: Pool, observed: Observation) -> NodeToBe:
+    """Return one of some running nodes, with what is free on it."""
+    name = pool.instance_types[0] if pool.instance_types else None
+    row = catalogue().get(name) if name else None
+    claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
+    return NodeToBe(
+        instance_type=name,
+        row=row,
+        labels=pool.labels,
+        taints=pool.taints,
+        least={**observed.free_min},
+        most={**observed.free_max, **claimable},
+        believed_labels=pool.labels,
+        believed_taints=pool.taints,
+        believed={**observed.free_max, **claimable},
+        allocatable=observed.allocatable,
+    )
+
+
+def _types_of(pool: Pool) -> tuple[str | None, ...]:
+    if pool.is_group:
+        return pool.instance_types or (None,)
+    return gpu_types(pool) or tuple(pool.instance_types) or (None,)
+
+
+def overlays_in_conflict(cluster: Cluster) -> list[Conflict]:
+    """Return the NodeOverlays of a cluster that Karpenter leaves out because of others."""
+    overlays = looked_at(cluster)
+    if not may_conflict(overlays):
+        return []
+    pools = [each for each in cluster.pools if each.kind == "karpenter"]
+    return conflicts(overlays, (_given_labels(pool, name, cluster) for pool in pools for name in _types_of(pool)))
+
+
+def _node(
+    pool: Pool,
+    name: str | None,
+    cluster: Cluster,
+    overlays: list[Object],
+    by_name: Answer,
+    drivers: list[DaemonSet],
+) -> NodeToBe:
+    row = catalogue().get(name) if name else None
+    given = _given_labels(pool, name, cluster)
+    at_boot = given | _booted_labels(pool, row, cluster)
+    running = reached(cluster.daemon_sets, at_boot, pool.taints)
+    labels = _with_discovered_labels(at_boot, running, cluster)
+    least, most = allocatable(pool, row) if row else allocatable_without_gpus(name)
+    unsaid = frozenset(("cpu", "memory", "pods", DISK)).difference(most)
+    devices = registered(pool, row, cluster, running, overlaid(given, overlays), by_name)
+    claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
+    least, most = {**least, **devices.least, **claimable}, {**most, **devices.most, **claimable}
+    certain = [each.pod.requests for each, answer in running if answer is Answer.YES]
+    possible = [each.pod.requests for each, answer in running if answer is not Answer.NO]
+    for each in certain:
+        most = _without(most, each)
+    for each in possible:
+        least = _without(least, each)
+    if any(each.pod.is_open for each, answer in running if answer is not Answer.NO):
+        # What a DaemonSet takes is not known, so neither is what it leaves.
+        least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
+    expected = belief(pool, row, given, overlays)
+    believed = expected.resources
+    for each in certain:
+        believed = _without(believed, each)
+    return NodeToBe(
+        instance_type=name,
+        row=row,
+        labels=labels,
+        taints=pool.taints,
+        least=least,
+        most=most,
+        unsaid=unsaid | devices.unsaid,
+        unseen=devices.unseen,
+        alone=devices.alone,
+        believed_labels=expected.labels,
+        believed_taints=expected.taints,
+        believed=believed,
+        ports=_ports(running, Answer.YES),
+        unsure_ports=_ports(running, Answer.UNKNOWN),
+        ports_open=any(each.pod.has_open_ports for each, answer in running if answer is not Answer.NO),
+        device_managers=devices.names,
+        offers_claims=_offers_claims(running, drivers),
+        taken=_taken(running),
+    )
+
+
+def _offers_claims(running: Reached, drivers: Iterable[DaemonSet]) -> Answer:
+    """Say whether one of the drivers that offer GPUs to claims runs on a node; without any, another rule says so."""
+    known = {id(each) for each in drivers}
+    return any_of(answer for each, answer in running if id(each) in known) if known else Answer.YES
+
+
+def _taken(running: Reached) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each, answer in running:
+        for name in each.pod.requests if answer is not Answer.NO else ():
+            if "/" in name:
+                found[name] = (*found.get(name, ()), each.name)
+    return found
+
+
+def _ports(running: Reached, wanted: Answer) -> frozenset[HostPort]:
+    return frozenset(port for each, answer in running if answer is wanted for port in each.pod.host_ports)
+
+
+def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount - taken.get(name, 0) for name, amount in have.items()}
+
+
+def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
+    """Return the labels that a node registers with."""
+    zones = [each for each in pool.zones if isinstance(each, str)]
+    every = len(zones) == len(pool.zones) and zones
+    region = region_of(pool, cluster)
+    zone = exactly(*zones) if every else Unknown(f"{region or ''}${{zone}}")
+    typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {INSTANCE_TYPE: Unknown("${type}")}
+    placed: dict[str, LabelValues | Unknown] = {
+        ZONE: zone,
+        OLD_ZONE: zone,
+        REGION: exactly(region) if region else Unknown("${region}"),
+        ZONE_ID: Unknown(f"{_zone_ids_of(region)}${{zone id}}"),
+        EBS_ZONE: zone,
+        HOSTNAME: Unknown("${hostname}"),
+    }
+    bought = capacity_of(pool) or pool.capacity_types
+    capacity = {CAPACITY_TYPE: exactly(*bought)} if pool.autoscaler != "cluster-autoscaler" else {}
+    return {**pool.labels, **placed, **typed, **capacity}
+
+
+def _zone_ids_of(region: str | None) -> str:
+    """Return what the ids of all zones of a region begin with, Local Zones included; nothing where it is not known."""
+    begins = zone_ids_begin_with(region)
+    return begins.removesuffix("az") if begins else ""
+
+
+def _booted_labels(pool: Pool, row: InstanceType | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
+    """Return the labels that AL2023 itself gives a node with a GPU."""
+    if row is None or pool.operating_system != "al2023" or has_driver(pool) is not Answer.YES:
+        return {}
+    if cluster.version is None:
+        return {} if GPU_PRESENT in pool.labels else {GPU_PRESENT: LabelValues(frozenset(("true",)), unsure=True)}
+    return {GPU_PRESENT: exactly("true")} if minor(cluster.version) >= _LABELLED_FROM else {}
+
+
+def minor(version: str) -> tuple[int, int]:
+    """Return a Kubernetes version as numbers."""
+    found = _MINOR.match(version)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def _with_discovered_labels(
+    given: dict[str, LabelValues | Unknown], running: Reached, cluster: Cluster
+) -> dict[str, LabelValues | Unknown]:
+    """Return the labels of a node with those that software adds once it runs, where it may run."""
+    unseen = Answer.NO if cluster.sees_programs else Answer.UNKNOWN
+    workers = [answer for each, answer in running if each.name.endswith(FEATURE_WORKERS)]
+    features = any_of(workers) if workers else unseen
+    finders = [(each, answer) for each, answer in running if _GPU_DISCOVERY in each.name]
+    told = [answer if _labels_by_itself(each, cluster) else all_of((answer, features)) for each, answer in finders]
+    gpus = any_of(told) if finders else unseen
+    found = ((gpus, _DISCOVERED), (features, cluster.asked_features))
+    added: dict[str, LabelValues | Unknown] = {
+        key: Unknown(f"${{{key}}}") for answer, keys in found if answer is not Answer.NO for key in keys
+    }
+    return given | added if finders else added | given
+
+
+def _labels_by_itself(daemon: DaemonSet, cluster: Cluster) -> bool:
+    """Return whether GPU feature discovery may label nodes without a worker of Node Feature Discovery on them.
+
+    Source: NVIDIA/k8s-device-plugin v0.17.0, v0.19.0 and v0.20.0 cmd/gpu-feature-discovery/main.go, flag
+    use-node-feature-api (read 2026-11-23)
+    """
+    container = next(iter(daemon.pod.containers or ()), None)
+    env = container.env if container else {}
+    if any(key in env for key in ("GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API")):
+        return True
+    charts = [each.version for each in cluster.charts if each.origin == daemon.origin]
+    version = charts[0] if charts else container.image_text.rpartition(":")[2] if container else ""
+    return minor(version or "") >= _LABELS_BY_ITSELF or not _MINOR.match(version or "")
+
+
+def reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether a DaemonSet would run on every node of a pool, beside those of a cluster."""
+    others = tuple(each for each in cluster.daemon_sets if each is not daemon)
+    return reaches_of(pool, replace(cluster, daemon_sets=(daemon, *others)))[0][1]
+
+
+def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
+    """Return for each DaemonSet of a cluster whether it runs on every node of a pool."""
+    names = gpu_types(pool) or tuple(pool.instance_types) or (None,)
+    of_types: list[list[Answer]] = []
+    for name in names:
+        row = catalogue().get(name) if name else None
+        labels = _given_labels(pool, name, cluster) | _booted_labels(pool, row, cluster)
+        of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
+    of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
+    return [(each, all_of(answers)) for each, answers in of_daemons]

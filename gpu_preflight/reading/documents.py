@@ -1,0 +1,383 @@
+"""Reads JSON and YAML of bounded size, depth and expansion; nothing in them is executed or fetched."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_preflight.reading.notation.loader import Loader, RepeatedKey, events
+from gpu_preflight.reading.notation.scalars import MAX_DIGITS
+from gpu_preflight.reading.pipes import is_device, is_pipe, read_pipe
+from gpu_preflight.reading.placeholders import has_actions, is_block_template, marked
+from gpu_preflight.reading.unknown import dig, items
+
+_MIB = 1024**2
+MAX_FILE_BYTES = 16 * _MIB
+# From this size on, a List is read one object at a time.
+_LONG_LIST_BYTES = 4 * _MIB
+# A list of objects, as kubectl writes a whole cluster. Each object is parsed, or pruned, by itself.
+MAX_LIST_BYTES = 256 * _MIB
+MAX_NODES = 1_000_000
+MAX_DEPTH = 200
+MAX_FILES = 20_000
+# Of everything that is read at once.
+MAX_TOTAL_NODES = 4_000_000
+# Characters of the texts of a document; YAML's aliases count each time.
+MAX_CHARACTERS = 64 * _MIB
+_TOO_LARGE = 10**MAX_DIGITS
+_SURROGATE = regex(r"\\u[dD][89a-fA-F]")
+_SUFFIXES = (".yaml", ".yml", ".json", ".template")
+# Of an assembly, files that are neither template nor manifest and may be large.
+_NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
+STDIN = "-"
+# Names of the file of a kustomization.
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+# How Python refuses a number; the rest is advice for who programs.
+_TOO_MANY_DIGITS = "Exceeds the limit"
+# Stands for the content of a chart's template, which is no YAML until helm has rendered it.
+NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
+
+
+class UnusableInput(ValueError):
+    """A file or folder that cannot be judged, with one line that says why."""
+
+
+class NotRendered(UnusableInput):
+    """A template of Helm, or of another program, that is no YAML until it is rendered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One parsed document of a file.
+
+    Attributes:
+        file: Path as the user gave it.
+        content: Mappings, lists and scalars.
+        size: How many values it has.
+        repeated: Keys that stand twice in one of its mappings.
+        templated: Whether its text has signs of what another program fills in.
+    """
+
+    file: str
+    content: Any
+    size: int = 0
+    repeated: tuple[RepeatedKey, ...] = ()
+    templated: bool = False
+
+
+def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
+    """Return the documents of a file, of a folder and its subfolders, or of standard input.
+
+    Args:
+        path: The file or folder, ``-`` for standard input.
+        skip: Files of the folder that are left out.
+
+    Raises:
+        UnusableInput: There is no such file, it is too large, or it cannot be parsed.
+    """
+    if path == STDIN:
+        return list(parse("<stdin>", _decode("<stdin>", _read_bounded(sys.stdin.buffer))))
+    place = Path(path)
+    if not is_folder(place):
+        return list(parse(path, _text(place)))
+    found: list[Document] = []
+    total = 0
+    left_out = {each.resolve() for each in skip}
+    for file in _files(place):
+        documents = _quietly(file) if file.resolve() not in left_out else []
+        found += documents
+        total += sum(each.size for each in documents)
+        if total > MAX_TOTAL_NODES:
+            raise UnusableInput(f"{path}: must have at most {MAX_TOTAL_NODES:,} values, got more; name a subfolder")
+    return found
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a path is a folder; what cannot be a path is none."""
+    try:
+        return place.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def parse(file: str, text: str) -> Iterator[Document]:
+    """Yield the documents of a text.
+
+    Raises:
+        UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
+    """
+    templated = "$" in text or "{{" in text
+    # One object at a time: a List may have more values than any other document.
+    long = len(text) > _LONG_LIST_BYTES and text.lstrip()[:1] == "{" and is_list(text[:4096])
+    if long or len(text) > MAX_FILE_BYTES:
+        sizes: dict[int, int] = {}
+        for content in _items_of_list(file, text):
+            yield Document(file, content, _size_of_item(file, content, sizes), (), templated=False)
+        return
+    for content, repeated in _parse(file, text):
+        if content is not None:
+            yield Document(file, content, refuse_endless(file, content), repeated, templated)
+
+
+def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return [(_json(text), ())]
+        except RecursionError:
+            raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
+        except ValueError as error:
+            failure = f"{file}: must be JSON, got {_one_line(error)}"
+            if file.endswith((".json", ".template")):
+                raise UnusableInput(failure) from None
+    try:
+        _refuse_crash(file, text)
+        return list(_load_all(text))
+    except UnusableInput:
+        raise
+    except yaml.YAMLError as error:
+        if not has_actions(text):
+            raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+        return _parse_template(file, text)
+    except RecursionError:
+        raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+
+
+# Of a cluster's objects, fields that the API server fills and preflight doesn't read.
+_PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
+_LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
+
+
+def is_list(start: str) -> bool:
+    """Whether a text begins as a list of objects that kubectl wrote."""
+    return _LIST_START.match(start) is not None
+
+
+def _items_of_list(file: str, text: str) -> Iterator[Any]:
+    """Yield the objects of a large list; of JSON without fields that no rule reads, of YAML one after another."""
+    if text.lstrip()[:1] == "{":
+        try:
+            content = json.loads(text, object_hook=_Pruning(), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise UnusableInput(f"{file}: must be JSON, got {_one_line(error)}") from None
+        yield from items(dig(content, "items"))
+        return
+    for item in _yaml_items(text):
+        yield from (content for content, _ in _parse(file, item) if content is not None)
+
+
+class _Pruning:
+    """Leaves out fields of JSON that no rule reads, and makes equal pod specs one value."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Return a mapping that was read, or the equal pod spec that was read before."""
+        for name in _PRUNED:
+            # The images of a Node have sizes; those of a Flux Kustomization have names.
+            if isinstance(content.get(name), list) and (name != "images" or "sizeBytes" in str(content[name][:1])):
+                del content[name]
+        return self._specs.setdefault(repr(content), content) if "containers" in content else content
+
+
+def _size_of_item(file: str, content: Any, sizes: dict[int, int]) -> int:
+    """Return how many values an object of a list has; of a ``spec`` that several objects share, they are counted once.
+
+    Args:
+        file: Path of the list.
+        content: The object.
+        sizes: The number of values of each ``spec`` so far, by its identity. The objects keep them alive.
+    """
+    spec = content.get("spec") if isinstance(content, dict) else None
+    if spec is None:
+        return refuse_endless(file, content)
+    if id(spec) not in sizes:
+        sizes[id(spec)] = refuse_endless(file, spec)
+    return sizes[id(spec)] + refuse_endless(file, {key: each for key, each in content.items() if key != "spec"})
+
+
+def _yaml_items(text: str) -> Iterator[str]:
+    """Yield each item of a list of objects as a document of its own: kubectl indents items by ``- ``."""
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        begins = line.startswith("- ")
+        # An empty line belongs to a text of several lines.
+        ends = bool(line) and not line.startswith(" ")
+        if lines and ends:
+            yield "\n".join(lines)
+            lines = []
+        inside = begins or (inside and not ends)
+        if inside:
+            lines.append(f"  {line[2:]}" if begins else line)
+    if lines:
+        yield "\n".join(lines)
+
+
+def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
+    """Parse a text with actions of a template where values stand; other templates are judged once they are rendered."""
+    if is_block_template(text):
+        raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}")
+    plain, marks = marked(text)
+    try:
+        _refuse_crash(file, plain)
+        return [(marks.put_back(content), repeated) for content, repeated in _load_all(plain)]
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
+        raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}") from None
+
+
+def _load_all(text: str) -> Iterator[tuple[Any, tuple[RepeatedKey, ...]]]:
+    loader = Loader(text, MAX_NODES)
+    try:
+        while loader.check_data():  # type: ignore[no-untyped-call]
+            before = len(loader.repeated)
+            content = loader.get_data()
+            yield content, tuple(loader.repeated[before:])
+    finally:
+        loader.dispose()
+
+
+def _json(text: str) -> Any:
+    content = json.loads(text, parse_constant=_no_constant)
+    if _SURROGATE.search(text):
+        # Half a pair, which is no character, has no UTF-8.
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name}, which is no number of JSON")
+
+
+def _refuse_crash(file: str, text: str) -> None:
+    """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
+    depth = count = 0
+    for event in events(text):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        count += isinstance(event, yaml.NodeEvent)
+        if depth > MAX_DEPTH:
+            raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more")
+        if count > MAX_NODES:
+            raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more")
+
+
+def _one_line(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if str(error).startswith(_TOO_MANY_DIGITS):
+        return f"a number of more than {MAX_DIGITS} digits"
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"{problem} in line {mark.line + 1}" if mark is not None else str(problem)
+
+
+def refuse_endless(file: str, content: Any) -> int:
+    """Refuse what is small on disk and endless when walked, and return how many values there are.
+
+    Raises:
+        UnusableInput: There are too many values, they are nested too deep, or a number or the texts are too long;
+            YAML's anchors may refer to themselves or to each other.
+    """
+    count, characters, level = 0, 0, [content]
+    for _ in range(MAX_DEPTH):
+        count += len(level)
+        if count > MAX_NODES:
+            raise UnusableInput(f"{file}: must have at most {MAX_NODES:,} values, got more; aliases count each time")
+        characters += sum(len(each) for each in level if isinstance(each, str))
+        characters += sum(len(key) for each in level if isinstance(each, dict) for key in each)
+        if characters > MAX_CHARACTERS:
+            raise UnusableInput(f"{file}: must have at most {MAX_CHARACTERS // _MIB} Mi characters, got more")
+        if any(isinstance(each, int) and not -_TOO_LARGE < each < _TOO_LARGE for each in level):
+            raise UnusableInput(f"{file}: must have numbers of at most {MAX_DIGITS} digits, got more")
+        level = [
+            child
+            for each in level
+            if isinstance(each, (dict, list))
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return count
+    raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more; an alias may contain itself")
+
+
+def is_hidden(file: Path, folder: Path) -> bool:
+    """Whether a file of a folder is hidden, or a part of an asset of an assembly."""
+    return any(part.startswith((".", "asset.")) for part in file.relative_to(folder).parts)
+
+
+def _files(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for file in sorted(folder.rglob("*")):
+        if not is_hidden(file, folder) and file.suffix in _SUFFIXES and file.name not in _NOT_INPUT and file.is_file():
+            found.append(file)
+        if len(found) > MAX_FILES:
+            raise UnusableInput(f"{folder}: must hold at most {MAX_FILES:,} files, got more; name a subfolder")
+    return found
+
+
+def _quietly(file: Path) -> list[Document]:
+    """Read a file of a folder; what is plainly no input, such as a chart's template, is left out."""
+    text = _text(file)
+    if "{{" in text and file.parent.name == "templates":
+        return [Document(str(file), NOT_RENDERED)]
+    try:
+        return list(parse(str(file), text))
+    except NotRendered:
+        return [Document(str(file), NOT_RENDERED)]
+
+
+def _text(file: Path) -> str:
+    try:
+        data = _bytes(file)
+    except TimeoutError as error:
+        raise UnusableInput(f"{file}: must be a readable file or folder, got {error}") from None
+    except OSError as error:
+        raise UnusableInput(f"{file}: must be a readable file or folder, got {error.strerror}") from None
+    except ValueError as error:
+        raise UnusableInput(f"{str(file)!r}: must be a readable file or folder, got {error}") from None
+    return _decode(str(file), data)
+
+
+def _bytes(file: Path) -> bytes:
+    if is_pipe(file):
+        return read_pipe(file, MAX_LIST_BYTES + 1)
+    if is_device(file):
+        raise ValueError("a device")
+    # /proc/kmsg is a regular file that waits for the next message of the kernel.
+    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
+        return _read_bounded(stream)
+
+
+def _read_bounded(stream: BinaryIO) -> bytes:
+    """Read at most as much as a file may have, and of a list of objects more."""
+    data = stream.read(MAX_FILE_BYTES + 1)
+    if data is None:
+        raise ValueError("a file whose content nobody has written yet")
+    if len(data) > MAX_FILE_BYTES and _begins_list(data):
+        data += stream.read(MAX_LIST_BYTES - MAX_FILE_BYTES)
+    return data
+
+
+def _begins_list(data: bytes) -> bool:
+    return is_list(data[:4096].decode("utf-8-sig", "ignore"))
+
+
+def _decode(name: str, data: bytes) -> str:
+    allowed = MAX_LIST_BYTES if _begins_list(data) else MAX_FILE_BYTES
+    if len(data) > allowed:
+        raise UnusableInput(f"{name}: must be at most {allowed // _MIB} MiB, got more; split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnusableInput(f"{name}: must be UTF-8 text, got a byte that is not at {error.start}") from None

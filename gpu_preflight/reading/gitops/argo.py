@@ -1,0 +1,168 @@
+"""What Applications of Argo CD bring.
+
+Sources: argoproj/argo-cd v3.2 docs/user-guide/helm.md, docs/user-guide/kustomize.md,
+docs/user-guide/multiple_sources.md and manifests/crds/application-crd.yaml (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_preflight.reading.documents import UnusableInput, read
+from gpu_preflight.reading.gitops.beside import Beside
+from gpu_preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
+from gpu_preflight.reading.gitops.charts import chart_of, parts_of_chart
+from gpu_preflight.reading.gitops.deployments import Deployment, Files
+from gpu_preflight.reading.objects import Chart, Object, Unread
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
+
+GROUP = "argoproj.io"
+# Settings that stand in a kustomization by the same name, and those that say nothing of what is made.
+_SAME = ("commonAnnotations", "commonLabels", "namePrefix", "nameSuffix", "namespace", "patches")
+_SAYS_NOTHING = ("forceCommonAnnotations", "forceCommonLabels", "version")
+_NOT_OF_VALUES = ("releaseName", "skipCrds", "version", "passCredentials", "skipTests", "ignoreMissingValueFiles")
+
+
+def is_application(each: Object) -> bool:
+    """Whether an object is an Application, or an ApplicationSet whose template is one."""
+    return each.group == GROUP and each.kind in ("Application", "ApplicationSet")
+
+
+def spec_of(each: Object) -> Mapping[str, Any]:
+    """Return ``spec`` of an Application, of a set that of its template."""
+    return mapping(dig(each.spec, "template", "spec")) if each.kind == "ApplicationSet" else each.spec
+
+
+def _sources(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*mappings(spec.get("sources")), *([mapping(spec["source"])] if "source" in spec else [])]
+
+
+def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
+    """Yield the folders that an Application brings."""
+    if not is_application(each):
+        return
+    spec = spec_of(each)
+    for source in _sources(spec):
+        if "path" in source and "chart" not in source:
+            yield _deployment(each, spec, source, beside)
+
+
+def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside) -> Deployment:
+    said, helm = mapping(source.get("kustomize")), mapping(source.get("helm"))
+    added = {key: said[key] for key in _SAME if said.get(key)}
+    if said.get("images"):
+        added["images"] = [_image(str(each)) for each in items(said["images"])]
+    if said.get("replicas"):
+        added["replicas"] = [_replicas(each) for each in mappings(said["replicas"])]
+    known = {*added, *_SAYS_NOTHING, "components"}
+    unread = [f"kustomize.{key}" for key, value in said.items() if value and key not in known]
+    directory = mapping(source.get("directory"))
+    unread += ["plugin"] if mapping(source.get("plugin")) else []
+    unread += ["directory"] if "jsonnet" in directory or any(map(_is_open, directory.values())) else []
+    values: dict[str, Any] | None = None
+    if any(key not in _NOT_OF_VALUES for key in helm):
+        values, missing = _values(owner, spec, source, beside)
+        unread += missing
+    return Deployment(
+        owner=owner,
+        path=str(source["path"]),
+        kustomization=added,
+        components=tuple(str(each) for each in items(said.get("components"))),
+        namespace=known_text(dig(spec, "destination", "namespace")),
+        values=values,
+        release=known_text(helm.get("releaseName")) or owner.name,
+        source=str(source.get("repoURL") or ""),
+        unread=tuple(unread),
+        files=Files(
+            recursive=is_true(directory.get("recurse")),
+            include=known_text(directory.get("include")) or "",
+            exclude=known_text(directory.get("exclude")) or "",
+        ),
+        needs_kustomization=bool(said),
+    )
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, Unknown) or is_expression(str(value))
+
+
+def _image(text: str) -> dict[str, Any]:
+    """Return an image of kustomize, which Argo CD has as ``[name=]image[:tag][@digest]``."""
+    name, equals, image = text.partition("=")
+    path, _, digest = (image if equals else name).partition("@")
+    before, colon, tag = path.rpartition(":")
+    if not colon or "/" in tag:
+        before, tag = path, ""
+    said = {"name": name if equals else before, "newName": before if equals else "", "newTag": tag, "digest": digest}
+    return {key: value for key, value in said.items() if value}
+
+
+def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
+    number = known_number(said.get("count"))
+    return {"name": said.get("name"), "count": said.get("count") if number is None else number}
+
+
+def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
+    """Add the charts of an Application, and what of them cannot be read."""
+    spec = spec_of(each)
+    for source in _sources(spec):
+        if "chart" in source:
+            values, missing = _values(each, spec, source, beside)
+            if missing:
+                text = f"values of chart {source['chart']} that stand in {', '.join(missing)} are not read"
+                problems.append(Unread(each.origin, text, parts_of_chart(source["chart"])))
+            namespace = known_text(dig(spec, "destination", "namespace")) or "default"
+            release = known_text(dig(source, "helm", "releaseName")) or each.name
+            charts.append(chart_of(each, source["chart"], source.get("targetRevision"), values, namespace, release))
+
+
+def _values(
+    owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a chart, and which files of them are not there."""
+    helm = mapping(source.get("helm"))
+    values: dict[str, Any] = {}
+    missing = [str(each.get("path")) for each in mappings(helm.get("fileParameters"))]
+    for name in map(str, items(helm.get("valueFiles"))):
+        found = _of_file(owner, name, spec, source, beside)
+        missing += [name] if found is None and helm.get("ignoreMissingValueFiles") is not True else []
+        values = merged(values, found or {})
+    # Argo CD does not read `values` beside `valuesObject`.
+    # Source: argoproj/argo-cd pkg/apis/application/v1alpha1/values.go (2026-11)
+    written = helm.get("valuesObject")
+    values = merged(values, read_values(owner, helm.get("values")) if written is None else mapping(written))
+    for each in mappings(helm.get("parameters")):
+        value = each.get("value")
+        typed_value = value if each.get("forceString") is True else typed(value)
+        values = with_parameter(values, str(each.get("name")), typed_value)
+    return values, missing
+
+
+def _of_file(
+    owner: Object, name: str, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside
+) -> dict[str, Any] | None:
+    """Return the values of a file, ``None`` where it is not beside what was read."""
+    reference, slash, rest = name.partition("/")
+    if name.startswith("$") and slash:
+        named = any(each.get("ref") == reference[1:] for each in _sources(spec))
+        path = rest if named else ""
+    elif "chart" in source or "://" in name:
+        return None
+    else:
+        path = name if name.startswith("/") else f"{source.get('path')}/{name}"
+    file = beside.file(path, owner)
+    try:
+        return mapping(next((each.content for each in read(str(file))), {})) if file else None
+    except UnusableInput:
+        return None

@@ -1,0 +1,159 @@
+"""What Kustomizations and HelmReleases of Flux bring.
+
+Sources: https://fluxcd.io/flux/components/helm/helmreleases/, fluxcd/pkg 0180cac2f kustomize/kustomize_generator.go,
+https://fluxcd.io/flux/components/kustomize/kustomizations/, https://fluxcd.io/flux/components/source/ocirepositories/
+(2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_preflight.reading.gitops.beside import Beside
+from gpu_preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
+from gpu_preflight.reading.gitops.charts import chart_of, parts_of_chart
+from gpu_preflight.reading.gitops.deployments import Deployment
+from gpu_preflight.reading.gitops.substitution import variables
+from gpu_preflight.reading.objects import Chart, Object, Unread
+from gpu_preflight.reading.unknown import dig, items, known_text, mapping, mappings
+
+_HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
+_SOURCES = "source.toolkit.fluxcd.io"
+_IGNORED = ".sourceignore"
+# Sources of files rather than of packed charts.
+_OF_FILES = ("GitRepository", "Bucket")
+# Fields of a Kustomization that stand in a kustomization of kustomize by the same name.
+_SAME = ("images", "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge")
+
+
+def is_release(each: Object) -> bool:
+    """Whether an object is a HelmRelease."""
+    return each.group == _HELM and each.kind == "HelmRelease"
+
+
+def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
+    """Yield the folder that a Kustomization brings, or that of the chart of a HelmRelease."""
+    if is_release(each) and (path := chart_path(each)) is not None:
+        values, missing = _values(each, every)
+        space = known_text(each.spec.get("targetNamespace"))
+        default = f"{space}-{each.name}" if space else each.name
+        yield Deployment(
+            owner=each,
+            path=path,
+            namespace=space or each.namespace,
+            values=values,
+            release=known_text(each.spec.get("releaseName")) or default,
+            unread=(*missing, *(["postRenderers"] if each.spec.get("postRenderers") else [])),
+        )
+    if each.group != _KUSTOMIZE or each.kind != "Kustomization":
+        return
+    added = {key: each.spec[key] for key in _SAME if each.spec.get(key)}
+    if merging := items(each.spec.get("patchesStrategicMerge")):
+        # Flux has them as objects, kustomize as texts.
+        added["patchesStrategicMerge"] = [json.dumps(one, default=str) for one in merging]
+    if each.spec.get("patchesJson6902"):
+        added["patchesJson6902"] = [_json_patch(one) for one in mappings(each.spec["patchesJson6902"])]
+    if each.spec.get("targetNamespace"):
+        added["namespace"] = each.spec["targetNamespace"]
+    if said := mapping(each.spec.get("commonMetadata")):
+        added |= _metadata(said)
+    yield Deployment(
+        owner=each,
+        path=known_text(each.spec.get("path")) or "./",
+        kustomization=added,
+        components=tuple(str(one) for one in items(each.spec.get("components"))),
+        variables=variables(each, every),
+    )
+
+
+def left_out(each: Object, every: list[Object], beside: Beside) -> Iterator[Unread]:
+    """Yield what says which files of a Kustomization's folder Flux leaves out; preflight reads all of them.
+
+    Source: https://fluxcd.io/flux/components/source/gitrepositories/#ignore (2026-11)
+    """
+    if each.group != _KUSTOMIZE or each.kind != "Kustomization":
+        return
+    path = known_text(each.spec.get("path")) or "./"
+    source = _source(mapping(each.spec.get("sourceRef")), each, every)
+    if source is not None and source.spec.get("ignore"):
+        yield Unread(each.origin, f"spec.ignore of {source.origin.path} may leave out files of {path}", frozenset())
+    folder = beside.folder(path, each)
+    above = [one / _IGNORED for one in (folder, *folder.parents) if beside.holds(one)] if folder else []
+    for file in (one for one in above if one.is_file()):
+        yield Unread(each.origin, f"{file.name} of {file.parent.name} may leave out files of {path}", frozenset())
+
+
+def chart_path(each: Object) -> str | None:
+    """Return the path of the chart of a HelmRelease in its repository, ``None`` where a registry has the chart."""
+    spec = mapping(dig(each.spec, "chart", "spec"))
+    return known_text(spec.get("chart")) if dig(spec, "sourceRef", "kind") in _OF_FILES else None
+
+
+def _json_patch(patch: Mapping[str, Any]) -> dict[str, Any]:
+    return {"target": patch.get("target"), "patch": json.dumps(patch.get("patch"), default=str)}
+
+
+def _metadata(said: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": [{"pairs": said["labels"], "includeSelectors": False}]} if said.get("labels") else {}
+    return labels | ({"commonAnnotations": said["annotations"]} if said.get("annotations") else {})
+
+
+def release(owner: Object, every: list[Object], charts: list[Chart], problems: list[Unread]) -> None:
+    """Add the chart of a HelmRelease, and what of it cannot be read."""
+    chart = mapping(dig(owner.spec, "chart", "spec"))
+    name, version = chart.get("chart"), chart.get("version")
+    if (reference := mapping(owner.spec.get("chartRef"))) and (found := _source(reference, owner, every)):
+        name, version = _of_source(found)
+    if name is None:
+        problems.append(Unread(owner.origin, "its chart stands elsewhere and is not read"))
+        return
+    values, missing = _values(owner, every)
+    held = parts_of_chart(name)
+    problems += [Unread(owner.origin, f"values of chart {name} in {each} are not read", held) for each in missing]
+    if owner.spec.get("postRenderers"):
+        problems.append(Unread(owner.origin, f"what its postRenderers change in chart {name} is not read", held))
+    namespace = known_text(owner.spec.get("targetNamespace")) or owner.namespace
+    space = known_text(owner.spec.get("targetNamespace"))
+    default = f"{space}-{owner.name}" if space else owner.name
+    release_ = known_text(owner.spec.get("releaseName")) or default
+    charts.append(chart_of(owner, name, version, values, namespace, release_))
+
+
+def _values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a HelmRelease, and what of them is not read."""
+    values: dict[str, Any] = {}
+    missing: list[str] = []
+    for each in mappings(owner.spec.get("valuesFrom")):
+        given = _given(each, owner, every)
+        if given is None:
+            missing.append(f"{each.get('kind')} {each.get('name')}")
+        elif each.get("targetPath"):
+            values = with_parameter(values, str(each["targetPath"]), typed(given))
+        else:
+            values = merged(values, read_values(owner, given))
+    return merged(values, mapping(owner.spec.get("values"))), missing
+
+
+def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Object | None:
+    space = reference.get("namespace") or owner.namespace
+    alike = [each for each in every if each.group == _SOURCES and each.kind == reference.get("kind")]
+    named = [each for each in alike if each.name == str(reference.get("name"))]
+    return next((each for each in named if each.namespace == space), named[0] if len(named) == 1 else None)
+
+
+def _of_source(source: Object) -> tuple[Any, Any]:
+    """Return name and version of the chart that an OCIRepository or a HelmChart stands for."""
+    if source.kind == "HelmChart":
+        return source.spec.get("chart"), source.spec.get("version")
+    return source.spec.get("url"), dig(source.spec, "ref", "tag") or dig(source.spec, "ref", "semver")
+
+
+def _given(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Any:
+    """Return what a ConfigMap of the input gives a release, ``None`` where it is not there."""
+    key = reference.get("valuesKey") or "values.yaml"
+    for each in every:
+        if each.kind == "ConfigMap" and (each.namespace, each.name) == (owner.namespace, str(reference.get("name"))):
+            return dig(each.content, "data", str(key)) if reference.get("kind") == "ConfigMap" else None
+    return "" if reference.get("optional") is True else None

@@ -1,0 +1,459 @@
+"""Everything the given paths hold: resources of templates, Kubernetes objects, Helm releases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_preflight.reading.cloudformation import Export, Resource, Template
+from gpu_preflight.reading.dangling import Dangling, dangling
+from gpu_preflight.reading.documents import (
+    KUSTOMIZATIONS,
+    MAX_DEPTH,
+    MAX_TOTAL_NODES,
+    NOT_RENDERED,
+    STDIN,
+    Document,
+    UnusableInput,
+    is_folder,
+    read,
+)
+from gpu_preflight.reading.eksctl import configs as eksctl
+from gpu_preflight.reading.embedded import parse_embedded, with_read_policies
+from gpu_preflight.reading.objects import (
+    BrokenReference,
+    Chart,
+    Object,
+    Origin,
+    Repeated,
+    Unread,
+    objects_of,
+)
+from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_preflight.reading.unread import unread
+from gpu_preflight.reading.values import Work, is_template
+from gpu_preflight.reading.versions import separate_versions
+
+# The same in aws_eks and aws_eks_v2 of the CDK.
+_MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+_CHART = "Custom::AWSCDK-EKS-HelmChart"
+# Groups of the objects by which Argo CD and Flux install others.
+_ARGO, _FLUX = "argoproj.io", ".toolkit.fluxcd.io"
+# What an acknowledgement file is told by.
+ACKNOWLEDGEMENTS = "acknowledgements"
+_MISSPELT = ("acknowledgements", "acknowledgments", "acknowledgement", "acknowledge")
+# Far more than an account may have stacks of; each may be read many times.
+MAX_TEMPLATES = 1_000
+# Key of a construct's metadata, and how CDK prefixes our rules there.
+_ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
+_OURS = "gpu-constructs::"
+_LOGICAL_ID = "aws:cdk:logicalId"
+_HASH = regex(r"/([0-9a-f]{64})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What was read, before it is sorted by cluster.
+
+    Attributes:
+        resources: Resources of every template, by key.
+        objects: Kubernetes objects, in manifests of templates and in files.
+        charts: Helm releases.
+        acknowledgements: Parsed acknowledgement files, with their paths.
+        accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
+        problems: What could not be read, and what each part may hold.
+        repeated: Documents in which a key stands twice.
+        dangling: References to what a template does not have.
+        broken: References of kustomizations, Applications and releases to what doesn't exist.
+        parameters: Names of the parameters that its templates have.
+        assumed: Components that the user says run in the cluster.
+        alternatives: Alternatives by name, each with its unknown parts; see `versions`.
+        templates: Its templates, in the order of reading.
+    """
+
+    resources: Mapping[str, Resource]
+    objects: tuple[Object, ...]
+    charts: tuple[Chart, ...]
+    acknowledgements: tuple[Document, ...] = ()
+    accepted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    problems: tuple[Unread, ...] = ()
+    repeated: tuple[Repeated, ...] = ()
+    dangling: tuple[Dangling, ...] = ()
+    broken: tuple[BrokenReference, ...] = ()
+    parameters: frozenset[str] = frozenset()
+    alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
+    assumed: frozenset[str] = frozenset()
+    templates: tuple[Template, ...] = ()
+
+    def exports(self) -> Iterator[Export]:
+        """Yield what its stacks export. Only stacks of the same account and Region import it."""
+        for template in self.templates:
+            place = template.account, template.region
+            alike = [each for each in self.templates if (each.account, each.region) == place]
+            for name, value in template.exported().items():
+                importers = tuple(each.name for each in alike if name in each.imports)
+                yield Export(name, template.name, value, Origin(template.file, template.name), importers)
+
+
+@dataclass(slots=True)
+class _Found:
+    templates: list[Template] = field(default_factory=list)
+    objects: list[Object] = field(default_factory=list)
+    acknowledgements: list[Document] = field(default_factory=list)
+    accepted: dict[str, dict[str, str]] = field(default_factory=dict)
+    skipped: list[Unread] = field(default_factory=list)
+    repeated: list[Repeated] = field(default_factory=list)
+    broken: list[BrokenReference] = field(default_factory=list)
+    roots: list[Path] = field(default_factory=list)
+    size: int = 0
+    stack: str | None = None
+
+    def read(self, path: str, *, skip: Collection[Path] = ()) -> list[Document]:
+        """Read a file or a folder, and count what all of them hold.
+
+        Raises:
+            UnusableInput: It cannot be read, or everything together is too much.
+        """
+        return self.counted(path, read(path, skip=skip))
+
+    def counted(self, path: str, documents: list[Document]) -> list[Document]:
+        """Count what some documents hold.
+
+        Raises:
+            UnusableInput: Everything together is too much.
+        """
+        self.size += sum(each.size for each in documents)
+        self.repeated += [
+            Repeated(Origin(each.file, f"line {key.again} of {Path(each.file).name}"), key)
+            for each in documents
+            for key in each.repeated
+        ]
+        if self.size > MAX_TOTAL_NODES:
+            raise UnusableInput(f"{path}: everything together must have at most {MAX_TOTAL_NODES:,} values, got more")
+        return documents
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A synthesized stack.
+
+    Attributes:
+        file: Path of its template.
+        name: Its name.
+        account: Its AWS account; ``None`` where it is not known.
+        region: Its AWS Region; ``None`` where it is not known.
+        paths: Construct paths by logical id, where they are known.
+    """
+
+    file: str
+    name: str
+    account: str | None
+    region: str | None
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_stacks(stacks: Iterable[Stack]) -> Input:
+    """Read the templates of an app that is being synthesized.
+
+    Raises:
+        UnusableInput: A template cannot be read.
+    """
+    found = _Found()
+    for stack in stacks:
+        _read_template(stack, found)
+    return _resolved(found, {})
+
+
+def read_input(
+    paths: Iterable[str],
+    *,
+    parameters: Mapping[str, str] | None = None,
+    stack: str | None = None,
+    assumed: frozenset[str] = frozenset(),
+) -> Input:
+    """Read assemblies, templates, manifests and folders of them.
+
+    Args:
+        paths: Files, folders, or ``-`` for standard input.
+        parameters: Values of template parameters, which go before their defaults.
+        stack: Name of the stack whose template a file is. Default: the name of the file.
+        assumed: Components that run in the cluster although the paths don't hold them.
+
+    Raises:
+        UnusableInput: A path cannot be read, or holds nothing to judge.
+    """
+    found = _Found(stack=stack)
+    for path in paths:
+        before = len(found.templates), len(found.objects), len(found.acknowledgements)
+        _read_path(path, found)
+        nothing = before == (len(found.templates), len(found.objects), len(found.acknowledgements))
+        if nothing and not found.broken:
+            why = f"; {found.skipped[-1].reason}" if found.skipped else ""
+            raise UnusableInput(
+                f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
+            )
+    return replace(_resolved(found, parameters or {}), assumed=assumed)
+
+
+def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:
+    try:
+        return _input(found, parameters)
+    except RecursionError:
+        raise UnusableInput(
+            f"{', '.join(each.file for each in found.templates)}: values must refer to each other at most "
+            f"{MAX_DEPTH} deep, got more"
+        ) from None
+
+
+def _read_path(path: str, found: _Found) -> None:
+    if not path:
+        raise UnusableInput("path must name a file or folder, got ''")
+    folder = path != STDIN and is_folder(Path(path))
+    if folder and (manifest := _assembly(Path(path))) is not None:
+        _read_assembly(Path(path), manifest, found)
+        return
+    if Path(path).name in KUSTOMIZATIONS and Path(path).is_file():
+        folder, path = True, str(Path(path).parent)
+    for document in _read_folder(path, found) if folder else found.read(path):
+        _sort(document, found, named=not folder)
+
+
+def _read_folder(path: str, found: _Found) -> list[Document]:
+    """Read the files of a folder, and what its charts and kustomizations come to."""
+    # One file needs none of these, and starts sooner without.
+    from gpu_preflight.reading.rendering.folders import render
+    from gpu_preflight.reading.rendering.rendering import documents_of
+
+    made = render(Path(path))
+    found.roots.append(Path(path))
+    documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
+    found.skipped += made.problems
+    found.broken += made.broken
+    return documents
+
+
+def _assembly(folder: Path) -> Mapping[str, Any] | None:
+    file = folder / "manifest.json"
+    if not file.is_file():
+        return None
+    try:
+        manifest = next((mapping(each.content) for each in read(str(file))), {})
+    except UnusableInput:
+        # Other tools write files of this name.
+        if (folder / "cdk.out").exists():
+            raise
+        return None
+    return manifest if "artifacts" in manifest else None
+
+
+def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> None:
+    for name, artifact in sorted(mapping(manifest.get("artifacts")).items()):
+        properties = mapping(mapping(artifact).get("properties"))
+        if mapping(artifact).get("type") == "aws:cloudformation:stack":
+            file = _inside(folder, properties.get("templateFile"))
+            paths = _read_metadata(folder, mapping(artifact), found)
+            account, region = _environment(mapping(artifact).get("environment"))
+            _read_template(Stack(str(file), str(properties.get("stackName") or name), account, region, paths), found)
+        elif mapping(artifact).get("type") == "cdk:cloud-assembly":
+            inner = _inside(folder, properties.get("directoryName"))
+            if (nested := _assembly(inner)) is not None:
+                _read_assembly(inner, nested, found)
+
+
+def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> dict[str, str]:
+    """Read what constructs acknowledge, and return the construct path of each logical id."""
+    paths: dict[str, str] = {}
+    metadata = dict(mapping(artifact.get("metadata")))
+    if (name := artifact.get("additionalMetadataFile")) is not None:
+        for document in found.read(str(_inside(folder, name))):
+            metadata |= mapping(document.content)
+    for path, entries in metadata.items():
+        for entry in mappings(entries):
+            if entry.get("type") == _ACKNOWLEDGED:
+                found.accepted.setdefault(str(path).strip("/"), {}).update(_reasons(entry.get("data")))
+            elif entry.get("type") == _LOGICAL_ID:
+                paths[str(entry.get("data"))] = str(path).strip("/")
+    return paths
+
+
+def _reasons(data: Any) -> dict[str, str]:
+    return {
+        rule.removeprefix(_OURS): reason
+        for rule, reason in mapping(data).items()
+        if rule.startswith(_OURS) and isinstance(reason, str)
+    }
+
+
+def _read_template(stack: Stack, found: _Found) -> None:
+    for document in found.read(stack.file):
+        template = Template(stack.file, stack.name, mapping(document.content), stack.region, stack.account, stack.paths)
+        _add_template(template, found)
+
+
+def _inside(folder: Path, name: Any) -> Path:
+    """Return a file of a folder; a name that leads out of it is refused."""
+    try:
+        file = folder / str(name)
+        inside = isinstance(name, str) and folder.resolve() in file.resolve().parents
+    except (OSError, ValueError, RuntimeError):
+        # Too long, with a character that no path has, or a link to itself.
+        inside = False
+    if not inside:
+        raise UnusableInput(f"{folder / 'manifest.json'}: must name files of its own folder, got {str(name)[:200]!r}")
+    return file
+
+
+def _environment(text: Any) -> tuple[str | None, str | None]:
+    parts = str(text).removeprefix("aws://").split("/")
+    account, region = parts if len(parts) == 2 else ("", "")
+    return (
+        None if account in ("", "unknown-account") else account,
+        None if region in ("", "unknown-region") else region,
+    )
+
+
+def _add_template(template: Template, found: _Found) -> None:
+    found.templates.append(template)
+    if len(found.templates) > MAX_TEMPLATES:
+        raise UnusableInput(f"{template.file}: must be one of at most {MAX_TEMPLATES:,} templates, got more")
+    if template.file in _files_around(template):
+        raise UnusableInput(f"{template.file}: must not be nested in itself, got a stack {template.name}")
+    for logical_id, raw in mapping(template.body.get("Resources")).items():
+        nested = dig(raw, "Type") == "AWS::CloudFormation::Stack"
+        asset = _asset(template, mapping(raw), found) if nested else None
+        if isinstance(asset, str) and asset.endswith(".json"):
+            file = _inside(Path(template.file).parent, asset)
+            for document in found.read(str(file)):
+                nested = Template(
+                    str(file),
+                    f"{template.name}.{logical_id}",
+                    mapping(document.content),
+                    template.region,
+                    template.account,
+                    parent=template,
+                    passed=mapping(dig(raw, "Properties", "Parameters")),
+                )
+                template.nested[logical_id] = nested
+                _add_template(nested, found)
+
+
+def _asset(template: Template, stack: Mapping[str, Any], found: _Found) -> Any:
+    """Return the file of a nested stack's template.
+
+    Its metadata names the file where CDK's command line synthesized; an app that is run by itself leaves only the hash
+    in the stack's URL, under which the assets of the outermost stack list the file.
+    """
+    named = dig(stack, "Metadata", "aws:asset:path")
+    if named is not None or (address := _HASH.search(str(dig(stack, "Properties", "TemplateURL")))) is None:
+        return named
+    while template.parent is not None:
+        template = template.parent
+    file = Path(f"{template.file.removesuffix('.template.json')}.assets.json")
+    listed: Any = next((each.content for each in found.read(str(file))), None) if file.is_file() else None
+    return dig(listed, "files", address.group(1), "source", "path")
+
+
+def _files_around(template: Template) -> list[str]:
+    found = []
+    while template.parent is not None:
+        template = template.parent
+        found.append(template.file)
+    return found
+
+
+def _sort(document: Document, found: _Found, *, named: bool) -> None:
+    content = document.content
+    if content == NOT_RENDERED:
+        found.skipped.append(Unread(Origin(document.file, document.file), NOT_RENDERED))
+        return
+    if is_template(content):
+        _add_template(Template(document.file, found.stack or _stack_name(document.file), content), found)
+        return
+    if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
+        found.acknowledgements.append(document)
+        return
+    objects = list(objects_of(content, document.file, templated=document.templated))
+    found.objects += objects
+    if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
+        raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")
+    if named and not objects:
+        raise UnusableInput(
+            f"{document.file}: must be a CloudFormation template or Kubernetes objects, got {type(content).__name__}"
+            " without 'Resources' or 'kind'"
+        )
+
+
+def _stack_name(file: str) -> str:
+    return Path(file).name.removesuffix(".json").removesuffix(".template").removesuffix(".yaml").removesuffix(".yml")
+
+
+def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
+    exports: dict[str, Any] = {}
+    stacks = {(each.name, each.region): each for each in found.templates}
+    work = Work()
+    for template in found.templates:
+        template.parameters, template.stacks, template.work = parameters, stacks, work
+    for template in found.templates:
+        exports |= template.exported()
+    for template in found.templates:
+        template.connect(exports)
+    resources = {each.key: with_read_policies(each) for template in found.templates for each in template.resources()}
+    objects, charts = list(found.objects), []
+    problems = [*found.skipped, *(each for template in found.templates for each in unread(template))]
+    for resource in resources.values():
+        if resource.type == _MANIFEST:
+            content = parse_embedded(resource.file, resource.properties.get("Manifest"))
+            objects += objects_of(content, resource.file, resource.key, resource.properties.get("ClusterName"))
+            if isinstance(content, Unknown):
+                problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
+        elif resource.type == _CHART:
+            charts.append(_chart(resource))
+    broken: tuple[BrokenReference, ...] = ()
+    if any(each.group == _ARGO or each.group.endswith(_FLUX) for each in objects):
+        # Most inputs have no such objects, and start sooner without.
+        from gpu_preflight.reading.gitops.delivered import delivered
+
+        brought = delivered(objects, found.roots)
+        objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
+        broken = tuple(brought.broken)
+    for config in eksctl.configs(objects):
+        resources |= {each.key: each for each in eksctl.resources_of(config)}
+        from gpu_preflight.reading.eksctl.device_plugins import device_plugins
+
+        charts += eksctl.charts_of(config)
+        objects += [*eksctl.service_accounts_of(config), *device_plugins(config, objects, charts)]
+    problems += eksctl.installed_by_api(found.templates, objects)
+    versions = separate_versions(objects, charts)
+    return Input(
+        resources,
+        versions.objects,
+        versions.charts,
+        tuple(found.acknowledgements),
+        found.accepted,
+        tuple(problems),
+        tuple(found.repeated),
+        tuple(missing for each in found.templates for missing in dangling(each)),
+        tuple(dict.fromkeys((*found.broken, *broken))),
+        frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
+        versions.alternatives,
+        templates=tuple(found.templates),
+    )
+
+
+def _chart(resource: Resource) -> Chart:
+    values = parse_embedded(resource.file, resource.properties.get("Values"))
+    reference = resource.properties.get("Chart") or resource.properties.get("Repository")
+    text = known_text(reference) or str(reference)
+    return Chart(
+        name=text.rstrip("/").rsplit("/", 1)[-1],
+        version=known_text(resource.properties.get("Version")),
+        values=mapping(values),
+        origin=resource.origin,
+        properties=resource.properties,
+        namespace=known_text(resource.properties.get("Namespace")) or "default",
+        cluster=resource.properties.get("ClusterName"),
+    )

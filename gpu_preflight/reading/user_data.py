@@ -1,0 +1,206 @@
+"""What user data tells a node at boot.
+
+Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_facts.merging import merged
+from gpu_preflight.reading.documents import UnusableInput, refuse_endless
+from gpu_preflight.reading.embedded import parse_embedded
+from gpu_preflight.reading.unknown import Unknown, dig, items, mapping
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+# EC2 takes as much before base64.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
+MAX_BYTES = 16 * 1024
+_MAX_UNZIPPED = 1024**2
+# Expressions of what is not known are longer than what they stand for.
+_MAX_CHARACTERS = 4 * MAX_BYTES
+# The parsers of headers and of dotted keys take time that grows with the square of their length.
+_HEADER = regex(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
+_MAX_HEADER = 2_000
+_MAX_DOTS = 100
+# How text begins that nobody encoded: none of it is base64, whatever deployment fills in after it.
+_PLAIN_STARTS = ("#!", "#cloud-config", "MIME-Version:", "Content-Type:", "---\n", "apiVersion:", "[settings")
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """Decoded user data.
+
+    Attributes:
+        format: ``none``, ``nodeadm`` (MIME or one NodeConfig), ``toml`` of Bottlerocket, ``script``, or ``unknown``.
+        text: The text, ``${...}`` where it is not known; ``None`` where none of it is.
+        node_config: ``spec`` of the NodeConfig parts, merged.
+        settings: ``settings`` of Bottlerocket.
+        scripts: Shell parts.
+        problem: Why it cannot be read, in one line.
+    """
+
+    format: Literal["none", "nodeadm", "toml", "script", "unknown"]
+    text: str | None = None
+    node_config: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    scripts: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def kubelet_flags(self) -> tuple[str, ...]:
+        """Flags of kubelet in the NodeConfig."""
+        return tuple(each for each in items(dig(self.node_config, "kubelet", "flags")) if isinstance(each, str))
+
+    @property
+    def kubelet_config(self) -> Mapping[str, Any]:
+        """Configuration of kubelet in the NodeConfig."""
+        return mapping(dig(self.node_config, "kubelet", "config"))
+
+    @property
+    def node_labels(self) -> dict[str, Any]:
+        """Labels that kubelet is told to register with."""
+        labels = dict(mapping(dig(self.settings, "kubernetes", "node-labels")))
+        for flag in self.kubelet_flags:
+            name, equals, pairs = flag.partition("=")
+            if equals and name == "--node-labels":
+                labels |= dict(pair.partition("=")[::2] for pair in pairs.strip("\"'").split(",") if pair)
+        return labels
+
+
+NONE = UserData("none")
+
+
+def read_user_data(value: Any, *, encoded: bool = True) -> UserData:
+    """Return decoded user data.
+
+    Args:
+        value: Property ``UserData`` of a launch template, or ``userData`` of an EC2NodeClass.
+        encoded: Whether it is base64.
+    """
+    if value is None or value == "":
+        return NONE
+    text, unknown = _plain(value, encoded)
+    if text is None:
+        return UserData("unknown") if unknown else UserData("unknown", problem="is not base64")
+    try:
+        return _read(text)
+    except UnusableInput as error:
+        return UserData("unknown", text, problem=str(error))
+    except RecursionError:
+        return UserData("unknown", text, problem="is nested too deep")
+
+
+def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
+    if isinstance(value, dict):
+        value, encoded = value.get("Fn::Base64"), False
+    if isinstance(value, Unknown):
+        plain = value.expression.lstrip().startswith(_PLAIN_STARTS)
+        return (None, not plain) if encoded else (value.expression, True)
+    if not isinstance(value, str):
+        return None, False
+    if not encoded:
+        return value, False
+    try:
+        # Line breaks are no part of base64 and stand in most of what people paste.
+        data = base64.b64decode("".join(value.split()), validate=True)
+        return _unzipped(data).decode(), False
+    except (binascii.Error, ValueError, OSError, EOFError, zlib.error):
+        return None, False
+
+
+def _unzipped(data: bytes) -> bytes:
+    """Return data that cloud-init would unzip, up to a bound that no real user data comes near."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    with gzip.open(io.BytesIO(data)) as stream:
+        return stream.read(_MAX_UNZIPPED)
+
+
+def _read(text: str) -> UserData:
+    if len(text) > _MAX_CHARACTERS:
+        return UserData("unknown", text, problem=f"is longer than the {MAX_BYTES} bytes that EC2 takes")
+    start = text.lstrip()
+    if start.lower().startswith(("mime-version:", "content-type:")):
+        return _mime(text)
+    if start.startswith("#!"):
+        return UserData("script", text, scripts=(text,))
+    if "apiVersion: node.eks.aws" in text or '"node.eks.aws' in text:
+        return UserData("nodeadm", text, node_config=_node_config(text))
+    try:
+        settings = mapping(_toml(text).get("settings"))
+        refuse_endless("user data", settings)
+        return UserData("toml", text, settings=settings)
+    except (ValueError, RecursionError) as error:
+        return UserData("unknown", text, problem=f"is neither MIME, NodeConfig, script nor TOML: {error}")
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if any(line.partition("=")[0].count(".") > _MAX_DOTS for line in text.splitlines()):
+        raise UnusableInput(f"has a key of more than {_MAX_DOTS} parts")
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def _mime(text: str) -> UserData:
+    if any(len(each.group()) > _MAX_HEADER for each in _HEADER.finditer(text)):
+        raise UnusableInput(f"has a header of more than {_MAX_HEADER:,} characters")
+    # Few inputs have user data of several parts.
+    import email
+
+    message = email.message_from_string(text)
+    if not message.is_multipart():
+        return UserData("unknown", text, problem="is MIME without parts")
+    config: dict[str, Any] = {}
+    scripts: list[str] = []
+    for part in message.walk():
+        payload = _payload(part)
+        if part.get_content_type() == "application/node.eks.aws":
+            config = _merge_node_configs(config, _node_config(payload))
+        elif part.get_content_type().startswith("text/") and payload.strip():
+            scripts.append(payload)
+    return UserData("nodeadm", text, node_config=config, scripts=tuple(scripts))
+
+
+def _payload(part: Message) -> str:
+    if part.is_multipart():
+        return ""
+    payload = part.get_payload(decode=True)
+    return payload.decode(errors="replace") if isinstance(payload, bytes) else ""
+
+
+def _node_config(text: str) -> dict[str, Any]:
+    found = parse_embedded("user data", Unknown(text) if "${" in text else text)
+    found = found if isinstance(found, list) else [found]
+    spec: dict[str, Any] = {}
+    for each in found:
+        spec = _merge_node_configs(spec, mapping(mapping(each).get("spec")))
+    return spec
+
+
+def _merge_node_configs(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Merge as nodeadm does: mappings in depth, flags of kubelet appended, of all else the later value.
+
+    Source: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/api/merge.go (2026-08)
+    """
+    return merged(first, second, other=_append_flags)
+
+
+def _append_flags(key: str, first: Any, second: Any) -> Any:
+    return [*first, *second] if key == "flags" and isinstance(first, list) and isinstance(second, list) else second

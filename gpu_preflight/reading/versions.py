@@ -1,0 +1,175 @@
+"""Objects that an input holds several times.
+
+The same object read twice counts once. Different versions of one object, as overlays make them, are alternatives: each
+becomes a cluster of its own, and their demands are never added up.
+
+Example: ``overlays/dev`` and ``overlays/prod`` both render Deployment ``ml/llm``, with other replicas. The alternatives
+are ``dev`` and ``prod``. A file outside of both folders belongs to each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import field, replace
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.light_dataclasses import dataclass
+from gpu_preflight.reading.objects import Chart, Object, Part, Unread
+from gpu_preflight.reading.unknown import Unknown, dig, mapping
+from gpu_preflight.reading.values import compact
+
+Item = TypeVar("Item", Object, Chart)
+_Path = tuple[str, ...]
+# The API server writes them, not the author of an object.
+_WRITTEN_BY_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+# Kinds that have an identity of their own, outside of the cluster.
+_NOT_IN_A_CLUSTER = ("ClusterConfig",)
+_POOLS = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay")
+# Kinds that request capacity and change nothing else in a cluster.
+_DEMANDS = ("Deployment", "StatefulSet", "Job", "CronJob", "Pod", "Service", "Ingress", "HorizontalPodAutoscaler")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Objects and charts of an input, each once in every alternative.
+
+    Attributes:
+        objects: The objects.
+        charts: The Helm releases.
+        alternatives: Names of the alternatives, with the parts of each whose version is unknown. Empty without any.
+    """
+
+    objects: tuple[Object, ...]
+    charts: tuple[Chart, ...]
+    alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
+
+
+def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Versions:
+    """Keep each object once, and assign different versions to alternatives."""
+    written, releases = _without_replaced(list(objects)), list(charts)
+    named = [each.cluster for each in written] + [each.cluster for each in releases]
+    several = len({str(each) for each in named if each is not None}) > 1
+    keyed = [(_key(each, several), each) for each in written]
+    keyed_charts = [(_chart_key(each, several), each) for each in releases]
+    places = _alternative_places(_conflicts(keyed), _conflicts(keyed_charts))
+    names = list(dict.fromkeys(name for found in places.values() for name in found))
+    kept = _deduplicate(keyed, places)
+    return Versions(
+        tuple(kept),
+        tuple(_deduplicate(keyed_charts, places)),
+        {name: tuple(_missing(name, places, kept)) for name in names},
+    )
+
+
+def _without_replaced(objects: list[Object]) -> list[Object]:
+    """Leave out objects of a running cluster that the input also holds as a plain manifest: they will be replaced."""
+    live = [each for each in objects if each.is_live]
+    if not live:
+        return objects
+    planned = {_key(each, several=False) for each in objects if not each.is_live} - {None}
+    return [each for each in objects if not each.is_live or _key(each, several=False) not in planned]
+
+
+def _key(each: Object, several: bool) -> Hashable:
+    """Return the identity of an object in its cluster, ``None`` where it isn't known."""
+    name = dig(each.content, "metadata", "name")
+    if not isinstance(name, str) or each.kind in _NOT_IN_A_CLUSTER or isinstance(_namespace(each), Unknown):
+        return None
+    return str(each.cluster) if several else "", each.group, each.kind, each.namespace, name
+
+
+def _namespace(each: Object) -> Any:
+    return dig(each.content, "metadata", "namespace")
+
+
+def _chart_key(each: Chart, several: bool) -> Hashable:
+    return str(each.cluster) if several else "", each.namespace, each.name, each.origin.path
+
+
+def _content(each: Object | Chart) -> str:
+    """Return what the author wrote, as a text to compare."""
+    if isinstance(each, Chart):
+        return compact([each.version, dict(each.values)])
+    metadata = {key: value for key, value in mapping(each.content.get("metadata")).items() if _is_written(key, value)}
+    body = {key: value for key, value in each.content.items() if key != "status"}
+    return compact({**body, "metadata": metadata})
+
+
+def _is_written(key: str, value: Any) -> bool:
+    return key not in _WRITTEN_BY_SERVER and not (key == "namespace" and value == "default")
+
+
+def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
+    """Return, for each object with different versions, the files that hold it."""
+    versions: dict[Hashable, dict[str, Item]] = {}
+    for key, each in keyed:
+        if key is not None:
+            versions.setdefault(key, {})[each.origin.file] = each
+    several = (found for found in versions.values() if len(found) > 1)
+    return [list(found) for found in several if len(set(map(_content, found.values()))) > 1]
+
+
+def _alternative_places(*conflicts: Iterable[list[str]]) -> dict[_Path, dict[str, _Path]]:
+    """Return the folders or files of alternatives by name, for each place where they branch off."""
+    found: dict[_Path, dict[str, _Path]] = {}
+    for files in (each for one in conflicts for each in one):
+        paths = [PurePath(each).parts for each in files]
+        start = _common(paths)
+        end = _common([path[start:][::-1] for path in paths])
+        if any(len(path) <= start + end for path in paths):
+            end = 0
+        branches = found.setdefault(paths[0][:start], {})
+        branches |= {"/".join(path[start : len(path) - end]): path[: len(path) - end] for path in paths}
+    return found
+
+
+def _common(paths: list[_Path]) -> int:
+    """Return how many leading parts paths have in common."""
+    return next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
+
+
+def _deduplicate(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, Mapping[str, _Path]]) -> list[Item]:
+    """Return each item once in each alternative. GPU452 reports two versions in one file, so both stay."""
+    found: dict[Hashable, Item] = {}
+    written = list(keyed)
+    often = Counter(key for key, _ in written)
+    for number, (key, each) in enumerate(written):
+        item = replace(each, alternative=_alternative_of(each.origin.file, places)) if places else each
+        same = number if key is None or often[key] == 1 else (key, item.alternative, _content(item))
+        before = found.get(same)
+        if before is not None and before.origin.resource and item.origin.resource:
+            # Two template resources may apply the same object. Keep both.
+            same = number
+        if before is None or item.origin.resource:
+            found[same] = item
+    return list(found.values())
+
+
+def _alternative_of(file: str, places: Mapping[_Path, Mapping[str, _Path]]) -> str:
+    parts = PurePath(file).parts
+    pairs = (pair for found in places.values() for pair in found.items())
+    every = [(len(place), name) for name, place in pairs if parts[: len(place)] == place]
+    return max(every)[1] if every else ""
+
+
+def _missing(name: str, places: Mapping[_Path, Mapping[str, _Path]], objects: Iterable[Object]) -> Iterable[Unread]:
+    """Yield an unread part for each place that has no version under the alternative's name."""
+    for found in places.values():
+        if name in found:
+            continue
+        others = [each for each in objects if each.alternative in found]
+        held: frozenset[Part] = frozenset(part for each in others for part in _parts(each))
+        if held:
+            text = f"which of {', '.join(found)} goes with {name} isn't known"
+            yield Unread(others[0].origin, text, held)
+
+
+def _parts(each: Object) -> tuple[Part, ...]:
+    if each.kind in _POOLS:
+        return ("pools",)
+    if each.kind in _DEMANDS and each.namespace != KUBE_SYSTEM:
+        return ()
+    return ("software", "device-plugin", "objects")

@@ -1,0 +1,139 @@
+"""A change of what was read, and the same as people apply it: a patch for kubectl, or a property of a construct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.quantities import MIB
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import as_written
+
+# Where kinds whose patches merge lists by name keep their pods, and how many there are.
+_PODS: Mapping[str, tuple[str, ...]] = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"), ("spec", "template", "spec")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing to set.
+
+    Attributes:
+        text: What is done, as people say it.
+        origin: Where the resource or object stands.
+        property: The names on the way to what is set there.
+        value: What to set it to.
+        key: Key of the resource; ``None`` for an object.
+        of_pool: Whether it is of a pool or of a quota, and not of the workload.
+        written: The names on the way in the file, where people write it by others.
+        written_value: What to set it to there; ``None`` where that is the same.
+    """
+
+    text: str
+    origin: Origin
+    property: tuple[str, ...]
+    value: Any
+    key: str | None = None
+    of_pool: bool = False
+    written: tuple[str, ...] = ()
+    written_value: Any = None
+
+
+def written(name: str, have: int, *, up: bool = False) -> int | str:
+    """Return an amount in base units as people write it, rounded down, or up."""
+    if name == "cpu":
+        return f"{have}m" if have % 1000 else have // 1000
+    return f"{-(-have // MIB) if up else have // MIB}Mi" if have >= MIB else have
+
+
+def pod_path(owner: Object) -> tuple[str, ...] | None:
+    """Return where an object keeps its pod; ``None`` for kinds whose patches replace whole lists."""
+    return _PODS.get(owner.kind)
+
+
+def patch_of(changes: Iterable[Change]) -> dict[str, Any] | None:
+    """Return the changes of a workload as the body of one strategic merge patch; ``None`` without any."""
+    body: dict[str, Any] = {}
+    for each in changes:
+        if not each.of_pool:
+            body = _joined(body, _nested(each.property, each.value))
+    written: dict[str, Any] = as_written(body)
+    return written or None
+
+
+def with_containers_merged(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return changes in which those of a pod's containers are one: each alone would replace what the others set."""
+    found: list[Change] = []
+    for each in changes:
+        places = [number for number, one in enumerate(found) if one.property == each.property and one.key == each.key]
+        if places and each.property[-1:] == ("containers",) and found[places[0]].origin == each.origin:
+            before = found[places[0]]
+            text, value = f"{before.text}, and {each.text}", _joined(before.value, each.value)
+            found[places[0]] = replace(before, text=text, value=value)
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Return two patches as one, with what they remove."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {**one, **{key: _joined(one[key], each) if key in one else each for key, each in other.items()}}
+    if isinstance(one, list) and isinstance(other, list) and _by_name(one) and _by_name(other):
+        parts = {each["name"]: each for each in one}
+        return list({**parts, **{each["name"]: _joined(parts.get(each["name"], {}), each) for each in other}}.values())
+    return other
+
+
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+def merged(whole: Any, patch: Any) -> Any:
+    """Return a value with a strategic merge patch applied: containers by name, other lists whole, ``None`` removes."""
+    if isinstance(whole, dict) and isinstance(patch, dict):
+        found = {key: each for key, each in whole.items() if patch.get(key, whole) is not None}
+        for key, each in patch.items():
+            if each is not None:
+                found[key] = merged(found.get(key, {} if isinstance(each, dict) else None), each)
+        return found
+    if isinstance(whole, list) and isinstance(patch, list) and _by_name(whole) and _by_name(patch):
+        parts = {each["name"]: each for each in patch}
+        return [merged(each, parts[each["name"]]) if each["name"] in parts else each for each in whole]
+    return patch
+
+
+def _by_name(values: list[Any]) -> bool:
+    return all(isinstance(each, dict) and "name" in each for each in values)
+
+
+def changed(given: Input, owner: Object, changes: Iterable[Change]) -> Input:
+    """Return what would be read with some changes made."""
+    listed = list(changes)
+    resources = dict(given.resources)
+    objects = given.objects
+    for each in listed:
+        if each.key is not None:
+            resource = resources[each.key]
+            properties = merged(dict(resource.properties), _nested(each.property, each.value))
+            resources[each.key] = replace(resource, properties=properties)
+        elif each.of_pool:
+            objects = _with(objects, each.origin, _nested(each.property, each.value))
+    if patch := patch_of(listed):
+        objects = _with(objects, owner.origin, patch)
+    return replace(given, resources=resources, objects=objects)
+
+
+def _with(objects: tuple[Object, ...], origin: Origin, patch: dict[str, Any]) -> tuple[Object, ...]:
+    return tuple(
+        replace(each, content=merged(dict(each.content), patch)) if each.origin == origin else each for each in objects
+    )

@@ -1,0 +1,214 @@
+"""A view as GitHub Markdown, fit for a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from gpu_preflight.report import markdown_review
+from gpu_preflight.report.finding_view import View
+from gpu_preflight.report.images_wording import (
+    addon_lines,
+    chart_rows,
+    image_rows,
+    images_summary,
+    mirror_lines,
+)
+from gpu_preflight.report.markdown_parts import (
+    MOST_FINDINGS,
+    code,
+    cut,
+    details,
+    findings_table,
+    table,
+    told,
+)
+from gpu_preflight.report.wording import (
+    ANSWERS,
+    PRICES,
+    answer_text,
+    answers_summary,
+    cluster_summary,
+    cost_text,
+    findings_summary,
+    headline,
+    instance_notes,
+    left_over,
+    money,
+    named,
+    nearest,
+    open_value_texts,
+    pods_of,
+    would_do,
+)
+
+# So that a comment stays below what it may hold.
+_MOST_WORKLOADS = 40
+_MOST_EXPLAINED = 8
+_MOST_REASONS = 6
+_MOST_USES = 30
+_MOST_PODS = 3
+_MOST_VALUES = 20
+_GRAVE = ("no", "unknown", "yes")
+SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
+
+
+def render(view: View) -> str:
+    """Return a view as Markdown."""
+    return "\n\n".join(_PARTS[view["command"]](view)) + "\n"
+
+
+def _headline(view: View) -> str:
+    return f"### {SIGNS[view['outcome']]} {headline(view)}"
+
+
+def _check(view: View) -> Iterator[str]:
+    yield _headline(view)
+    yield f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}."
+    open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
+    grave = [each for each in open_ones if each["severity"] == "error"]
+    rest = [each for each in open_ones if each["severity"] != "error"]
+    accepted = [each for each in view["findings"] if each["acknowledged"] is not None]
+    if grave:
+        yield findings_table(grave)
+    for title, listed in (("Warnings and notes", rest), ("Acknowledged", accepted)):
+        if listed:
+            yield details(f"{title} ({len(listed)})", findings_table(listed))
+    yield from _unread(view)
+    if texts := [(told(each),) for each in open_value_texts(view)]:
+        yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
+    yield from (f"Not judged: {told(each)}" for each in view["unasked"])
+
+
+def _unread(view: View) -> Iterator[str]:
+    if view["unread"]:
+        rows = [(code(each["origin"]["path"]), told(each["reason"])) for each in view["unread"]]
+        yield details(f"Not readable before deployment ({len(rows)})", table(("Where", "Why"), rows))
+
+
+def _explain(view: View) -> Iterator[str]:
+    yield _headline(view)
+    yield f"{answers_summary(view)} in {cluster_summary(view['clusters'])}."
+    for cluster in view["clusters"]:
+        yield f"#### Cluster {code(cluster['name'])}"
+        workloads = sorted(cluster["workloads"], key=lambda each: _GRAVE.index(each["answer"]))
+        most = _MOST_REASONS if len(workloads) <= _MOST_EXPLAINED else 1
+        rows = [_workload(each, most) for each in workloads[:_MOST_WORKLOADS]]
+        yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to judge."
+        if len(workloads) > _MOST_WORKLOADS:
+            yield f"And {len(workloads) - _MOST_WORKLOADS} more."
+        explained = [each for each in workloads if each["pools"] and each["answer"] != "yes"][:_MOST_EXPLAINED]
+        yield from (details(f"Pools for {code(each['name'])}", _verdicts(each)) for each in explained)
+        yield from _together(cluster)
+    yield from _unread(view)
+
+
+def _workload(workload: View, most: int) -> tuple[str, ...]:
+    taking = [code(each["pool"]) for each in workload["pools"] if each["answer"] == "yes"]
+    sign = f"{SIGNS[workload['answer']]} {told(answer_text(workload))}"
+    reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
+    cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
+    cost = [told(text)] if (text := cost_text(workload)) else []
+    why = "<br>".join((*reasons, *cost, *map(told, workload["restsOn"]), *cures))
+    return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
+
+
+def _verdicts(workload: View) -> str:
+    rows = [
+        (
+            code(each["pool"]),
+            f"{SIGNS[each['answer']]} {ANSWERS[each['answer']]}",
+            "-" if each["nodes"] is None else str(each["nodes"]),
+            "<br>".join(told(reason["text"]) for reason in each["reasons"][:_MOST_REASONS]),
+        )
+        for each in workload["pools"]
+    ]
+    return table(("Pool", "Answer", "Nodes needed", "Reasons"), rows)
+
+
+def _together(cluster: View) -> Iterator[str]:
+    rows = [_use(each) for each in cluster["pools"] if each["use"]["nodes"]][:_MOST_USES]
+    if rows:
+        yield "All of them together:"
+        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), rows)
+    waiting, without = left_over(cluster)
+    if waiting:
+        yield f"Until others end without a node: {_left(waiting)}"
+    if without:
+        yield f"{SIGNS['no']} Without a node: {_left(without)}"
+
+
+def _left(left: Iterable[View]) -> str:
+    return cut([f"{each['replicas']} of {code(each['workload'])}" for each in left], _MOST_USES)
+
+
+def _use(pool: View) -> tuple[str, ...]:
+    most = "no bound" if pool["maxNodes"] is None else str(pool["maxNodes"])
+    pods = cut([f"{each['count']} x {code(each['workload'])}" for each in pool["use"]["pods"]], _MOST_PODS)
+    return code(pool["name"]), str(pool["use"]["nodes"]), most, str(pool["use"]["gpus"]), pods
+
+
+def _review(view: View) -> Iterator[str]:
+    yield _headline(view)
+    yield from markdown_review.parts(view)
+    shown = (
+        ("New findings", "new", True),
+        ("Fixed findings", "fixed", False),
+        ("Standing findings", "standing", False),
+    )
+    for title, key, unfolded in shown:
+        if view[key]:
+            heading, listed = f"{title} ({len(view[key])})", findings_table(view[key], most=markdown_review.MOST[key])
+            yield f"#### {heading}\n\n{listed}" if unfolded else details(heading, listed)
+
+
+def _instances(view: View) -> Iterator[str]:
+    columns = ("Type", "GPUs", "Model", "GiB per GPU", "vCPUs", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
+    yield table(columns, [_instance(each) for each in view["instanceTypes"]])
+    yield PRICES
+    for each in instance_notes(view):
+        yield told(each)
+
+
+def _instance(row: View) -> tuple[str, ...]:
+    sizes = ("-" if row[key] is None else f"{row[key]:g}" for key in ("gpuMemoryGib", "vcpus", "memoryGib"))
+    extras = str(row["efaInterfaces"]), "yes" if row["mig"] else "-", str(row["nvmeGb"])
+    prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
+    return code(named(row)), str(row["gpus"]), told(row["gpuModel"]), *sizes, *extras, *prices
+
+
+def _images(view: View) -> Iterator[str]:
+    yield f"### {told(images_summary(view))}"
+    for cluster in view["clusters"]:
+        yield f"#### Cluster {told(cluster['name'])}"
+        for columns, rows in (
+            image_rows(cluster, mirrored=bool(view["mirror"])),
+            chart_rows(cluster, mirrored=bool(view["mirror"])),
+        ):
+            if rows:
+                shown = table(columns, [[told(cell) for cell in row] for row in rows[:MOST_FINDINGS]])
+                left = len(rows) - MOST_FINDINGS
+                yield f"{shown}\n\nAnd {left} more; `gpu-constructs images` lists them all." if left > 0 else shown
+        yield from (told(each) for each in addon_lines(cluster))
+        missing = [f"* {told(each['what'])}: {told(each['reason'])}" for each in cluster["notKnown"][:MOST_FINDINGS]]
+        if missing:
+            yield "**Not known**\n\n" + "\n".join(missing)
+    yield from (told(each) for each in mirror_lines(view))
+
+
+def _rules(view: View) -> Iterator[str]:
+    for each in view["rules"] if len(view["rules"]) == 1 else ():
+        yield f"### {each['id']} ({each['severity']}): {told(each['title'])}"
+        yield from (f"**{name.capitalize()}:** {told(each[name])}" for name in ("why", "fix", "source"))
+        yield f"**Place:** {code(each['place'])}"
+    if len(view["rules"]) > 1:
+        yield table(("Rule", "Severity", "Title"), [(r["id"], r["severity"], told(r["title"])) for r in view["rules"]])
+
+
+_PARTS: dict[str, Callable[[View], Iterator[str]]] = {
+    "check": _check,
+    "explain": _explain,
+    "review": _review,
+    "instances": _instances,
+    "images": _images,
+    "rules": _rules,
+}

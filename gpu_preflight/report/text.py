@@ -1,0 +1,237 @@
+"""A view as text: for a terminal with colours, or plain and of a fixed width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpu_preflight.report import plain_text, text_review
+from gpu_preflight.report.finding_view import View
+from gpu_preflight.report.images_wording import (
+    addon_lines,
+    chart_rows,
+    image_rows,
+    images_summary,
+    mirror_lines,
+)
+from gpu_preflight.report.text_parts import Part, Text, findings_alike, heading, line, lines, table
+from gpu_preflight.report.wording import (
+    ANSWERS,
+    HEADINGS,
+    PRICES,
+    alike,
+    answer_text,
+    answers_summary,
+    cluster_summary,
+    cost_text,
+    count,
+    findings_summary,
+    headline,
+    instance_notes,
+    left_over,
+    listed,
+    money,
+    named,
+    open_value_texts,
+    pods_of,
+    workloads_alike,
+    would_do,
+)
+from gpu_preflight.rules.rule import SEVERITIES
+
+PLAIN_WIDTH = 110
+# For all pods, also where a pool may not have so many; in two lines, as each column takes from the last.
+_NEEDED = "Nodes\nneeded"
+# Most values of deployment that are listed.
+_VALUES = 10
+
+
+def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
+    """Return a view as text.
+
+    Args:
+        view: The view.
+        width: Characters of a line.
+        colour: Whether to colour it as terminals do.
+    """
+    parts = list(_PARTS[view["command"]](view))
+    written = None if colour else plain_text.write(parts, width)
+    if written is None:
+        from gpu_preflight.report import styled_text
+
+        written = styled_text.write(parts, width, colour=colour)
+    return "\n".join(each.rstrip() for each in written.strip("\n").split("\n")) + "\n"
+
+
+def _check(view: View) -> Iterator[Part]:
+    open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
+    for severity in SEVERITIES:
+        found = [each for each in open_ones if each["severity"] == severity]
+        if severity == "error":
+            yield from _group("Possible errors", [each for each in found if each["unknown"]], "unknown")
+            found = [each for each in found if not each["unknown"]]
+        yield from _group(HEADINGS[severity], found, severity)
+    yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
+    yield from _unread(view)
+    yield from _set_later(view)
+    yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
+    yield heading(f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}")
+    yield _outcome(view)
+
+
+def _group(title: str, findings: list[View], style: str, *, advice: bool = True) -> Iterator[Part]:
+    if findings:
+        yield heading(f"{title} ({len(findings)})", style)
+        yield from (findings_alike(each, advice=advice) for each in alike(findings))
+
+
+def _unread(view: View) -> Iterator[Part]:
+    if view["unread"]:
+        yield heading(f"Not readable before deployment ({len(view['unread'])})", "unknown")
+        for each in view["unread"]:
+            yield line(f"{each['origin']['path']} in {each['origin']['file']}: {each['reason']}")
+
+
+def _set_later(view: View) -> Iterator[Part]:
+    texts = open_value_texts(view)
+    if texts:
+        yield heading(f"Values that only deployment sets ({len(texts)})", "unknown")
+        yield from (line(each, "dim") for each in texts[:_VALUES])
+    if len(texts) > _VALUES:
+        yield line(f"and {count(len(texts) - _VALUES, 'more value')}; --format json lists all", "dim")
+
+
+def _outcome(view: View) -> Text:
+    return line(headline(view), view["outcome"])
+
+
+def _explain(view: View) -> Iterator[Part]:
+    for cluster in view["clusters"]:
+        yield heading(f"Cluster {cluster['name']}")
+        if not cluster["workloads"]:
+            yield line("No workload to judge.")
+        for names, workload in workloads_alike(cluster["workloads"]):
+            yield from _workload(names, workload)
+        yield from _together(cluster)
+    yield from _unread(view)
+    yield heading(f"{answers_summary(view)} in {cluster_summary(view['clusters'])}")
+    yield _outcome(view)
+
+
+def _workload(names: str, workload: View) -> Iterator[Part]:
+    answer = line(answer_text(workload), workload["answer"])
+    yield heading(f"{names}:").append(" ").append_text(answer)
+    yield line(pods_of(workload), "dim")
+    if workload["placed"]:
+        yield line(f"running cluster: {count(workload['placed'], 'more pod')} already on a node", "dim")
+    for reason in workload["reasons"]:
+        yield line(reason["text"], reason["answer"])
+    shown = workload["pools"]
+    if shown:
+        yield table(("Pool", "Answer", _NEEDED, "Reasons"), [_verdict(each) for each in shown], right=(_NEEDED,))
+    if len(shown) < workload["poolCount"]:
+        left = count(workload["poolCount"] - len(shown), "more pool")
+        yield line(f"{left}, further off; --all-pools lists all", "dim")
+    if told := cost_text(workload):
+        yield line(told)
+    if workload["restsOn"]:
+        assuming = "" if workload["answer"] == "no" else "assuming: "
+        yield line(f"{assuming}{'; '.join(workload['restsOn'])}", "unknown")
+    for text, how in would_do(workload):
+        yield line(f"would do: {text}", "yes")
+        if how:
+            yield line(f"  {how}", "dim", whole=True)
+
+
+def _verdict(verdict: View) -> tuple[object, ...]:
+    reasons = lines([line(each["text"], _shade(each, verdict)) for each in verdict["reasons"]])
+    nodes = "-" if verdict["nodes"] is None else verdict["nodes"]
+    return verdict["pool"], line(ANSWERS[verdict["answer"]], verdict["answer"]), nodes, reasons
+
+
+def _shade(reason: View, verdict: View) -> str:
+    """Return the style of a reason: beside one that decides, one that is not known is no news."""
+    return "dim" if reason["answer"] != verdict["answer"] else ""
+
+
+def _together(cluster: View) -> Iterator[Part]:
+    used = [each for each in cluster["pools"] if each["use"]["nodes"]]
+    if used:
+        yield heading("All of them together")
+        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Most"))
+    waiting, without = left_over(cluster)
+    for each in waiting:
+        yield line(f"until others end without a node: {each['replicas']} of {each['workload']}", "dim")
+    for each in without:
+        yield line(f"without a node: {each['replicas']} of {each['workload']}", "no")
+
+
+def _use(pool: View) -> tuple[object, ...]:
+    most = "no bound" if pool["maxNodes"] is None else pool["maxNodes"]
+    pods = listed([f"{each['count']} x {each['workload']}" for each in pool["use"]["pods"]], "workload")
+    return pool["name"], pool["use"]["nodes"], most, pool["use"]["gpus"], pods
+
+
+def _review(view: View) -> Iterator[Part]:
+    yield from text_review.parts(view)
+    for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
+        yield from _group(title, view[key], "bold", advice=key != "fixed")
+    new = findings_summary(view["new"])
+    yield heading(f"new: {new}; {len(view['fixed'])} fixed, {len(view['standing'])} standing")
+    yield _outcome(view)
+
+
+def _instances(view: View) -> Iterator[Part]:
+    columns = ("Type", "GPUs", "Model", "GiB/GPU", "vCPU", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
+    figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
+    yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
+    yield heading(f"{count(len(view['instanceTypes']), 'instance type')}. {PRICES}", "dim")
+    for each in instance_notes(view):
+        yield line(each, "dim")
+
+
+def _instance(row: View) -> tuple[object, ...]:
+    sizes = [row[name] if row[name] is not None else "-" for name in ("gpuMemoryGib", "vcpus", "memoryGib")]
+    extras = row["efaInterfaces"] or "-", "yes" if row["mig"] else "-", row["nvmeGb"] or "-"
+    prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
+    return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
+
+
+def _images(view: View) -> Iterator[Part]:
+    for cluster in view["clusters"]:
+        yield heading(f"Cluster {cluster['name']}")
+        if cluster["images"]:
+            yield table(*image_rows(cluster, mirrored=view["mirror"] is not None))
+        if cluster["charts"]:
+            yield Text()
+            yield table(*chart_rows(cluster, mirrored=view["mirror"] is not None))
+        for each in addon_lines(cluster):
+            yield line(each, "dim")
+        if cluster["notKnown"]:
+            yield heading(f"Not known ({len(cluster['notKnown'])})", "unknown")
+            for each in cluster["notKnown"]:
+                yield line(f"{each['what']}: {each['reason']}")
+    yield from _unread(view)
+    yield heading(images_summary(view))
+    for each in mirror_lines(view):
+        yield line(each)
+
+
+def _rules(view: View) -> Iterator[Part]:
+    if len(view["rules"]) > 1:
+        rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
+        yield table(("Rule", "Severity", "Title"), rows)
+        return
+    for each in view["rules"]:
+        yield heading(f"{each['id']} ({each['severity']}): {each['title']}", each["severity"])
+        for name in ("why", "fix", "source", "place"):
+            yield line(f"{name}: {each[name]}")
+
+
+_PARTS: dict[str, Callable[[View], Iterator[Part]]] = {
+    "check": _check,
+    "explain": _explain,
+    "review": _review,
+    "instances": _instances,
+    "images": _images,
+    "rules": _rules,
+}

@@ -1,0 +1,204 @@
+"""Groups that take their instances out of a capacity reservation or a Capacity Block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.reservations import is_reservation_id
+from gpu_facts.light_patterns import regex
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.launch import is_given, is_reserved, is_visible, launched_groups
+from gpu_preflight.cluster.subnets import spans_zones
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mapping
+from gpu_preflight.rules.rule import Problem, rule
+
+_BLOCKS = "https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html"
+_RESERVATION = "AWS::EC2::CapacityReservation"
+_TARGETING = (
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/"
+    "aws-properties-ec2-launchtemplate-capacityreservationspecification.html"
+)
+
+_MAY_BE_AN_ID = regex(r"cr-([^\d]*|[0-9a-z]{8}|[0-9a-z]{17})")
+
+
+@rule("GPU023", "error", source=_BLOCKS)
+def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Problem]:
+    """Capacity Block without all that belongs to it.
+
+    EKS refuses the group, or it buys on demand while the block is paid for.
+
+    Fix: Set CapacityType CAPACITY_BLOCK, and InstanceType, MarketType and reservation id in the launch template.
+    """
+    for pool in case.cluster.pools:
+        if pool.is_group and is_visible(pool):
+            for lacks in _lacks_of_block(pool):
+                yield Problem.of(pool, lacks)
+
+
+def _lacks_of_block(pool: Pool) -> Iterator[str]:
+    capacity, bought = pool.properties.get("CapacityType"), pool.launch.market
+    if pool.kind == "managed" and capacity != "CAPACITY_BLOCK":
+        if bought == "capacity-block" and not isinstance(capacity, Unknown):
+            yield f"the launch template buys from a Capacity Block, CapacityType is {capacity or 'ON_DEMAND'}"
+        return
+    if pool.kind == "self-managed" and bought != "capacity-block":
+        return
+    if not isinstance(bought, Unknown) and bought != "capacity-block":
+        yield "a Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
+    if pool.launch.reservation is None and pool.launch.reservation_group is None:
+        yield "the launch template names no reservation of the Capacity Block"
+    if pool.kind == "managed" and pool.launch.instance_type is None:
+        yield "the launch template names no InstanceType for the Capacity Block"
+
+
+@rule("GPU025", "warning", source=_BLOCKS)
+def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem]:
+    """Reservation in one zone, group in several.
+
+    Launches in the other zones fail, and Auto Scaling goes on trying them.
+
+    Fix: Give the group only subnets in the zone of the reservation.
+    """
+    for pool in case.gpu_groups:
+        answer = spans_zones(pool)
+        one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
+        if one_place and pool.zones and answer is not Answer.NO:
+            message = f"a reservation is in one Availability Zone, the group has {len(set(pool.zones))}"
+            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+
+
+@rule("GPU026", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
+def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem]:
+    """Reservation of something else.
+
+    EC2 launches into a reservation only what has its type, zone and platform.
+
+    Fix: Make type, zone and platform of group and reservation the same.
+    """
+    for pool in case.gpu_groups:
+        target = pool.launch.reservation
+        resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
+        if resource is not None and resource.type == _RESERVATION:
+            for unlike in _differences(pool, resource.properties):
+                yield Problem.of(pool, unlike)
+
+
+def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
+    kind, zone = known_text(reserved.get("InstanceType")), reserved.get("AvailabilityZone")
+    platform = known_text(reserved.get("InstancePlatform"))
+    if kind is not None and pool.instance_types and kind not in pool.instance_types:
+        yield f"reserved are {kind}, the group launches {', '.join(pool.instance_types)}"
+    known = bool(pool.zones) and all(isinstance(each, str) for each in pool.zones)
+    if isinstance(zone, str) and known and zone not in pool.zones:
+        yield f"the reservation is in {zone}, the group in {', '.join(str(each) for each in pool.zones)}"
+    if platform is not None and platform != "Linux/UNIX":
+        yield f"the reservation is for {platform}, EKS images are Linux/UNIX"
+
+
+@rule("GPU027", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
+def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
+    """Reservation that nobody uses.
+
+    A targeted reservation takes only launches that name it; it is paid for all the same.
+
+    Fix: Name it in CapacityReservationTarget of the launch template, or make it open.
+    """
+    cluster = case.cluster
+    if _may_target_any(cluster):
+        return
+    for resource in cluster.resources_of(_RESERVATION):
+        kind = known_text(resource.properties.get("InstanceType"))
+        targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
+        if targeted and kind in catalogue() and not _is_named(resource, cluster):
+            yield Problem(resource, f"no pool targets the reservation of {_size(resource)}{kind}")
+
+
+def _is_named(resource: Resource, cluster: Cluster) -> bool:
+    reference = resource.ref().expression.removesuffix("}")
+    return any(reference in json.dumps(dict(each.properties), default=str) for each in cluster.resources.values())
+
+
+def _size(resource: Resource) -> str:
+    count = known_number(resource.properties.get("InstanceCount"))
+    return f"{count} " if count is not None else ""
+
+
+def _may_target_any(cluster: Cluster) -> bool:
+    """Whether something may use reservations that it does not name, or that cannot be seen."""
+    classes = (
+        each.spec.get("capacityReservationSelectorTerms") for each in cluster.of_kind("EC2NodeClass", "NodeClass")
+    )
+    unseen = any(pool.is_group and not is_visible(pool) for pool in cluster.pools)
+    grouped = any(pool.launch.reservation_group is not None for pool in cluster.pools)
+    return unseen or grouped or any(classes) or not cluster.whole
+
+
+@rule("GPU028", "warning", source=_BLOCKS)
+def nodes_asked_for_before_a_capacity_block_begins(case: Case) -> Iterator[Problem]:
+    """Nodes asked for before a Capacity Block begins.
+
+    Before its start each launch fails, and so does the deployment that waits for the nodes.
+
+    Fix: Set MinSize and DesiredSize to 0, and scale up by a scheduled action when the block has begun.
+    """
+    for pool in case.gpu_groups:
+        desired = known_number(dig(pool.properties, "ScalingConfig", "DesiredSize"))
+        asked = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
+        if "capacity-block" in pool.capacity_types and asked > 0:
+            nodes = f"{asked} node{'' if asked == 1 else 's'}"
+            yield Problem.of(pool, f"asks for {nodes} when it is deployed", unknown=True)
+
+
+@rule("GPU029", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
+def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Problem]:
+    """Update that needs more nodes than are reserved.
+
+    By default an update launches new nodes first; without capacity for them it fails after a long time.
+
+    Fix: Set UpdateConfig.UpdateStrategy to MINIMAL.
+    """
+    for pool in case.gpu_groups:
+        update = pool.properties.get("UpdateConfig")
+        strategy = mapping(update).get("UpdateStrategy")
+        said = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
+        if pool.kind == "managed" and is_reserved(pool) and not said:
+            message = f"an update first launches more nodes than {pool.max_nodes or 'MaxSize'}"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU386", "error", source=_TARGETING)
+def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
+    """Reservation by something else than its id.
+
+    EC2 refuses each launch: a reservation is named by its id, and only a group of them by its ARN.
+
+    Fix: Name the reservation by its id, cr- and 17 hexadecimal digits.
+    """
+    for pool in launched_groups(case.cluster):
+        target = pool.launch.reservation
+        if isinstance(target, str) and not is_reservation_id(target) and not is_expression(target):
+            # People write cr-xxxxxxxxxxxxxxxxx for what they fill in, and no source says that letters end at f.
+            filled_in = _MAY_BE_AN_ID.fullmatch(target) is not None
+            text = f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
+            yield Problem.of(pool, text, unknown=filled_in)
+
+
+@rule("GPU030", "error", source=_TARGETING)
+def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
+    """Reservation targeted and preferred at once.
+
+    EC2 takes one of the two and refuses the launch.
+
+    Fix: Remove CapacityReservationPreference.
+    """
+    for pool in launched_groups(case.cluster):
+        preference = pool.launch.reservation_preference
+        if is_given(preference) and is_given(pool.launch.reservation_target):
+            yield Problem.of(pool, f"preference {preference} beside a reservation to target")

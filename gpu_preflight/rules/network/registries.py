@@ -1,0 +1,177 @@
+"""Registries of images and charts that nodes, or a deployment, do not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from gpu_facts.light_patterns import regex
+from gpu_facts.registries import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBLIC_REGISTRIES, is_public
+from gpu_facts.versions import pinned_charts
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.functions import functions_of
+from gpu_preflight.cluster.subnets import Way, is_isolated, region_of, way_out
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.container import Container
+from gpu_preflight.node.karpenter_options import option
+from gpu_preflight.reading.objects import Chart
+from gpu_preflight.reading.unknown import dig, is_true, items, known_text
+from gpu_preflight.rules.rule import Problem, rule
+
+_PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
+_CHINA = (
+    "https://aws.amazon.com/cn/blogs/china/convenient-and-safe-use-of-overseas-public-container-images-in-aws-china/"
+)
+# Source, read 2026-11:
+# https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
+_ECR = regex(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
+_ECR_ENDPOINT = regex(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
+_DOCKER_HUB = "docker.io"
+
+
+@rule("GPU076", "error", source=_PRIVATE)
+def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
+    """Image that isolated nodes cannot pull.
+
+    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
+
+    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
+    """
+    cluster = case.cluster
+    groups = [each for each in case.gpu_groups if is_isolated(each, cluster.resources)]
+    isolated = [each for each in groups if not _is_mirrored(each) or _pulls_by_soci(each)]
+    if not isolated or len(isolated) != len(case.gpu_pools):
+        return
+    unknown = any(map(_is_mirrored, isolated))
+    names = ", ".join(each.name for each in isolated)
+    tail = f"nodes of {names} pull from ECR in their VPC only"
+    near = _regions_of_endpoints(cluster)
+    for workload in cluster.workloads:
+        for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
+            yield Problem.of(workload, f"image {image}, and {tail}", unknown=unknown)
+    for daemon in cluster.daemon_sets:
+        for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
+            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
+    for chart in cluster.charts:
+        if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
+            yield Problem(
+                chart, f"chart {chart.name}: its images are on {NVIDIA_REGISTRY}, and {tail}", unknown=unknown
+            )
+
+
+def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
+    """Return the regions whose ECR endpoints of the VPC reach; nothing where that is not known."""
+    found: set[str] = set()
+    for each in cluster.resources_of("AWS::EC2::VPCEndpoint"):
+        service = _ECR_ENDPOINT.fullmatch(known_text(each.properties.get("ServiceName")) or "")
+        other = each.properties.get("ServiceRegion")
+        if not isinstance(each.properties.get("ServiceName"), str) or not (other is None or isinstance(other, str)):
+            return frozenset()
+        if service:
+            found.add(other or service[1])
+    return frozenset(found)
+
+
+def _out_of_reach(containers: Iterable[Container], near: frozenset[str]) -> set[str]:
+    """Return images of public registries, and those of ECR in regions that no endpoint is for."""
+    every = tuple(containers)
+    hosts = {each.image_text: _ECR.match(each.image_text) for each in every}
+    return _foreign(every) | {image for image, host in hosts.items() if near and host and host[1] not in near}
+
+
+def _foreign(containers: Iterable[Container]) -> set[str]:
+    images = {each.image_text for each in containers}
+    return {each for each in images if each and is_public(each)}
+
+
+def _is_mirrored(pool: Pool) -> bool:
+    text = pool.user_data.text or ""
+    return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
+
+
+def _pulls_by_soci(pool: Pool) -> bool:
+    """Whether soci pulls images in parallel, which reads no mirrors of containerd as far as is known.
+
+    Sources: https://github.com/awslabs/soci-snapshotter/issues/1561, .../pull/2083 (closed 2026-09)
+    """
+    config, settings = pool.user_data.node_config, pool.user_data.settings
+    fast = is_true(dig(config, "featureGates", "FastImagePull"))
+    return fast or dig(settings, "container-runtime", "snapshotter") == "soci"
+
+
+# Of regions by what their names begin with: why public registries are far from there.
+# Sources: the one of GPU296; https://github.com/aws/containers-roadmap/issues/2458 (2026-11)
+_FAR = {
+    "cn-": "from China registries abroad answer slowly or not at all",
+    "us-gov-": "they are outside GovCloud, where ECR has no pull-through cache",
+}
+
+
+@rule("GPU296", "note", source=_CHINA)
+def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
+    """Registry outside China or GovCloud.
+
+    Images are pulled late or never (ImagePullBackOff), and charts fail the deployment when it waits for them.
+
+    Fix: Copy images and charts to ECR of the partition; with this library by values= and gpu-constructs:chartMirror.
+    """
+    for pool in case.gpu_pools:
+        region = region_of(pool, case.cluster) or ""
+        why = next((each for begins, each in _FAR.items() if region.startswith(begins)), None)
+        if why is not None:
+            hosts = {*_hosts_of_charts(case.cluster), *(() if _is_mirrored(pool) else _hosts_of_images(case.cluster))}
+            if hosts:
+                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}")
+            return
+
+
+def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
+    containers = [each for workload in cluster.workloads for each in workload.containers]
+    containers += [each for daemon in cluster.daemon_sets for each in daemon.pod.containers or ()]
+    for image in _foreign(containers):
+        host, slash, _ = image.partition("/")
+        yield host if slash and "." in host else _DOCKER_HUB
+
+
+def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
+    for chart in cluster.charts:
+        if (host := _public_host(chart)) is not None:
+            yield host
+
+
+def _public_host(chart: Chart) -> str | None:
+    """Return the public registry or index that a chart is fetched from, ``None`` for any other place."""
+    public = {*PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
+    host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
+    return host if host in public else None
+
+
+@rule("GPU455", "error", source=_PRIVATE)
+def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem]:
+    """Chart that an isolated function cannot fetch.
+
+    Helm runs in the function that applies manifests; without a way out it waits, and the deployment fails.
+
+    Fix: Copy the chart to ECR, as gpu-constructs images lists it, and name it there: gpu-constructs:chartMirror.
+    """
+    told = is_true(option(case.cluster, "isolatedVPC"))
+    for chart in case.cluster.charts:
+        host = _public_host(chart)
+        ways = _ways_to_fetch(chart, case.cluster) if host is not None else set()
+        who = f"chart {chart.name}: is fetched from {host} by a function in subnets "
+        if ways == {"nowhere"}:
+            yield Problem(chart, f"{who}that nothing leads out of")
+        elif told and ways == {"unknown"}:
+            yield Problem(chart, f"{who}not in the input, and Karpenter is told isolatedVPC", unknown=True)
+
+
+def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
+    """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
+    resources = cluster.resources
+    called = functions_of(chart.properties.get("ServiceToken"), resources)
+    for each in called:
+        variables = dig(each.properties, "Environment", "Variables") or {}
+        if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
+            return set()
+    subnets = items(dig(called[-1].properties, "VpcConfig", "SubnetIds")) if called else []
+    return {way_out(each, resources) for each in subnets}

@@ -1,0 +1,152 @@
+"""How many pods a node takes, how many nodes a pool may have, and which limit stops first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.quantities import MIB, show
+from gpu_facts.resources import GPU
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.scheduling.demand import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a pool comes to more nodes than run always.
+
+    Attributes:
+        answer: Whether something adds nodes for pods that wait.
+        running: Nodes that run always.
+        counted: Whether no more run without that.
+        why: What is against it, or not known of it.
+    """
+
+    answer: Answer = Answer.YES
+    running: int = 0
+    counted: bool = True
+    why: str = ""
+
+    @property
+    def sure(self) -> int | None:
+        """Nodes that the pool surely comes to; ``None`` where its limits alone say."""
+        return None if self.answer is Answer.YES else self.running
+
+    @property
+    def most(self) -> int | None:
+        """Nodes that it comes to at most; ``None`` where its limits alone say."""
+        return self.running if self.answer is Answer.NO and self.counted else None
+
+
+GROWS = Growth()
+
+
+def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
+    """Return how many such pods a fresh node takes for sure, or at most."""
+    claims_all = wanted.claimed is not None and wanted.claimed.own is None
+    if wanted.pod.host_ports or wanted.topology.one_per_node or claims_all:
+        return 1
+    have = node.most if at_most else node.least
+    requested = {name: asked for name, asked in wanted.requests.items() if asked > 0}
+    counts = [have[name] // asked for name, asked in requested.items() if name not in node.unsaid and name in have]
+    counts += [most // asked for name, asked in requested.items() if (most := node.devices_max(name)) is not None]
+    return max(min(counts, default=1), 1)
+
+
+def room(
+    wanted: Demand,
+    pool: Pool,
+    taking: Sequence[NodeToBe],
+    growth: Growth = GROWS,
+    caps: tuple[float, float] = (math.inf, math.inf),
+) -> tuple[int | None, int | None]:
+    """Return for how many such pods a pool surely has room, and at most; ``None`` without bound.
+
+    Args:
+        wanted: The pods.
+        pool: The pool.
+        taking: A fresh node of each type that takes one of them.
+        growth: How it comes to more nodes than run always.
+        caps: How many pods a node may have for sure, and at most, whatever it has room for.
+    """
+    surely, most = [_within(pool, taking, bound) for bound in (growth.sure, growth.most)]
+    sure = [int(min(pods_per_node(wanted, node), caps[0])) * limit for node, limit in zip(taking, surely, strict=False)]
+    may = [
+        int(min(pods_per_node(wanted, node, at_most=True), caps[1])) * limit
+        for node, limit in zip(taking, most, strict=False)
+    ]
+    # EC2 chooses among the types of a group, Karpenter takes the one that suits.
+    holds = (min if pool.is_group else max)(sure, default=None)
+    # Of a type that is not known nobody can say how many pods fit.
+    return holds, None if any(node.row is None for node in taking) else max(may, default=None)
+
+
+def _within(pool: Pool, taking: Sequence[NodeToBe], bound: int | None) -> list[int]:
+    """Return how many nodes of each kind a pool may have below a bound; nothing where one has none."""
+    limits = [node_limit(pool, node, bound) for node in taking]
+    return [] if None in limits else [each for each in limits if each is not None]
+
+
+def nodes_needed(replicas: int, per_node: int) -> int:
+    """Return how many nodes so many pods need."""
+    return -(-replicas // per_node)
+
+
+def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | None:
+    """Return how many nodes of a kind a pool may have below a bound of its growth, ``None`` without any."""
+    most = None if pool.max_nodes is None else _left("nodes", pool.max_nodes, pool)
+    bounds = [each for each in (most, bound) if each is not None]
+    bounds += [
+        _left(name, limit, pool) // size for name, limit in pool.limits.items() if (size := _capacity(name, node))
+    ]
+    return min(bounds, default=None)
+
+
+def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Growth = GROWS) -> str | None:
+    """Return the limit of the pool that leaves replicas without a node, the tightest first."""
+    bounds: list[tuple[int, str]] = []
+    if growth.sure is not None:
+        run = "1 node runs" if growth.running == 1 else f"{growth.running} nodes run"
+        bounds.append((growth.sure, f"{run}, and {growth.why}"))
+    if pool.max_nodes is not None:
+        running = f", of which {pool.in_use['nodes']} run" if pool.in_use.get("nodes") else ""
+        text = f"the pool has at most {pool.max_nodes} nodes{running}, {nodes} are needed"
+        bounds.append((_left("nodes", pool.max_nodes, pool), text))
+    for name, limit in pool.limits.items():
+        smallest = min((_capacity(name, node) for node in taking), default=0)
+        if smallest > 0:
+            most = _left(name, limit, pool) // smallest
+            bounds.append((most, _limit_text(name, limit, most, nodes, pool)))
+    tightest = min(bounds, default=None)
+    return tightest[1] if tightest is not None and tightest[0] < nodes else None
+
+
+def _left(name: str, limit: int, pool: Pool) -> int:
+    """Return what running nodes leave of a limit."""
+    return max(limit - pool.in_use.get(name, 0), 0)
+
+
+def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str:
+    if used := pool.in_use.get(name, 0):
+        whole = f"running nodes use {show(name, used)} of the NodePool's limit of {show(name, limit)} {name}"
+        return f"{whole}. That leaves room for {most} nodes, and {nodes} more are needed"
+    if not most:
+        return f"no node fits limit {show(name, limit)} {name} of the NodePool"
+    return f"limit {show(name, limit)} {name} of the NodePool allows {most} nodes, {nodes} are needed"
+
+
+def _capacity(name: str, node: NodeToBe) -> int:
+    """Return what one node counts against a limit of its NodePool."""
+    row = node.row
+    if row is None:
+        return 0
+    figures: Mapping[str, int | None] = {
+        GPU: row.ec2_gpus,
+        "cpu": row.vcpus * 1000 if row.vcpus is not None else None,
+        "memory": row.memory_mib * MIB if row.memory_mib is not None else None,
+    }
+    # What a NodeOverlay adds counts as well, e.g. shares of GPUs.
+    return figures.get(name) or node.believed.get(name, 0)

@@ -1,0 +1,174 @@
+"""Workloads beside each other: which find no place once the others have theirs.
+
+Services stay, so all of them need a place at once, those of higher priority first. A job ends: it needs a place beside
+the services, not beside other jobs. All parts of one job, or of one group of pods, run at once.
+
+Pods are put onto nodes one after another, which is a way to place them and maybe not the best one. That they find no
+place in any way is certain only where they ask for more than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.reason import Reason
+from gpu_preflight.reading.objects import Origin
+from gpu_preflight.scheduling.together.fillers import crowded_out
+from gpu_preflight.scheduling.together.keeping_apart import kept_apart, kept_from
+from gpu_preflight.scheduling.together.kinds import Kind, at_once, comes_first, is_too_much, kinds_of
+from gpu_preflight.scheduling.together.packing import Filled, pack
+from gpu_preflight.scheduling.together.sharing import Unit, units_of
+from gpu_preflight.scheduling.verdict import Verdict
+
+_RULE = "GPU374"
+_SHOWN = 3
+# A job of one part beside nobody is judged by itself already.
+_ALONE = 1
+
+
+def beside_each_other(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = ()) -> tuple[Verdict, ...]:
+    """Return verdicts as they are when all workloads come at once.
+
+    Args:
+        verdicts: The verdict on each that asks for GPUs.
+        fillers: The verdict on each service that asks for none, and may take room on nodes that have some.
+    """
+    every = list(verdicts)
+    running = [each for each in every if each.answer is not Answer.NO and not each.workload.on_each_node]
+    staying = [each for each in running if not each.workload.ends]
+    apart = any(each.workload.pod.apart for each in running)
+    found = _beside(staying, staying)
+    known: dict[tuple[object, ...], dict[int, Reason]] = {}
+    filled = Filled()
+    filled.put(_bounded(each.verdict for each in units_of(staying)))
+    for group in _jobs(each for each in running if each.workload.ends):
+        if len(group) + len(staying) > _ALONE:
+            key = tuple(_likeness(each, labelled=apart) for each in group)
+            if key not in known:
+                parts = [_behind(staying, at_once(each)) for each in group]
+                of_group = _beside_services(staying, parts, filled)
+                known[key] = {place: of_group[id(each)] for place, each in enumerate(parts) if id(each) in of_group}
+            found |= {id(group[place]): reason for place, reason in known[key].items()}
+    if fillers:
+        alone = [each for each in running if id(each) not in found]
+        found |= kept_from(fillers, alone) | crowded_out(alone, fillers)
+    return tuple(_with(each, found.get(id(each))) for each in every)
+
+
+def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
+    """Return what makes jobs alike beside others, their labels too where somebody keeps apart by labels."""
+    workload = verdict.workload
+    labels = (workload.namespace, repr(workload.labels)) if labelled else None
+    return id(verdict.pools), workload.replicas, workload.priority, workload.preempts, labels
+
+
+def _beside(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
+    """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
+    return _firmest(kept_apart(together, asked), _left(together, asked))
+
+
+def _beside_services(staying: Sequence[Verdict], group: Sequence[Verdict], filled: Filled) -> dict[int, Reason]:
+    """Return likewise why parts of a job find no place beside services, whose pods have filled nodes."""
+    together = [*staying, *group]
+    fits = not any(each.demand.shared for each in group) and not filled.copy().put(_bounded(group))
+    # Put onto what they leave, it may find no place where all of them in another order would.
+    return _firmest(kept_apart(together, group), {} if fits else _left(together, group))
+
+
+def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
+    """Return the verdict on a part of a job whose pods wait for services of any priority where they preempt none."""
+    workload = part.workload
+    if workload.preempts or workload.priority is None:
+        return part
+    others = [each.workload.priority for each in staying if each.workload.priority is not None]
+    return replace(part, workload=replace(workload, priority=min((workload.priority, *others))))
+
+
+def _firmest(apart: dict[int, Reason], left: dict[int, Reason]) -> dict[int, Reason]:
+    """Return reasons of which one that is certain hides one that is not."""
+    return apart | {each: reason for each, reason in left.items() if each not in apart or reason.answer is Answer.NO}
+
+
+def _bounded(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return the workloads of which it is known of some pool how many it holds."""
+    return [verdict for kind in kinds_of(verdicts) if kind.is_bounded for verdict in kind.verdicts]
+
+
+def _with(verdict: Verdict, reason: Reason | None) -> Verdict:
+    if reason is None:
+        return verdict
+    return replace(verdict, answer=all_of((verdict.answer, reason.answer)), reasons=(*verdict.reasons, reason))
+
+
+def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """Return the parts of each job."""
+    by_owner: dict[tuple[Origin, str], list[Verdict]] = {}
+    for each in verdicts:
+        owner = each.workload.owner
+        by_owner.setdefault((each.workload.origin, f"{owner.kind} {owner.namespace}/{owner.name}"), []).append(each)
+    return list(by_owner.values())
+
+
+def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
+    """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
+    units = units_of(together)
+    kinds = [each for each in kinds_of(each.verdict for each in units) if each.is_bounded]
+    bounded = [verdict for each in kinds for verdict in each.verdicts]
+    left = {id(workload): count for workload, count in pack(bounded).left} if len(bounded) > _ALONE else {}
+    shared = {id(each.verdict): each for each in units if each.is_shared}
+    wanted = {id(each) for each in asked} | shared.keys()
+    found = {each: reason for each, unit in shared.items() if (reason := unit.refusal)}
+    for kind in kinds if left else ():
+        short = [each for each in kind.verdicts if id(each.workload) in left and id(each) in wanted]
+        if short:
+            rivals = [other for other in kinds if other is not kind and comes_first(other, kind)]
+            ranked = kind.priority is not None and all(each.priority is not None for each in rivals)
+            certain = is_too_much([*(each for each in rivals if each.runs), kind], kind) and not kind.may_take_turns
+            certain = certain and ranked
+            found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
+    found |= {key: reason for key, reason in _outranked(kinds if left else [], wanted).items() if key not in found}
+    return _of_members(found, shared, {id(each) for each in asked}) if shared else found
+
+
+def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
+    """Return why workloads may find no place next to others whose priority is unknown, and which may come first."""
+    found: dict[int, Reason] = {}
+    for unknown in (each for each in kinds if each.priority is None):
+        for kind in kinds:
+            if kind is unknown or kind.pools.isdisjoint(unknown.pools) or not is_too_much([kind, unknown], unknown):
+                continue
+            reasons = {id(each): _reason(each, 0, [unknown], kind, certain=False) for each in kind.verdicts}
+            found |= {key: reason for key, reason in reasons.items() if key in wanted}
+    return found
+
+
+def _of_members(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
+    """Return reasons of which those of workloads that share a claim are told of each of them."""
+    told = {each: reason for each, reason in found.items() if each not in shared}
+    for each, unit in shared.items():
+        if each in found:
+            reason = found[each] if unit.at_once else replace(found[each], answer=Answer.UNKNOWN)
+            told |= {id(member): reason for member in unit.members if id(member) in wanted}
+    return told
+
+
+def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, certain: bool) -> Reason:
+    like = [each for each in kind.verdicts[: _SHOWN + 1] if each is not verdict]
+    others = [*like, *(one for each in rivals[:_SHOWN] for one in each.verdicts[:_SHOWN])]
+    number = sum(len(each.verdicts) for each in rivals) + len(kind.verdicts) - 1
+    names = ", ".join(each.workload.name for each in others[:_SHOWN])
+    more = f" and {number - _SHOWN} more" if number > _SHOWN else ""
+    some = _who(verdict, count, certain)
+    text = f"{some} find no node beside {names}{more}; raise the maximum of a pool, or lower the replicas"
+    return Reason(Answer.NO if certain else Answer.UNKNOWN, "limit", text, rule=_RULE)
+
+
+def _who(verdict: Verdict, count: int, certain: bool) -> str:
+    """Return which pods of a workload find no node, or may find none."""
+    if verdict.demand.in_all is not None:
+        return "pods that share a claim"
+    if verdict.workload.takes_turns:
+        return "all its pods" if certain else "its pods may"
+    return f"{count} of {verdict.workload.replicas} pods" if certain else "some pods may"

@@ -1,0 +1,124 @@
+"""Workloads whose pods are alike, and what many of them ask of pools together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.scheduling.pool_limits import node_limit
+from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Verdicts on workloads whose pods are alike: what holds of one of them holds of all."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def priority(self) -> int | None:
+        """Priority of each of them, where it is known."""
+        return self.verdicts[0].workload.priority
+
+    @property
+    def preempts(self) -> bool:
+        """Whether each of them takes the place of those of lower priority that run."""
+        return self.verdicts[0].workload.preempts
+
+    @cached_property
+    def usable(self) -> tuple[PoolVerdict, ...]:
+        """The pools that take one, or may."""
+        return tuple(each for each in self.verdicts[0].pools if each.answer is not Answer.NO)
+
+    @cached_property
+    def pools(self) -> frozenset[int]:
+        """Those pools, by identity."""
+        return frozenset(id(each.pool) for each in self.usable)
+
+    @cached_property
+    def replicas(self) -> int:
+        """How many pods there are of them in all."""
+        return sum(each.workload.replicas or 0 for each in self.verdicts)
+
+    @property
+    def ends(self) -> bool:
+        """Whether their pods end by themselves."""
+        return self.verdicts[0].workload.ends
+
+    @property
+    def may_take_turns(self) -> bool:
+        """Whether only they know that all of their pods have to run at once."""
+        return self.verdicts[0].workload.may_take_turns
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known of some pool how many of them it holds."""
+        return any(each.may_hold is not None for each in self.usable)
+
+    @property
+    def runs(self) -> bool:
+        """Whether they certainly run where they are alone."""
+        return self.verdicts[0].answer is Answer.YES
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether no node takes two of them, whatever it has room for."""
+        wanted = self.verdicts[0].demand
+        return wanted.topology.one_per_node or bool(wanted.pod.host_ports)
+
+    def asked(self, name: str) -> int:
+        """Return how much of a resource all of them ask for."""
+        return self.verdicts[0].demand.requests.get(name, 0) * self.replicas
+
+
+def at_once(verdict: Verdict) -> Verdict:
+    """Return the verdict on as many pods of a job as have to run at once: those that take turns need one place."""
+    workload = verdict.workload
+    one = workload.takes_turns and (workload.replicas or 0) > 1
+    return replace(verdict, workload=replace(workload, replicas=1)) if one else verdict
+
+
+def kinds_of(verdicts: Iterable[Verdict]) -> list[Kind]:
+    """Return workloads whose pods are alike together."""
+    alike: dict[tuple[object, ...], list[Verdict]] = {}
+    for each in verdicts:
+        pods = each.workload
+        alike.setdefault((id(each.pools), pods.priority, pods.preempts, each.answer, pods.ends), []).append(each)
+    return [Kind(tuple(each)) for each in alike.values()]
+
+
+def comes_first(other: Kind, kind: Kind) -> bool:
+    """Whether another kind of workload is not put aside for one, and may take its place."""
+    priorities = other.priority, kind.priority
+    lower = kind.preempts and None not in priorities and (priorities[0] or 0) < (priorities[1] or 0)
+    return not lower and not other.pools.isdisjoint(kind.pools)
+
+
+def is_too_much(together: Iterable[Kind], kind: Kind) -> bool:
+    """Whether workloads that may use some pools and no others ask for more than these can ever have."""
+    inside = [each for each in together if each.pools <= kind.pools]
+    alike = len({each.verdicts[0].demand.requests_key for each in inside}) == 1
+    # Pods that keep apart from their like alone leave room to others.
+    if alike and (len(inside) == 1 or not any(each.keeps_apart for each in inside)):
+        holds = [each.may_hold for each in kind.usable]
+        return None not in holds and sum(each.replicas for each in inside) > sum(each or 0 for each in holds)
+    names = {name for each in inside for name in each.verdicts[0].demand.requests}
+    return any(
+        sum(each.asked(name) for each in inside) > most
+        for name in names
+        if (most := _most_of(name, kind.usable)) is not None
+    )
+
+
+def _most_of(name: str, pools: Iterable[PoolVerdict]) -> int | None:
+    """Return the most that the nodes of pools have of a resource; ``None`` without bound, or where it is not known."""
+    total = 0
+    for each in pools:
+        limits = [(node, node_limit(each.pool, node, each.growth.most)) for node in each.nodes_taking]
+        if any(limit is None or name in node.unsaid or name not in node.most for node, limit in limits):
+            return None
+        total += max((node.most[name] * (limit or 0) for node, limit in limits), default=0)
+    return total

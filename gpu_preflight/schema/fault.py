@@ -1,0 +1,114 @@
+"""A field that a service does not take as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light_patterns import regex
+from gpu_facts.refusals import near
+
+FaultKind = Literal["value", "unknown", "missing"]
+# As many words of a list as a line holds.
+_LISTED = 8
+_LONGEST = 60
+# Words, and numbers among them: AL2023_x86_64, WhenEmpty, on-demand.
+_PARTS = regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_CLOSE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A field that a service does not take as it is written.
+
+    Attributes:
+        kind: Whether its value is wrong, the service does not know the field, or it is not there.
+        path: Where it stands, e.g. ``spec.template.spec.taints[0].effect``; empty for the whole.
+        rule: What its value must be, after "must"; of a missing or unknown field what follows its name.
+        got: Its value as it is written.
+        nearest: The right value or field that was most likely meant.
+        newer: Whether the service may have learnt it since its schema was read.
+    """
+
+    kind: FaultKind
+    path: str
+    rule: str
+    got: Any = None
+    nearest: str | None = None
+    newer: bool = False
+
+    @property
+    def text(self) -> str:
+        """What is wrong, in one line."""
+        hint = f"; did you mean {self.nearest!r}?" if self.nearest is not None else ""
+        if self.kind == "value":
+            return f"{self.path or 'it'} must {self.rule}, got {_shown(self.got)}{hint}"
+        return f"{self.path} {self.rule}{hint}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def one_of(words: Iterable[Any]) -> str:
+    """Return a choice in words; of many as a number."""
+    listed = [str(each) or "''" for each in words]
+    return f"be one of {', '.join(listed)}" if len(listed) <= _LISTED else f"be one of {len(listed)} known values"
+
+
+def meant(said: Any, words: Iterable[Any]) -> str | None:
+    """Return the word that was most likely meant: in other letters or with other separators, or nearly written so."""
+    if not isinstance(said, str):
+        return None
+    known = [each for each in words if isinstance(each, str) and each]
+    plain = _plain(said)
+    return next((each for each in known if _plain(each) == plain), None) or near(said, known)
+
+
+def is_slip(said: Any, word: str | None) -> bool:
+    """Whether a word can only be a slip for a known one, and none that a service learns later.
+
+    New words are longer than those before, or have a part of their own: ``AL2023_x86_64_NEURON`` came after
+    ``AL2023_x86_64_NVIDIA``, and both after ``AL2023_x86_64``.
+    """
+    if not isinstance(said, str) or word is None:
+        return False
+    if _plain(said) == _plain(word):
+        return True
+    parts, known = _parts(said), _parts(word)
+    if len(parts) == len(known):
+        return _are_typos(parts, known)
+    rest = iter(known)
+    return len(parts) > 1 and all(each in rest for each in parts)
+
+
+def is_typo_of(said: str, word: str) -> bool:
+    """Whether a name can only be another one with other letters in a word of it."""
+    return _plain(said) == _plain(word) or _are_typos(_parts(said), _parts(word))
+
+
+def is_slip_for_one(said: str, words: Iterable[str]) -> bool:
+    """Whether a name can only be the nearest of some words."""
+    nearest = near(said, words)
+    return nearest is not None and is_typo_of(said, nearest)
+
+
+def _plain(word: str) -> str:
+    return "".join(each for each in word.lower() if each.isalnum())
+
+
+def _parts(word: str) -> list[str]:
+    return [each.lower() for each in _PARTS.findall(word)]
+
+
+def _are_typos(said: list[str], words: list[str]) -> bool:
+    return len(said) == len(words) and all(map(_is_typo, said, words))
+
+
+def _is_typo(said: str, word: str) -> bool:
+    if said.isdigit() or word.isdigit():
+        return said == word
+    return said == word or SequenceMatcher(None, said, word).ratio() >= _CLOSE

@@ -1,0 +1,269 @@
+"""Says where a value breaks a schema: the part of JSON Schema that CloudFormation and Kubernetes use.
+
+What is known at deployment only is never wrong.
+Source: https://json-schema.org/draft-07/json-schema-validation.html (2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from gpu_facts.schemas import Schema
+from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.reading.values import is_partly_unknown
+from gpu_preflight.schema.dialect import Dialect, is_open, is_open_key, number_of
+from gpu_preflight.schema.fault import Fault, is_slip, meant, one_of
+
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "a text",
+}
+_LONGEST, _LONGEST_OF_SEVERAL = 1_000, 30
+_FORMS = frozenset(("allOf", "anyOf", "if", "not", "oneOf"))
+_OF_FIELDS = frozenset(
+    (
+        "required",
+        "requiredXor",
+        "requiredOr",
+        "dependentRequired",
+        "dependentExcluded",
+        "minProperties",
+        "maxProperties",
+    )
+)
+# An index of what stands in a list.
+_KEY_OF_LIST = "[{}]"
+
+
+class Judge:
+    """Judges values as one service reads them.
+
+    Attributes:
+        dialect: How it reads them.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        """Judge as a service does."""
+        self.dialect = dialect
+
+    def faults(self, value: Any, schema: Schema, path: str = "") -> Iterator[Fault]:
+        """Yield where a value breaks a schema."""
+        if self.dialect.is_absent(value) or is_open(value):
+            return
+        wrong_type = self._wrong_type(value, schema, path)
+        if wrong_type:
+            yield wrong_type
+            return
+        if not _FORMS.isdisjoint(schema):
+            yield from self._of_forms(value, schema, path)
+        if isinstance(value, dict):
+            yield from self._of_mapping(value, schema, path)
+        elif isinstance(value, list):
+            yield from self._of_list(value, schema, path)
+        else:
+            yield from self._of_scalar(value, schema, path)
+
+    def _wrong_type(self, value: Any, schema: Schema, path: str) -> Fault | None:
+        kinds = schema.get("type")
+        if kinds is None:
+            return None
+        listed = [kinds] if isinstance(kinds, str) else kinds
+        if any(self.dialect.types[each](value) for each in listed):
+            return None
+        return Fault("value", path, f"be {' or '.join(_TYPES[each] for each in listed)}", value)
+
+    def _of_scalar(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+        yield from _of_words(value, schema, path)
+        number = number_of(value)
+        if number is not None and not (isinstance(value, str) and _is_text(schema)):
+            yield from (Fault("value", path, rule, value) for rule in _of_number(number, schema))
+        # YAML keeps of 1.30 that it is 1.3; who reads the text keeps more.
+        if isinstance(value, str) or (_is_text(schema) and not isinstance(value, float)):
+            yield from (Fault("value", path, rule, value) for rule in _of_text(_scalar(value), schema))
+
+    def _of_list(self, value: list[Any], schema: Schema, path: str) -> Iterator[Fault]:
+        if not any(isinstance(each, Unknown) for each in value):
+            yield from (Fault("value", path, rule, value) for rule in _of_length(value, schema, "Items", "items"))
+        if schema.get("uniqueItems") and (twice := _twice(value)) is not None:
+            yield Fault("value", path, "hold each item once", twice)
+        items = schema.get("items")
+        if isinstance(items, Mapping):
+            for index, each in enumerate(value):
+                yield from self.faults(each, items, f"{path}{_KEY_OF_LIST.format(index)}")
+
+    def _of_mapping(self, value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
+        if not _OF_FIELDS.isdisjoint(schema) and not any(map(is_open_key, value)):
+            given = {key: each for key, each in value.items() if not self.dialect.is_absent(each)}
+            yield from (replace(each, path=_inside(path, each.path)) for each in _of_fields(given, schema))
+            yield from (
+                Fault("value", path, rule, value) for rule in _of_length(given, schema, "Properties", "entries")
+            )
+        for key, each in value.items():
+            yield from self.field(str(key), each, schema, path)
+
+    def field(self, key: str, value: Any, schema: Schema, path: str = "") -> Iterator[Fault]:
+        """Yield where a field of a mapping breaks the mapping's schema."""
+        inner = self._schema_of(key, schema)
+        if inner is None and value is not None and not is_open_key(key):
+            yield self._unknown_field(key, schema.get("properties") or {}, path)
+        elif isinstance(inner, Mapping):
+            yield from self.faults(value, inner, _inside(path, key))
+
+    def _unknown_field(self, key: str, fields: Iterable[str], path: str) -> Fault:
+        nearest, rule = meant(key, fields), f"is no field that {self.dialect.reader} knows"
+        return Fault("unknown", _inside(path, key), rule, None, nearest, not is_slip(key, nearest))
+
+    def _schema_of(self, key: str, schema: Schema) -> Schema | bool | None:
+        """Return the schema of a field, ``None`` where there is none of its name."""
+        fields = schema.get("properties") or {}
+        if key in fields:
+            found: Schema = fields[key]
+            return found
+        for pattern, each in (schema.get("patternProperties") or {}).items():
+            if _search(pattern, key):
+                return dict(each)
+        others = schema.get("additionalProperties")
+        if others is False or (others is None and fields and self.dialect.closed and not schema.get("open")):
+            return None
+        return others if isinstance(others, Mapping) else True
+
+    def _of_forms(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+        for each in schema.get("allOf", ()):
+            yield from self.faults(value, each, path)
+        if "if" in schema and not is_partly_unknown(value):
+            branch = schema.get("else" if self._breaks(value, schema["if"]) else "then")
+            yield from self.faults(value, branch, path) if branch else ()
+        for word in ("anyOf", "oneOf"):
+            if word in schema and all(self._breaks(value, each) for each in schema[word]):
+                yield from self._nearest_form(value, schema[word], path)
+        if is_partly_unknown(value):
+            return
+        if "oneOf" in schema and sum(not self._breaks(value, each) for each in schema["oneOf"]) > 1:
+            yield Fault("value", path, "fit one of its forms alone", value)
+        if "not" in schema and not self._breaks(value, schema["not"]):
+            yield Fault("value", path, "not be of that form", value)
+
+    def _breaks(self, value: Any, schema: Schema) -> bool:
+        return next(self.faults(value, schema), None) is not None
+
+    def _nearest_form(self, value: Any, forms: Iterable[Schema], path: str) -> Iterator[Fault]:
+        yield from min((list(self.faults(value, each, path)) for each in forms), key=len)
+
+
+def _is_text(schema: Schema) -> bool:
+    return schema.get("type") == "string"
+
+
+def _inside(path: str, key: str) -> str:
+    return f"{path}.{key}" if path and key else path or key
+
+
+def _of_words(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+    words = schema.get("enum") or schema.get("enumOfAnyCase")
+    if words is None:
+        words = [schema["const"]] if "const" in schema else None
+    if words is None:
+        return
+    said = _scalar(value).lower() if "enumOfAnyCase" in schema else _scalar(value)
+    if said not in [_scalar(each).lower() if "enumOfAnyCase" in schema else _scalar(each) for each in words]:
+        nearest = meant(value, words)
+        yield Fault("value", path, one_of(words), value, nearest, newer=not _is_surely_wrong(value, nearest, words))
+
+
+def _is_surely_wrong(value: Any, nearest: str | None, words: list[Any]) -> bool:
+    """Whether a service can never have learnt a word; YAML makes a truth of OFF, which others read as a word."""
+    if isinstance(value, bool):
+        return not any(str(each).lower() in ("on", "off", "yes", "no", "y", "n") for each in words)
+    return not isinstance(value, str) or is_slip(value, nearest)
+
+
+def _scalar(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_number(number: float, schema: Schema) -> Iterator[str]:
+    if "minimum" in schema and number < schema["minimum"]:
+        yield f"be at least {schema['minimum']}"
+    if "maximum" in schema and number > schema["maximum"]:
+        yield f"be at most {schema['maximum']}"
+    if "exclusiveMinimum" in schema and number <= schema["exclusiveMinimum"]:
+        yield f"be more than {schema['exclusiveMinimum']}"
+    if "exclusiveMaximum" in schema and number >= schema["exclusiveMaximum"]:
+        yield f"be less than {schema['exclusiveMaximum']}"
+    if "multipleOf" in schema and number % schema["multipleOf"]:
+        yield f"be a multiple of {schema['multipleOf']}"
+
+
+def _of_text(value: str, schema: Schema) -> Iterator[str]:
+    yield from _of_length(value, schema, "Length", "characters")
+    pattern = schema.get("pattern")
+    if pattern is not None and len(value) <= _longest(pattern) and not _search(pattern, value):
+        yield f"match {pattern}"
+
+
+def _longest(pattern: str) -> int:
+    """Return how long a text may be for a pattern: several of any length take time that grows with its power."""
+    return _LONGEST_OF_SEVERAL if pattern.count(".+") + pattern.count(".*") > 2 else _LONGEST
+
+
+def _of_length(value: Any, schema: Schema, word: str, what: str) -> Iterator[str]:
+    if len(value) < schema.get(f"min{word}", 0):
+        yield f"have at least {schema[f'min{word}']} {what}"
+    if f"max{word}" in schema and len(value) > schema[f"max{word}"]:
+        yield f"have at most {schema[f'max{word}']} {what}"
+
+
+def _of_fields(given: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
+    yield from (Fault("missing", key, "is missing") for key in schema.get("required", ()) if key not in given)
+    for keys in _lists(schema.get("requiredXor")):
+        if sum(key in given for key in keys) != 1:
+            yield Fault("missing", "", f"needs exactly one of {', '.join(keys)}")
+    for keys in _lists(schema.get("requiredOr")):
+        if not any(key in given for key in keys):
+            yield Fault("missing", "", f"needs one of {', '.join(keys)}")
+    for key, other in _pairs(given, schema.get("dependentRequired")):
+        if other not in given:
+            yield Fault("missing", other, f"is missing beside {key}")
+    for key, other in _pairs(given, schema.get("dependentExcluded")):
+        if other in given and key < other:
+            yield Fault("value", "", f"have only one of {key} and {other}", dict(given))
+
+
+def _pairs(given: Mapping[str, Any], others: Mapping[str, list[str]] | None) -> Iterator[tuple[str, str]]:
+    """Yield each field that is there with each that it brings into play."""
+    return ((key, other) for key, each in (others or {}).items() if key in given for other in each)
+
+
+def _lists(value: Any) -> list[list[str]]:
+    return [] if not value else [value] if isinstance(value[0], str) else list(value)
+
+
+def _twice(value: list[Any]) -> Any:
+    seen = set()
+    for each in value:
+        if is_open(each) or is_partly_unknown(each):
+            continue
+        text = json.dumps(each, sort_keys=True, default=str)
+        if text in seen:
+            return each
+        seen.add(text)
+    return None
+
+
+def _search(pattern: str, text: str) -> bool:
+    return _compiled(pattern).search(text) is not None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)

@@ -1,0 +1,83 @@
+"""Plays the stacks of an assembly: ``python -m gpu_rehearsal cdk.out``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gpu_rehearsal.assemblies import read
+from gpu_rehearsal.play import play_and_write
+from gpu_rehearsal.players.cluster.control_plane import minor_of
+from gpu_rehearsal.stage import Props, run
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("assembly", type=_FOLDER)
+@click.option(
+    "--programs",
+    type=_FOLDER,
+    required=True,
+    multiple=True,
+    help="Folder with etcd and Kubernetes' own programs; one for each minor version.",
+)
+@click.option("--karpenter", multiple=True, metavar="VERSION=FILE", help="Karpenter's controller of a version.")
+@click.option("--charts", type=_FOLDER, help="Folder of packed charts.")
+@click.option("--definitions", type=_FOLDER, help="Folder of definitions of charts that are not there.")
+@click.option("--region", default="us-east-1", show_default=True, help="Region of stacks that say none.")
+@click.option("--stack", multiple=True, help="Play only these; by default all, which must share a cluster.")
+@click.option(
+    "--require",
+    multiple=True,
+    metavar="NAME",
+    help="End with exit code 3 unless this was tried: a scenario, as in 'Scale', or the beginning of a promise, as in "
+    "'pool gpu'. By default, every scenario that the report names.",
+)
+@click.option(
+    "--tolerate", multiple=True, metavar="KEY", help="A taint that your pods tolerate, besides the GPU taint."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the report and its times.")
+def main(
+    assembly: Path,
+    programs: tuple[Path, ...],
+    karpenter: tuple[str, ...],
+    charts: Path | None,
+    definitions: Path | None,
+    region: str,
+    stack: tuple[str, ...],
+    require: tuple[str, ...],
+    tolerate: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Play the stacks of an assembly, and report what became of their promises.
+
+    The exit code is 1 if a promise failed, and 3 if nothing was tried, or less than --require lists.
+    """
+    stacks = [each for each in read(assembly, region=region) if not stack or each.stack in stack]
+    if not stacks:
+        raise click.ClickException(f"no stack in {assembly}" + (f" is called {', '.join(stack)}" if stack else ""))
+    props = Props(
+        control_planes={minor_of(each): each for each in programs},
+        karpenter=_karpenters(karpenter),
+        charts=charts,
+        definitions=definitions,
+    )
+    report = play_and_write(stacks, props, out=out, tolerate=tolerate)
+    for each in report.not_tried(require):
+        click.echo(f"rehearsal: not tried: {each}", err=True)
+    sys.exit(report.exit_code(require))
+
+
+def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
+    found = dict(each.partition("=")[::2] for each in said)
+    for version, path in found.items():
+        if not Path(path).is_file():
+            raise click.BadParameter(f"must be VERSION=FILE of a program that is there, got '{version}={path}'")
+    return {version: Path(path) for version, path in found.items()}
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,122 @@
+"""A play: every scenario of some stacks that share a cluster, and the report of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_rehearsal.assemblies import Assembly, why_not_played
+from gpu_rehearsal.pools import gpu_pools
+from gpu_rehearsal.report import Line, Outcome, Report
+from gpu_rehearsal.scenes.create import SCENE as CREATE
+from gpu_rehearsal.scenes.create import create, daemon_sets
+from gpu_rehearsal.scenes.destroy import account, destroy
+from gpu_rehearsal.scenes.failure import Failures
+from gpu_rehearsal.scenes.permissions import network, of_accounts, of_roles
+from gpu_rehearsal.scenes.scale import STEP_SECONDS, put_to_work, scale
+from gpu_rehearsal.scenes.update import SCENE as UPDATE
+from gpu_rehearsal.scenes.update import Announce, update
+from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
+
+
+def play_and_write(
+    assemblies: Sequence[Assembly], props: Props, *, name: str = "", out: Path | None = None, **how: Any
+) -> Report:
+    """Play some stacks, print each line as soon as it is known, and write the report after each line.
+
+    Args:
+        assemblies: The stacks, in the order of deployment.
+        props: Programs and files.
+        name: Name of the report. Default: the names of the stacks.
+        out: Folder of the report; ``None`` for none.
+        how: More arguments of `play`.
+
+    Raises:
+        SystemExit: A signal ended the play; the report so far is written.
+    """
+
+    def show(line: Line) -> None:
+        print(f"{line.outcome.value}: {line.scene}: {line.statement}", flush=True)
+        if out is not None:
+            report.write(out, name)
+
+    def told(name: str) -> None:
+        text = f"the play was ended by {name}"
+        report.add([Line(scene="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
+
+    report = Report(name_of(assemblies), listener=show)
+    try:
+        with ended_in_order(told, exit_after=CLEAN_UP_SECONDS):
+            return play(assemblies, props, report=report, **how)
+    finally:
+        print(f"rehearsal: {name or report.stack}: {report.counts}", flush=True)
+        if out is not None:
+            report.write(out, name)
+
+
+def name_of(assemblies: Sequence[Assembly]) -> str:
+    """Return the names of stacks as one."""
+    return ", ".join(each.stack for each in assemblies)
+
+
+def play(
+    assemblies: Sequence[Assembly],
+    props: Props,
+    *,
+    pace: float = PACE,
+    step_seconds: float = STEP_SECONDS,
+    failures: int | None = 0,
+    versions: Sequence[tuple[str, Assembly]] = (),
+    announce: Announce | None = None,
+    tolerate: Iterable[str] = (),
+    report: Report | None = None,
+) -> Report:
+    """Play some stacks that share a cluster, from their creation on.
+
+    Args:
+        assemblies: The stacks, in the order of deployment.
+        props: Programs and files.
+        pace: How long delays of machines and images are, against those that AWS usually has.
+        step_seconds: How long a step of a job's life may take.
+        failures: In how many creations of each stack another custom resource fails first; `None` for every handler and
+            release.
+        versions: Versions of the first stack to which it is updated, as for `update`; the first is the one in
+            `assemblies`.
+        announce: Predicts what a change of it does.
+        tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
+        report: Gets each line as soon as it is known. Default: a new one.
+    """
+    report = report or Report(name_of(assemblies))
+    if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
+        promise = f"{assemblies[0].stack} is created"
+        report.add([Line(scene=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
+        return report
+    with stage(assemblies[0], props, pace=pace) as made:
+        before = account(made)
+        tries = Failures(made, before, most=failures)
+        if create(made, assemblies, report, first=tries.of):
+            report.add(tries.made_up_for())
+            pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
+            scale(made, pools, report, seconds=step_seconds)
+            report.add(daemon_sets(made))
+            if announce is not None:
+                report.add(put_to_work(made, pools, UPDATE))
+                report.add(update(made, versions, announce))
+                # An update may replace them.
+                pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
+            report.add(of_accounts(made, since=tries.calls))
+            destroy(made, assemblies, pools, before, report)
+        else:
+            report.add(of_accounts(made, since=tries.calls))
+        report.add(of_roles(made))
+        report.add(network(made))
+    return report
+
+
+def _why_no_control_plane(assembly: Assembly, props: Props) -> str:
+    try:
+        props.control_plane(assembly.template)
+    except LookupError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,288 @@
+"""Launches of EC2: from a launch template and its overrides to running instances, while there is capacity.
+
+moto doesn't resolve a template's version, tags, profile, interfaces or purchase option, so they are resolved here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from datetime import datetime, timezone
+from typing import Any
+from uuid import uuid4
+
+from botocore.exceptions import ClientError
+from moto.ec2.exceptions import InvalidSubnetIdError
+from moto.events.models import events_backends
+
+from gpu_rehearsal.players.aws.api import AwsRefusal
+from gpu_rehearsal.players.aws.ec2.images import check_image
+from gpu_rehearsal.players.aws.permissions.policies import Question, Unjudged, lets_in, read_statements
+from gpu_rehearsal.players.aws.region import Call, Region, kept_by_moto
+
+STATE = "EC2 Instance State-change Notification"
+INTERRUPTION = "EC2 Spot Instance Interruption Warning"
+_SENDER = "events.amazonaws.com"
+
+
+class Notices:
+    """The default event bus of a region."""
+
+    def __init__(self, region: Region, write: Callable[[Call], None]) -> None:
+        self._region, self._write = region, write
+
+    def tell(self, what: str, instance: str, detail: Mapping[str, str]) -> None:
+        """Tell of an instance whoever has a rule for it."""
+        event: Any = {
+            "version": "0",
+            "id": str(uuid4()),
+            "detail-type": what,
+            "source": "aws.ec2",
+            "account": self._region.account,
+            "time": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": self._region.name,
+            "resources": [f"arn:aws:ec2:{self._region.name}:{self._region.account}:instance/{instance}"],
+            "detail": {"instance-id": instance, **detail},
+        }
+        bus = events_backends[self._region.account][self._region.name].describe_event_bus("default")
+        for rule in list(bus.rules.values()):
+            if rule.state == "ENABLED" and rule.event_pattern.matches_event(event):
+                for target in rule.targets:
+                    self._send(rule.arn, str(target["Arn"]), event)
+
+    def _send(self, rule: str, target: str, event: Mapping[str, Any]) -> None:
+        """Send an event to a queue whose policy lets EventBridge."""
+        call = Call(principal=_SENDER, service="sqs", action="sqs:SendMessage", resources=(target,))
+        try:
+            self._write(self._sent(call, rule, target, event))
+        except Unjudged as error:
+            self._write(call.refused("NotPlayed", str(error)))
+
+    def _sent(self, call: Call, rule: str, target: str, event: Mapping[str, Any]) -> Call:
+        if target.split(":")[2] != "sqs":
+            raise Unjudged(f"a rule that sends to {target}")
+        sqs = self._region.service("sqs")
+        url = sqs.get_queue_url(QueueName=target.rpartition(":")[2])["QueueUrl"]
+        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"]).get("Attributes", {})
+        said = read_statements(f"{target}/policy", json.loads(told.get("Policy") or "{}"))
+        context = {
+            "aws:SourceArn": (rule,),
+            "aws:SourceAccount": (self._region.account,),
+            "aws:SecureTransport": ("true",),
+        }
+        question = Question(action=call.action, resource=target, context=context)
+        decision = lets_in(said, question, kind="Service", principal=_SENDER)
+        if not decision.allowed:
+            return call.refused("AccessDenied", f"the policy of {target} does not let {rule} send")
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
+        return call.allowed_by(decision.statement)
+
+
+class Capacity:
+    """Everything is to be had, until somebody takes the last one."""
+
+    def __init__(self) -> None:
+        self._exhausted: set[tuple[str, str, str]] = set()
+
+    def exhaust(self, instance_type: str, zone: str, *, lifecycle: str = "on-demand") -> None:
+        """Have a zone be out of a type.
+
+        Args:
+            instance_type: ``p5.48xlarge``.
+            zone: ``us-east-1a``.
+            lifecycle: ``on-demand`` or ``spot``.
+        """
+        self._exhausted.add((instance_type, zone, lifecycle))
+
+    def restore_all(self) -> None:
+        """Have everything again."""
+        self._exhausted.clear()
+
+    def check(self, instance_type: str, zone: str, lifecycle: str) -> None:
+        """Refuse to sell what is not there, in EC2's words.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+
+        Raises:
+            AwsRefusal: There is none.
+        """
+        if (instance_type, zone, lifecycle) in self._exhausted:
+            raise AwsRefusal(
+                "InsufficientInstanceCapacity",
+                f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested "
+                f"({zone}). Our system will be working on provisioning additional capacity.",
+            )
+
+
+# What of a launch moto takes as it is.
+_TAKEN = (
+    "ImageId",
+    "InstanceType",
+    "KeyName",
+    "EbsOptimized",
+    "BlockDeviceMappings",
+    "IamInstanceProfile",
+    "MetadataOptions",
+)
+# What an instance of a market is, as DescribeInstances tells.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html
+_LIFECYCLES = {"spot": "spot", "capacity-block": "capacity-block"}
+
+
+class Launches:
+    """Whoever launches does it here: people, fleets and Auto Scaling groups."""
+
+    def __init__(self, region: Region, capacity: Capacity, notices: Notices) -> None:
+        self._region, self._capacity, self._notices = region, capacity, notices
+
+    def template(self, reference: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a version of a launch template says, with the tags that EC2 puts on its instances.
+
+        Args:
+            reference: ``LaunchTemplateId`` or ``LaunchTemplateName``, and ``Version``.
+
+        Raises:
+            AwsRefusal: There is no such template or version.
+        """
+        named = {key: reference[key] for key in ("LaunchTemplateId", "LaunchTemplateName") if reference.get(key)}
+        versions = self._region.service("ec2").describe_launch_template_versions(
+            **named, Versions=[str(reference.get("Version") or "$Default")]
+        )["LaunchTemplateVersions"]
+        if not versions:
+            message = f"Could not find the launch template version {reference.get('Version')} of {named}"
+            raise AwsRefusal("InvalidLaunchTemplateId.VersionNotFound", message)
+        data = deepcopy(versions[0]["LaunchTemplateData"])
+        # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html
+        told = {
+            "aws:ec2launchtemplate:id": versions[0]["LaunchTemplateId"],
+            "aws:ec2launchtemplate:version": str(versions[0]["VersionNumber"]),
+        }
+        return with_tags(data, "instance", told)
+
+    def launch(self, data: Mapping[str, Any], *, subnet: str, count: int = 1) -> list[str]:
+        """Run instances in a subnet and return their ids.
+
+        Args:
+            data: What they are, as data of a launch template.
+            count: How many.
+
+        Raises:
+            AwsRefusal: EC2 has none there. Every reservation has begun and has room.
+        """
+        zone = self.zone_of(subnet)
+        kind, market = str(data["InstanceType"]), data.get("InstanceMarketOptions", {}).get("MarketType", "on-demand")
+        self._offered(kind, zone)
+        self.check_image(data, [kind])
+        if not _reservation(data):
+            self._capacity.check(kind, zone, market)
+        instances = self._run(data, subnet, count)
+        for identity in instances:
+            self._complete(identity, data, market)
+            self._notices.tell(STATE, identity, {"state": "running"})
+        return instances
+
+    def check_image(self, data: Mapping[str, Any], kinds: list[str]) -> None:
+        """Reject data of a launch template with which a type can't boot its image.
+
+        Raises:
+            AwsRefusal: The architectures differ, or the root volume is too small.
+        """
+        kept = kept_by_moto(self._region)
+        if image := kept.amis.get(data.get("ImageId")):
+            for kind in kept.describe_instance_types(kinds, {}):
+                check_image(image, kind, data.get("BlockDeviceMappings") or ())
+
+    def terminate(self, instances: list[str]) -> dict[str, Any]:
+        """Terminate instances, and return EC2's answer."""
+        ended = self._region.service("ec2").terminate_instances(InstanceIds=instances)
+        for instance in instances:
+            for state in ("shutting-down", "terminated"):
+                self._notices.tell(STATE, instance, {"state": state})
+        return {"TerminatingInstances": ended["TerminatingInstances"]}
+
+    def zone_of(self, subnet: str) -> str:
+        """Return the zone of a subnet."""
+        try:
+            return str(kept_by_moto(self._region).get_subnet(subnet).availability_zone)
+        except InvalidSubnetIdError as error:
+            raise AwsRefusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist") from error
+
+    def _run(self, data: Mapping[str, Any], subnet: str, count: int) -> list[str]:
+        asked = {key: data[key] for key in _TAKEN if data.get(key)}
+        if data.get("UserData"):
+            # A template has it encoded; the SDK encodes what is run.
+            asked["UserData"] = base64.b64decode(data["UserData"]).decode()
+        interfaces = data.get("NetworkInterfaces") or [{}]
+        groups = interfaces[0].get("Groups") or data.get("SecurityGroupIds") or ()
+        # One by one: of several moto gives the first alone its instance profile.
+        return [self._run_one(asked, data, subnet, list(groups)) for _ in range(count)]
+
+    def _run_one(self, asked: Mapping[str, Any], data: Mapping[str, Any], subnet: str, groups: list[str]) -> str:
+        run = self._asked_of_moto(
+            **asked,
+            SubnetId=subnet,
+            SecurityGroupIds=groups,
+            TagSpecifications=[
+                one for one in data.get("TagSpecifications", ()) if one["ResourceType"] in ("instance", "volume")
+            ],
+            MinCount=1,
+            MaxCount=1,
+        )
+        return str(run["Instances"][0]["InstanceId"])
+
+    def _asked_of_moto(self, **asked: Any) -> dict[str, Any]:
+        try:
+            return dict(self._region.service("ec2").run_instances(**asked))
+        except ClientError as error:
+            raise AwsRefusal(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
+
+    def _complete(self, identity: str, data: Mapping[str, Any], market: str) -> None:
+        """Have moto tell of an instance what it did not take."""
+        instance = kept_by_moto(self._region).get_instance(identity)
+        instance.lifecycle = _LIFECYCLES.get(market)
+        if market == "spot":
+            instance.spot_instance_request_id = f"sir-{identity[-8:]}"
+        if reservation := _reservation(data):
+            instance.capacity_reservation_id = reservation
+            instance.capacity_reservation_specification = data["CapacityReservationSpecification"]
+        for number, asked in enumerate(data.get("NetworkInterfaces", ())):
+            self._interface(instance, number, asked)
+
+    def _interface(self, instance: Any, number: int, asked: Mapping[str, Any]) -> None:
+        kept = instance.nics.get(number)
+        if kept is None:
+            kept = kept_by_moto(self._region).create_network_interface(
+                instance.subnet_id, None, group_ids=asked.get("Groups")
+            )
+            instance.attach_eni(kept, number)
+        kept.interface_type = asked.get("InterfaceType") or "interface"
+
+    def _offered(self, kind: str, zone: str) -> None:
+        """Refuse a type that is not sold in a zone."""
+        asked = {"location": [zone], "instance-type": [kind]}
+        if not kept_by_moto(self._region).describe_instance_type_offerings("availability-zone", asked):
+            message = (
+                f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone})."
+            )
+            raise AwsRefusal("Unsupported", message)
+
+
+def _reservation(data: Mapping[str, Any]) -> str:
+    """Return the id of the Capacity Reservation or Capacity Block that a launch uses; empty without one."""
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    return str(target.get("CapacityReservationId") or "")
+
+
+def with_tags(data: Mapping[str, Any], resource: str, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return data of a launch template whose resources of a kind have these tags too."""
+    found = {
+        one["ResourceType"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]}
+        for one in data.get("TagSpecifications", ())
+    }
+    found[resource] = found.get(resource, {}) | dict(tags)
+    said = [
+        {"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in of.items()]} for kind, of in found.items()
+    ]
+    return dict(data) | {"TagSpecifications": said}

@@ -1,0 +1,181 @@
+"""Launch templates, placement groups, Auto Scaling groups, queues, rules of events, and schedules.
+
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EC2.html and
+AWS_AutoScaling.html, AWS_SQS.html, AWS_Events.html, AWS_Scheduler.html there (2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_rehearsal.players.cloudformation.creation import AS_NAMED, Creation, Made
+from gpu_rehearsal.players.cloudformation.intrinsics import as_text
+from gpu_rehearsal.players.cloudformation.shaping import Shaping
+
+
+def launch_template(creation: Creation) -> Made:
+    """Make a launch template."""
+    name = creation.named("LaunchTemplateName", 128)
+    found = creation.call("ec2", "CreateLaunchTemplate", LaunchTemplateName=name)["LaunchTemplate"]
+    return Made(
+        ref=found["LaunchTemplateId"],
+        attributes={
+            "LaunchTemplateId": found["LaunchTemplateId"],
+            "LatestVersionNumber": str(found["LatestVersionNumber"]),
+            "DefaultVersionNumber": str(found["DefaultVersionNumber"]),
+        },
+    )
+
+
+def placement_group(creation: Creation) -> Made:
+    """Make a placement group; its name is always made up."""
+    name = creation.name(255)
+    creation.call("ec2", "CreatePlacementGroup", Shaping(tagged="placement-group"), GroupName=name)
+    return Made(ref=name, attributes={"GroupName": name})
+
+
+def auto_scaling_group(creation: Creation) -> Made:
+    """Make an Auto Scaling group; its subnets are one text."""
+    name = creation.named("AutoScalingGroupName", 255)
+    subnets = {"VPCZoneIdentifier": ",".join(said)} if (said := creation.take("VPCZoneIdentifier")) else {}
+    creation.call("autoscaling", "CreateAutoScalingGroup", AS_NAMED, AutoScalingGroupName=name, **subnets)
+    return Made(ref=name)
+
+
+def update_launch_template(creation: Creation) -> Made:
+    """Make another version of a launch template. Its default version stays, as in CloudFormation."""
+    template = creation.physical_id
+    if "TagSpecifications" in creation.properties:
+        old, new = (_template_tags(each) for each in (creation.old.properties, creation.declared))
+        creation.properties.pop("TagSpecifications")
+        # DeleteTags without tags would delete all.
+        if gone := [each for each in old if each not in new]:
+            creation.ask("ec2", "DeleteTags", Resources=[template], Tags=gone)
+        if new:
+            creation.ask("ec2", "CreateTags", Resources=[template], Tags=new)
+    if "LaunchTemplateData" not in creation.properties:
+        return creation.old.made
+    data = creation.take("LaunchTemplateData")
+    shaped = creation.shaped("ec2", "CreateLaunchTemplateVersion", {"LaunchTemplateData": data})
+    found = creation.ask("ec2", "CreateLaunchTemplateVersion", LaunchTemplateId=template, **shaped)
+    version = str(found["LaunchTemplateVersion"]["VersionNumber"])
+    return Made(ref=template, attributes={**creation.old.made.attributes, "LatestVersionNumber": version})
+
+
+def update_auto_scaling_group(creation: Creation) -> Made:
+    """Change an Auto Scaling group. Its instances stay; new ones have the new settings."""
+    name = creation.physical_id
+    subnets = {"VPCZoneIdentifier": ",".join(new)} if (new := creation.take("VPCZoneIdentifier")) else {}
+    if "Tags" in creation.properties:
+        new, gone = creation.tags()
+        of_group = {"ResourceId": name, "ResourceType": "auto-scaling-group"}
+        if gone:
+            creation.ask("autoscaling", "DeleteTags", Tags=[{"Key": each, **of_group} for each in gone])
+        if new:
+            tags = creation.shaped("autoscaling", "CreateOrUpdateTags", {"Tags": [each | of_group for each in new]})
+            creation.ask("autoscaling", "CreateOrUpdateTags", **tags)
+    if creation.properties or subnets:
+        creation.call("autoscaling", "UpdateAutoScalingGroup", AS_NAMED, AutoScalingGroupName=name, **subnets)
+    return creation.old.made
+
+
+def _template_tags(properties: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [tag for each in properties.get("TagSpecifications", []) for tag in each["Tags"]]
+
+
+_QUEUE = Shaping(documents=frozenset({"Attributes.RedriveAllowPolicy", "Attributes.RedrivePolicy"}))
+
+
+def queue(creation: Creation) -> Made:
+    """Make a queue; all but its name and tags are attributes, as texts."""
+    name = creation.named("QueueName", 80)
+    tags = {each["Key"]: as_text(each["Value"]) for each in creation.take("Tags", [])}
+    creation.properties = {"Attributes": creation.properties}
+    url = creation.call("sqs", "CreateQueue", _QUEUE, QueueName=name, tags=tags)["QueueUrl"]
+    asked = creation.ask("sqs", "GetQueueAttributes", QueueUrl=url, AttributeNames=["QueueArn"])
+    return Made(ref=url, attributes={"Arn": asked["Attributes"]["QueueArn"], "QueueName": name, "QueueUrl": url})
+
+
+def update_queue(creation: Creation) -> Made:
+    """Change the attributes and tags of a queue."""
+    new, gone = creation.tags()
+    if gone:
+        creation.ask("sqs", "UntagQueue", QueueUrl=creation.physical_id, TagKeys=gone)
+    if new:
+        tags = {each["Key"]: each["Value"] for each in new}
+        creation.ask("sqs", "TagQueue", QueueUrl=creation.physical_id, Tags=tags)
+    if attributes := {name: creation.take(name) for name in [*creation.properties]}:
+        creation.properties = {"Attributes": attributes}
+        creation.call("sqs", "SetQueueAttributes", _QUEUE, QueueUrl=creation.physical_id)
+    return creation.old.made
+
+
+def queue_policy(creation: Creation) -> Made:
+    """Write the policy of queues."""
+    document = json.dumps(creation.take("PolicyDocument"))
+    for url in creation.take("Queues"):
+        creation.ask("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document})
+    return Made(ref=creation.name(80))
+
+
+def delete_queue_policy(creation: Creation) -> None:
+    """Delete the policy of queues."""
+    for url in creation.old.properties["Queues"]:
+        creation.ask("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": ""})
+
+
+def rule(creation: Creation) -> Made:
+    """Make a rule, then its targets."""
+    targets = creation.take("Targets", [])
+    name = creation.named("Name", 64)
+    arn = creation.call("events", "PutRule", Shaping(documents=frozenset({"EventPattern"})), Name=name)["RuleArn"]
+    creation.physical_id = name
+    if targets:
+        answer = creation.ask(
+            "events", "PutTargets", **creation.shaped("events", "PutTargets", _targets(name, targets))
+        )
+        for refused in answer["FailedEntries"]:
+            creation.fail(refused["ErrorMessage"])
+    return Made(ref=name, attributes={"Arn": arn})
+
+
+def update_rule(creation: Creation) -> Made:
+    """Write a rule again, without the targets that are gone."""
+    kept = {each["Id"] for each in creation.declared.get("Targets", [])}
+    gone = [each["Id"] for each in creation.old.properties.get("Targets", []) if each["Id"] not in kept]
+    if gone:
+        creation.ask("events", "RemoveTargets", Rule=creation.physical_id, Ids=gone)
+    made = creation.retag("events", creation.value("Arn"))
+    if creation.properties:
+        declared = {key: each for key, each in creation.declared.items() if key != "Tags"}
+        creation.properties = {**declared, "Name": creation.physical_id}
+        made = rule(creation)
+    return made
+
+
+def delete_rule(creation: Creation) -> None:
+    """Delete a rule and its targets."""
+    if targets := [each["Id"] for each in creation.old.properties.get("Targets", [])]:
+        creation.ask("events", "RemoveTargets", Rule=creation.physical_id, Ids=targets)
+    creation.ask("events", "DeleteRule", Name=creation.physical_id)
+
+
+def schedule(creation: Creation) -> Made:
+    """Make a schedule."""
+    name = creation.named("Name", 64)
+    arn = creation.call("scheduler", "CreateSchedule", Name=name)["ScheduleArn"]
+    return Made(ref=name, attributes={"Arn": arn})
+
+
+def update_schedule(creation: Creation) -> Made:
+    """Write a schedule again."""
+    creation.properties = dict(creation.declared)
+    creation.take("Name")
+    creation.call("scheduler", "UpdateSchedule", Name=creation.physical_id)
+    return creation.old.made
+
+
+def _targets(of_rule: str, targets: list[dict[str, object]]) -> dict[str, object]:
+    return {"Rule": of_rule, "Targets": targets}

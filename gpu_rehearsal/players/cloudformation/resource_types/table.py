@@ -1,0 +1,177 @@
+"""The simulated resource types: for each, the calls that create, delete and update a resource.
+
+A type without an update, and a property that no call of the update takes, make an update fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_rehearsal.players.cloudformation.creation import Creation, Made
+from gpu_rehearsal.players.cloudformation.resource_types import (
+    clusters,
+    identities,
+    instances,
+    lambdas,
+    network,
+    stores,
+)
+
+Create = Callable[[Creation], Made]
+Delete = Callable[[Creation], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What a resource type does.
+
+    Attributes:
+        create: Creates a resource.
+        delete: Deletes one.
+        update: Changes one in place; ``None`` if nothing here does.
+    """
+
+    create: Create
+    delete: Delete
+    update: Create | None = None
+
+
+def type_of(kind: str) -> Type | None:
+    """Return the entry of a resource type; ``None`` if it isn't simulated."""
+    return CUSTOM if kind.startswith("Custom::") else TYPES.get(kind)
+
+
+def by(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
+    """Return a deletion by one call.
+
+    Args:
+        service: Client of boto3.
+        operation: E.g. ``DeleteVpc``.
+        names: Parameters that an attribute or a property of the resource has the value of.
+        ref: The parameter that takes its ``Ref``.
+        refs: The same for a list.
+        given: Other parameters.
+    """
+
+    def delete(creation: Creation) -> None:
+        found = {name: creation.value(name) for name in names}
+        found |= {ref: creation.physical_id} if ref else {}
+        found |= {refs: [creation.physical_id]} if refs else {}
+        creation.ask(service, operation, **{key: each for key, each in found.items() if each is not None}, **given)
+
+    return delete
+
+
+def again(create: Create) -> Create:
+    """Return an update by the calls of the creation, for APIs that overwrite."""
+
+    def update(creation: Creation) -> Made:
+        creation.properties = dict(creation.declared)
+        return create(creation)
+
+    return update
+
+
+def _nothing(_: Creation) -> None:
+    """Delete what no call created."""
+
+
+CUSTOM = Type(lambdas.create_custom, lambdas.delete_custom, lambdas.update_custom)
+TYPES: Mapping[str, Type] = {
+    "AWS::AutoScaling::AutoScalingGroup": Type(
+        instances.auto_scaling_group,
+        by("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
+        instances.update_auto_scaling_group,
+    ),
+    "AWS::CDK::Metadata": Type(stores.metadata, _nothing, again(stores.metadata)),
+    "AWS::CloudWatch::Alarm": Type(
+        stores.alarm, by("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(stores.alarm)
+    ),
+    "AWS::CloudFormation::CustomResource": CUSTOM,
+    "AWS::EC2::EIP": Type(network.elastic_ip, by("ec2", "ReleaseAddress", "AllocationId"), network.retag),
+    "AWS::EC2::FlowLog": Type(network.flow_log, by("ec2", "DeleteFlowLogs", refs="FlowLogIds"), network.retag),
+    "AWS::EC2::InternetGateway": Type(
+        network.internet_gateway, by("ec2", "DeleteInternetGateway", "InternetGatewayId"), network.retag
+    ),
+    "AWS::EC2::LaunchTemplate": Type(
+        instances.launch_template,
+        by("ec2", "DeleteLaunchTemplate", "LaunchTemplateId"),
+        instances.update_launch_template,
+    ),
+    "AWS::EC2::NatGateway": Type(network.nat_gateway, by("ec2", "DeleteNatGateway", "NatGatewayId"), network.retag),
+    "AWS::EC2::PlacementGroup": Type(instances.placement_group, by("ec2", "DeletePlacementGroup", "GroupName")),
+    "AWS::EC2::Route": Type(
+        network.route,
+        by("ec2", "DeleteRoute", "RouteTableId", "DestinationCidrBlock", "DestinationIpv6CidrBlock"),
+        network.update_route,
+    ),
+    "AWS::EC2::RouteTable": Type(network.route_table, by("ec2", "DeleteRouteTable", "RouteTableId"), network.retag),
+    "AWS::EC2::SecurityGroup": Type(
+        network.security_group,
+        by("ec2", "DeleteSecurityGroup", "GroupId"),
+        network.update_security_group,
+    ),
+    "AWS::EC2::SecurityGroupIngress": Type(
+        network.security_group_ingress,
+        by("ec2", "RevokeSecurityGroupIngress", "GroupId", refs="SecurityGroupRuleIds"),
+    ),
+    "AWS::EC2::Subnet": Type(network.subnet, by("ec2", "DeleteSubnet", "SubnetId"), network.update_subnet),
+    "AWS::EC2::SubnetRouteTableAssociation": Type(
+        network.route_table_association, by("ec2", "DisassociateRouteTable", ref="AssociationId")
+    ),
+    "AWS::EC2::VPC": Type(network.vpc, by("ec2", "DeleteVpc", "VpcId"), network.update_vpc),
+    "AWS::EC2::VPCEndpoint": Type(
+        network.vpc_endpoint, by("ec2", "DeleteVpcEndpoints", refs="VpcEndpointIds"), network.retag
+    ),
+    "AWS::EC2::VPCGatewayAttachment": Type(
+        network.gateway_attachment, by("ec2", "DetachInternetGateway", "InternetGatewayId", "VpcId")
+    ),
+    "AWS::EKS::AccessEntry": Type(
+        clusters.access_entry,
+        by("eks", "DeleteAccessEntry", "clusterName", "principalArn"),
+        clusters.update_access_entry,
+    ),
+    "AWS::EKS::Addon": Type(
+        clusters.addon, by("eks", "DeleteAddon", "clusterName", "addonName"), clusters.update_addon
+    ),
+    "AWS::EKS::Cluster": Type(clusters.cluster, by("eks", "DeleteCluster", ref="name"), clusters.update_cluster),
+    "AWS::EKS::Nodegroup": Type(clusters.node_group, clusters.delete_node_group, clusters.update_node_group),
+    "AWS::EKS::PodIdentityAssociation": Type(
+        clusters.pod_identity_association,
+        by("eks", "DeletePodIdentityAssociation", "clusterName", "associationId"),
+        clusters.update_pod_identity_association,
+    ),
+    "AWS::Events::Rule": Type(instances.rule, instances.delete_rule, instances.update_rule),
+    "AWS::FSx::FileSystem": Type(stores.file_system, by("fsx", "DeleteFileSystem", ref="FileSystemId")),
+    "AWS::IAM::InstanceProfile": Type(identities.instance_profile, identities.delete_instance_profile),
+    "AWS::IAM::ManagedPolicy": Type(
+        identities.managed_policy, identities.delete_managed_policy, identities.update_managed_policy
+    ),
+    "AWS::IAM::Policy": Type(identities.policy, identities.delete_policy, identities.update_policy),
+    "AWS::IAM::Role": Type(identities.role, identities.delete_role, identities.update_role),
+    "AWS::IAM::RolePolicy": Type(
+        identities.role_policy,
+        by("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
+        again(identities.role_policy),
+    ),
+    "AWS::KMS::Alias": Type(stores.alias, by("kms", "DeleteAlias", "AliasName"), stores.update_alias),
+    "AWS::KMS::Key": Type(stores.key, stores.delete_key, stores.update_key),
+    "AWS::Lambda::Function": Type(lambdas.function, lambdas.delete_function, again(lambdas.function)),
+    "AWS::Lambda::LayerVersion": Type(lambdas.layer_version, lambdas.delete_layer_version),
+    "AWS::Lambda::Permission": Type(lambdas.permission, _nothing),
+    "AWS::Logs::LogGroup": Type(
+        stores.log_group, by("logs", "DeleteLogGroup", ref="logGroupName"), stores.update_log_group
+    ),
+    "AWS::S3::Bucket": Type(stores.bucket, by("s3", "DeleteBucket", ref="Bucket")),
+    "AWS::S3::BucketPolicy": Type(
+        stores.bucket_policy, by("s3", "DeleteBucketPolicy", "Bucket"), again(stores.bucket_policy)
+    ),
+    "AWS::SQS::Queue": Type(instances.queue, by("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
+    "AWS::SQS::QueuePolicy": Type(instances.queue_policy, instances.delete_queue_policy, again(instances.queue_policy)),
+    "AWS::SSM::Parameter": Type(stores.parameter, by("ssm", "DeleteParameter", ref="Name"), stores.update_parameter),
+    "AWS::Scheduler::Schedule": Type(
+        instances.schedule, by("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
+    ),
+}

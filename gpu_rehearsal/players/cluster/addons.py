@@ -1,0 +1,304 @@
+"""Stand-ins for the workloads of EKS add-ons, created while EKS reports that an add-on is installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_rehearsal.players.cluster.client import NOT_FOUND, Client, Object, Refused
+from gpu_rehearsal.players.cluster.pod_status import is_ready
+from gpu_rehearsal.players.cluster.process import Loop, Looped
+from gpu_rehearsal.players.credentials import Cloud
+
+NAMESPACE = "kube-system"
+NAME_LABEL = "app.kubernetes.io/name"
+# Parts of a configuration that change where a workload runs or what it asks for.
+_OF_PODS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """A DaemonSet, or a Deployment where it has replicas.
+
+    Attributes:
+        account: Its service account.
+        at: Where the add-on's configuration speaks of it.
+        requests: What its container asks for.
+        pod: The rest of its pods' specification.
+        replicas: How many; ``None`` for a DaemonSet.
+        removes: Key of the taint that its pod takes off its node; empty where there is none.
+    """
+
+    name: str
+    account: str
+    at: tuple[str, ...] = ()
+    requests: Mapping[str, str] = field(default_factory=dict)
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    replicas: int | None = None
+    removes: str = ""
+
+    def manifests(self, addon: str, configuration: Mapping[str, Any]) -> list[Object]:
+        """Render it, with its service account."""
+        told: Any = configuration
+        for part in self.at:
+            told = told.get(part) or {}
+        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, NAME_LABEL: self.name}
+        metadata = {"name": self.name, "namespace": NAMESPACE, "labels": labels}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata | {"name": self.account}}
+        template = {"metadata": {"labels": labels}, "spec": self._pod(addon, told)}
+        spec: Object = {"selector": {"matchLabels": labels}, "template": template}
+        if self.replicas is None:
+            return [account, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}]
+        spec["replicas"] = told.get("replicaCount", self.replicas)
+        return [account, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
+
+    def _pod(self, addon: str, told: Mapping[str, Any]) -> Object:
+        requests = ((told.get("resources") or {}).get("requests")) or self.requests
+        container = {"name": addon, "image": f"stand-in/{addon}", "resources": {"requests": dict(requests)}}
+        changed = {key: told[key] for key in _OF_PODS if key in told}
+        return {"serviceAccountName": self.account, "containers": [container]} | dict(self.pod) | changed
+
+
+_ALL = [{"operator": "Exists"}]
+_CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+_ON_NODE, _ON_CLUSTER = "system-node-critical", "system-cluster-critical"
+_COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
+# Types that the host engine of DCGM runs on, sizes by family.
+# Source: https://github.com/aws/eks-node-monitoring-agent, charts/eks-node-monitoring-agent/values.yaml (2026-11)
+_DCGM_SIZES = {
+    "g3": "4xlarge 8xlarge 16xlarge",
+    "g3s": "xlarge",
+    "g4dn": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal",
+    "g5": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g5g": "xlarge 2xlarge 4xlarge 8xlarge 16xlarge metal",
+    "g6": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g6e": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g6f": "large xlarge 2xlarge 4xlarge",
+    "g7": "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge",
+    "g7e": "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge",
+    "gr6": "4xlarge 8xlarge",
+    "gr6f": "4xlarge",
+    "p2": "xlarge 8xlarge 16xlarge",
+    "p3": "2xlarge 8xlarge 16xlarge",
+    "p3dn": "24xlarge",
+    "p4d": "24xlarge",
+    "p4de": "24xlarge",
+    "p5": "4xlarge 48xlarge",
+    "p5e": "48xlarge",
+    "p5en": "48xlarge",
+    "p6-b200": "48xlarge",
+    "p6-b300": "48xlarge",
+    "p6e-gb200": "36xlarge",
+    "p6e-gb300": "36xlarge",
+}
+
+
+def _affinity(**keys: tuple[str, list[str]]) -> dict[str, Any]:
+    terms = [{"key": key, "operator": operator, "values": values} for key, (operator, values) in keys.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _not_on(*kinds: str, **more: tuple[str, list[str]]) -> dict[str, Any]:
+    return _affinity(**{_COMPUTE_TYPE: ("NotIn", list(kinds))}, **more)
+
+
+def _daemon(*not_on: str, host: bool = True) -> dict[str, Any]:
+    """Render what pods have that run on every node but those of some kinds."""
+    network = {"hostNetwork": True} if host else {}
+    return network | {"tolerations": _ALL, "priorityClassName": _ON_NODE, "affinity": _not_on(*not_on)}
+
+
+_DCGM_TYPES = [f"{family}.{size}" for family, sizes in _DCGM_SIZES.items() for size in sizes.split()]
+_STORAGE_CONTROLLER = {
+    "tolerations": [_CRITICAL, {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}],
+    "priorityClassName": _ON_CLUSTER,
+}
+WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
+    # https://github.com/aws/amazon-vpc-cni-k8s/blob/master/config/master/aws-k8s-cni.yaml
+    "vpc-cni": (
+        Workload(
+            name="aws-node", account="aws-node", requests={"cpu": "50m"}, pod=_daemon("fargate", "hybrid", "auto")
+        ),
+    ),
+    # https://docs.aws.amazon.com/eks/latest/userguide/managing-kube-proxy.html
+    "kube-proxy": (
+        Workload(name="kube-proxy", account="kube-proxy", requests={"cpu": "100m"}, pod=_daemon("fargate", "auto")),
+    ),
+    # https://docs.aws.amazon.com/eks/latest/userguide/managing-coredns.html
+    "coredns": (
+        Workload(
+            name="coredns",
+            account="coredns",
+            replicas=2,
+            requests={"cpu": "100m", "memory": "70Mi"},
+            pod={
+                "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}, _CRITICAL],
+                "priorityClassName": _ON_CLUSTER,
+            },
+        ),
+    ),
+    # https://github.com/aws/eks-pod-identity-agent/blob/main/charts/eks-pod-identity-agent/values.yaml
+    "eks-pod-identity-agent": (
+        Workload(name="eks-pod-identity-agent", account="eks-pod-identity-agent", pod=_daemon("fargate")),
+    ),
+    # https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/charts/aws-ebs-csi-driver/values.yaml
+    "aws-ebs-csi-driver": (
+        Workload(
+            name="ebs-csi-controller",
+            account="ebs-csi-controller-sa",
+            at=("controller",),
+            replicas=2,
+            # Six containers of it.
+            requests={"cpu": "60m", "memory": "240Mi"},
+            pod=_STORAGE_CONTROLLER,
+        ),
+        Workload(
+            name="ebs-csi-node",
+            account="ebs-csi-node-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "120Mi"},
+            pod=_daemon("fargate", "auto", "hybrid", host=False),
+            removes="ebs.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/awslabs/mountpoint-s3-csi-driver/blob/v2.7.0/charts/aws-mountpoint-s3-csi-driver/values.yaml
+    "aws-mountpoint-s3-csi-driver": (
+        Workload(
+            name="s3-csi-controller",
+            account="s3-csi-driver-controller-sa",
+            at=("controller",),
+            replicas=1,
+            requests={"cpu": "10m", "memory": "40Mi"},
+            pod={"priorityClassName": _ON_CLUSTER},
+        ),
+        Workload(
+            name="s3-csi-node",
+            account="s3-csi-driver-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "120Mi"},
+            pod=_daemon("fargate", "hybrid", host=False),
+            removes="s3.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/charts/aws-fsx-csi-driver/values.yaml
+    "aws-fsx-csi-driver": (
+        Workload(
+            name="fsx-csi-controller",
+            account="fsx-csi-controller-sa",
+            at=("controller",),
+            replicas=2,
+            # Four containers of it.
+            requests={"cpu": "40m", "memory": "136Mi"},
+            pod=_STORAGE_CONTROLLER,
+        ),
+        Workload(
+            name="fsx-csi-node",
+            account="fsx-csi-node-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "104Mi"},
+            pod=_daemon("fargate", host=False),
+            removes="fsx.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/aws/eks-node-monitoring-agent/blob/main/charts/eks-node-monitoring-agent/values.yaml
+    "eks-node-monitoring-agent": (
+        Workload(
+            name="eks-node-monitoring-agent",
+            account="eks-node-monitoring-agent",
+            at=("nodeAgent",),
+            requests={"cpu": "10m", "memory": "30Mi"},
+            pod=_daemon("fargate", "auto", "hybrid"),
+        ),
+        Workload(
+            name="dcgm-server",
+            account="default",
+            at=("dcgmAgent",),
+            pod={
+                "priorityClassName": _ON_NODE,
+                "affinity": _not_on(
+                    "fargate",
+                    "auto",
+                    "hybrid",
+                    **{
+                        "node.kubernetes.io/instance-type": ("In", _DCGM_TYPES),
+                        "kubernetes.io/arch": ("In", ["amd64"]),
+                    },
+                ),
+            },
+        ),
+    ),
+}
+
+
+class Addons(Looped):
+    """The add-ons of one cluster.
+
+    Attributes:
+        not_played: Add-ons whose workloads are not known here.
+    """
+
+    def __init__(self, cloud: Cloud, client: Client, *, cluster: str) -> None:
+        self._eks, self._client, self._cluster = cloud.client("eks"), client, cluster
+        self.not_played: set[str] = set()
+        self._installed: dict[str, str] = {}
+        self.loop = Loop("add-ons", self.step, seconds=1.0)
+
+    def step(self) -> None:
+        """Bring the workloads to what EKS says now."""
+        names = []
+        # The cluster or an add-on may not exist yet, or not any more. The API server here outlives both.
+        with suppress(self._eks.exceptions.ResourceNotFoundException):
+            names = self._eks.list_addons(clusterName=self._cluster)["addons"]
+            for name in names:
+                told = self._eks.describe_addon(clusterName=self._cluster, addonName=name)["addon"]
+                self._install(name, told.get("configurationValues") or "{}")
+        removed = self._installed.keys() - set(names)
+        for name in removed:
+            self._remove(name)
+        if removed and not names:
+            # Their nodes are gone, so nobody ends these pods. On a node of the same name they would count for new ones.
+            self._client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods")
+        for name in self._installed:
+            for workload in WORKLOADS[name]:
+                if workload.removes:
+                    self._open_nodes(workload)
+
+    def _install(self, name: str, configuration: str) -> None:
+        if name not in WORKLOADS:
+            self.not_played.add(name)
+        elif self._installed.get(name) != configuration:
+            for workload in WORKLOADS[name]:
+                for manifest in workload.manifests(name, json.loads(configuration)):
+                    self._client.apply(manifest)
+            self._installed[name] = configuration
+
+    def _open_nodes(self, workload: Workload) -> None:
+        """Take the startup taint of a driver off the nodes that its pods are ready on, as those do with their rights.
+
+        Source: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 pkg/driver/node.go ``removeNotReadyTaint``
+        """
+        pods = self._client.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"{NAME_LABEL}={workload.name}")
+        for node in {each["spec"].get("nodeName", "") for each in pods if is_ready(each)}:
+            found = self._client.find(f"/api/v1/nodes/{node}")
+            taints = found["spec"].get("taints", []) if found is not None else []
+            left = [each for each in taints if each["key"] != workload.removes]
+            if len(left) < len(taints):
+                try:
+                    self._client.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": left}})
+                except Refused as refused:
+                    # The node went meanwhile.
+                    if refused.status != NOT_FOUND:
+                        raise
+
+    def _remove(self, name: str) -> None:
+        for workload in WORKLOADS[name]:
+            plural = "daemonsets" if workload.replicas is None else "deployments"
+            self._client.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}/{workload.name}")
+        del self._installed[name]

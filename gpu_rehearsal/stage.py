@@ -1,0 +1,331 @@
+"""A stage: AWS, the internet, a control plane and its nodes, together for one play."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from gpu_facts.charts import AWS_NODE
+from gpu_facts.schemas import created_with
+from gpu_rehearsal.assemblies import (
+    Assembly,
+    account_of,
+    cluster_of,
+    kubernetes_of,
+    network_of,
+    principals_of,
+)
+from gpu_rehearsal.players import processes
+from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.players.cloudformation.account import bootstrap
+from gpu_rehearsal.players.cloudformation.events import Event
+from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.players.cluster.absent_software import Definitions, Webhooks
+from gpu_rehearsal.players.cluster.addons import Addons
+from gpu_rehearsal.players.cluster.authenticator import Authenticator
+from gpu_rehearsal.players.cluster.client import Client
+from gpu_rehearsal.players.cluster.container import Programs, Starter
+from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane
+from gpu_rehearsal.players.cluster.devices import Devices
+from gpu_rehearsal.players.cluster.kubelet import Kubelet
+from gpu_rehearsal.players.cluster.nodes import Nodes
+from gpu_rehearsal.players.credentials import Authority
+from gpu_rehearsal.players.internet import Charts, Internet
+from gpu_rehearsal.unplayed import Unplayed
+
+# How long cleaning up may take before the process exits without it.
+CLEAN_UP_SECONDS = 3.5
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def ended_in_order(
+    notice: Callable[[str], object] = lambda name: None, *, exit_after: float | None = None
+) -> Iterator[None]:
+    """Let SIGTERM and SIGINT leave the block as an exception does, and kill the processes that it waits for.
+
+    Only the main thread receives signals: in any other thread, and inside another such block, nothing changes.
+
+    Args:
+        notice: Called with the name of the signal, before anything is cleaned up.
+        exit_after: After how many seconds the process exits, whatever is still being cleaned up. Default: never.
+
+    Raises:
+        SystemExit: The process received one; its code is 128 and the number of the signal, as in a shell.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        code = 128 + number
+        if not processes.stopping():
+            name = signal.Signals(number).name
+            processes.stop_all(f"ended by {name}")
+            if exit_after is not None:
+                _exit_later(code, exit_after)
+            notice(name)
+        sys.exit(code)
+
+    if threading.current_thread() is not threading.main_thread() or _is_inside():
+        yield
+        return
+    before = {each: signal.signal(each, end) for each in _SIGNALS}
+    _handlers.append(end)
+    try:
+        yield
+    finally:
+        _handlers.pop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        processes.resume()
+
+
+def run(main: Callable[[], object]) -> None:
+    """Call the main function of a program, and exit at once if a signal ended it.
+
+    The interpreter would first free the objects of the simulated account, which takes seconds.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code in [128 + each for each in _SIGNALS]:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(ended.code or 0))
+        raise
+
+
+_handlers: list[Callable[[int, FrameType | None], None]] = []
+
+
+def _is_inside() -> bool:
+    return bool(_handlers) and signal.getsignal(signal.SIGTERM) is _handlers[-1]
+
+
+def _exit_later(code: int, seconds: float) -> None:
+    """Exit even if something doesn't end: a thread that waits, or one that the interpreter joins at its end."""
+    timer = threading.Timer(seconds, lambda: os._exit(code))
+    timer.daemon = True
+    timer.start()
+
+
+# How long delays of machines and images are, against those that AWS usually has.
+PACE = 0.1
+# Whose pod gives pods of a node addresses.
+NETWORK = AWS_NODE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Props:
+    """What a play needs from outside.
+
+    Attributes:
+        control_planes: Folders with etcd and Kubernetes' own programs, by minor version.
+        karpenter: Its controller, by version.
+        charts: Folder of packed charts; ``None`` for none.
+        definitions: Folder of CustomResourceDefinitions of charts that are not there; ``None`` for none.
+    """
+
+    control_planes: Mapping[str, Path]
+    karpenter: Mapping[str, Path] = field(default_factory=dict)
+    charts: Path | None = None
+    definitions: Path | None = None
+
+    def control_plane(self, template: Mapping[str, Any]) -> Path:
+        """Return the folder with programs of the version of a template's cluster; of the newest where it says none.
+
+        Raises:
+            LookupError: None is there.
+        """
+        minor = kubernetes_of(template) or max(self.control_planes, default="")
+        if minor not in self.control_planes:
+            there = ", ".join(sorted(self.control_planes)) or "none"
+            raise LookupError(f"its cluster has Kubernetes {minor}, and there are programs of {there}")
+        return self.control_planes[minor]
+
+
+class Stage:
+    """What is on stage in one play.
+
+    Attributes:
+        aws: AWS, played.
+        plane: The control plane of the cluster, real.
+        nodes: Nodes of its instances.
+        kubelet: Who runs their pods.
+        internet: Hosts that a deployment fetches from.
+        programs: Real programs that run as pods.
+        devices: What makes devices of nodes known.
+        addons: Who makes the workloads of add-ons.
+        webhooks: Who answers for webhooks.
+        unplayed: Says what cannot be played.
+        pace: How long delays are, against those that AWS usually has.
+        cluster: Name of the cluster.
+        folder: Files of the play: logs, code of functions.
+        daemon_sets_seen: DaemonSets that had a ready pod on a node that is gone by now.
+    """
+
+    def __init__(
+        self,
+        *,
+        aws: Aws,
+        plane: ControlPlane,
+        nodes: Nodes,
+        kubelet: Kubelet,
+        internet: Internet,
+        programs: Programs,
+        devices: Devices,
+        addons: Addons,
+        pace: float,
+        authority: Authority,
+        unplayed: Unplayed,
+        webhooks: Webhooks,
+        cluster: str,
+        folder: Path,
+    ) -> None:
+        self.aws, self.plane, self.nodes, self.kubelet = aws, plane, nodes, kubelet
+        self.devices, self.addons, self.pace = devices, addons, pace
+        self.internet, self.programs, self.cluster, self.folder = internet, programs, cluster, folder
+        self._authority, self.unplayed, self.webhooks = authority, unplayed, webhooks
+        self.stacks: dict[str, Stack] = {}
+        self.daemon_sets_seen: set[str] = set()
+        self._tries: Counter[str] = Counter()
+
+    @property
+    def client(self) -> Client:
+        """An administrator of the cluster."""
+        return self.plane.client
+
+    def stopped(self) -> str:
+        """Return why nothing is worth waiting for: a signal, or a controller that keeps crashing. Empty otherwise."""
+        loops = sorted(self.kubelet.crash_loops.items())
+        return processes.stopping() or "; ".join(f"pod {name}: {why}" for name, why in loops)
+
+    def deploy(self, assembly: Assembly, *, fails: Mapping[str, str] | None = None) -> list[Event]:
+        """Create a stack, after those that it needs, and return how each of its resources ended.
+
+        Args:
+            assembly: The stack. One of its name must have been rolled back.
+            fails: Why resources fail although they were created, by logical id; the stack is rolled back then.
+                Default: none, and a stack that fails stays as it is.
+        """
+        tries, failures = self._tries[assembly.stack], fails or {}
+        self._tries[assembly.stack] += 1
+        _create_principals(self.aws, assembly)
+        exports = {name: value for each in self.stacks.values() for name, value in each.exports.items()}
+        stack = Stack(
+            assembly.template,
+            name=assembly.stack,
+            assembly=assembly.folder,
+            aws=self.aws,
+            exports=exports,
+            others={name: each.outputs for name, each in self.stacks.items()},
+            environment=self.internet.environment(),
+            authority=self._authority,
+            skip=self.unplayed,
+            excuse=self.unplayed.excuse,
+            stopped=self.stopped,
+            replaces=created_with,
+            folder=self.folder / f"{assembly.stack}{tries or ''}",
+            fails=lambda logical_id: failures.get(logical_id, ""),
+            tries=tries,
+        )
+        self.stacks[assembly.stack] = stack
+        return stack.create(rollback=bool(failures))
+
+    def update(self, assembly: Assembly) -> list[Event]:
+        """Update a stack that `deploy` created, and return how each of its changed resources ended."""
+        _create_principals(self.aws, assembly)
+        stack = self.stacks[assembly.stack]
+        others = [each for each in self.stacks.values() if each is not stack]
+        return stack.update(
+            assembly.template,
+            assembly=assembly.folder,
+            exports={name: value for each in others for name, value in each.exports.items()},
+            others={name: each.outputs for name, each in self.stacks.items() if each is not stack},
+        )
+
+
+# Description of the roles that exist although no stack creates them.
+OF_NO_STACK = "exists before the stack"
+
+
+@contextmanager
+def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[Stage]:
+    """Set a stage for a stack, and clear it afterwards.
+
+    Args:
+        assembly: The stack, or the first of several that share a cluster.
+        props: Programs and files.
+        pace: How long delays of machines and images are, against those that AWS usually has.
+
+    Raises:
+        LookupError: The stack makes no cluster of its own, takes more for granted than a network, or there are no
+            programs of its version of Kubernetes.
+    """
+    cluster, network = cluster_of(assembly.template), network_of(assembly.template)
+    with ended_in_order(), ExitStack() as running:
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="gpu-constructs-rehearsal-")))
+        authority = Authority(folder)
+        account = assembly.account or account_of(assembly.template)
+        aws = running.enter_context(Aws(region=assembly.region, account=account))
+        bootstrap(aws)
+        if network:
+            aws.have_network(vpc=network.vpc, in_zones=network.subnets)
+        charts = Charts(props.charts)
+        hosts = running.enter_context(Internet(charts, authority))
+        webhook = running.enter_context(Authenticator(aws, cluster=cluster))
+        plane = running.enter_context(
+            control_plane(props.control_plane(assembly.template), authenticator=webhook.address, audit=True)
+        )
+        webhook.client = plane.client
+        aws.serve_cluster(cluster, endpoint=plane.address, certificate_authority=plane.certificate_authority)
+        programs = Programs.built(karpenter=props.karpenter)
+        starter = Starter(programs, plane.client, aws, cluster=cluster, folder=folder, pace=pace)
+        nodes = running.enter_context(Nodes(aws, plane.client, cluster=cluster, pace=pace, network=NETWORK))
+        aws.nodes = nodes.outcome
+        devices = Devices(plane.client, nodes.joined, nodes.instances, pace=pace)
+        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, refuses=devices.refuses, pace=pace)
+        running.enter_context(kubelet)
+        running.enter_context(devices)
+        addons = running.enter_context(Addons(aws, plane.client, cluster=cluster))
+        webhooks = running.enter_context(Webhooks(plane.client, authority))
+        yield Stage(
+            aws=aws,
+            plane=plane,
+            nodes=nodes,
+            kubelet=kubelet,
+            internet=hosts,
+            programs=programs,
+            devices=devices,
+            addons=addons,
+            pace=pace,
+            authority=authority,
+            unplayed=Unplayed(charts, Definitions(props.definitions, plane.client)),
+            webhooks=webhooks,
+            cluster=cluster,
+            folder=folder,
+        )
+
+
+def _create_principals(aws: Aws, assembly: Assembly) -> None:
+    """Create the roles and users that a stack grants access to its cluster and doesn't create."""
+    iam = aws.client("iam")
+    who = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"}}
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [who]})
+    for each in principals_of(assembly.template, aws.account):
+        with suppress(iam.exceptions.EntityAlreadyExistsException):
+            if each.kind == "user":
+                iam.create_user(UserName=each.name, Path=each.path)
+            else:
+                iam.create_role(
+                    RoleName=each.name, Path=each.path, AssumeRolePolicyDocument=trust, Description=OF_NO_STACK
+                )
