@@ -4,6 +4,7 @@ VENV ?= .venv
 STACK ?= GpuClusterStack
 BASE ?= HEAD
 ARGS ?=
+RULE ?=
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
@@ -23,8 +24,8 @@ synth: $(VENV)/.synth ## Synthesize the stack; ARGS="-c autoscaler=karpenter" se
 diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref>, offline
 	python tools/diff_against.py $(BASE) --stack $(STACK) -- $(ARGS)
 
-test: $(VENV)/.dev ## Run the tests
-	pytest -n auto $(ARGS)
+test: $(VENV)/.dev ## Run the tests; RULE=GPU361 runs the cases of one rule
+	pytest $(if $(RULE),tests/preflight/test_rules.py -k $(RULE),-n auto) $(ARGS)
 
 lint: $(VENV)/.dev ## Check format, style, types, import arrows, and every template with cfn-lint
 	ruff format --check .

@@ -19,8 +19,8 @@ from gpu_preflight.judging.check import check
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import Stack, read_stacks
 from gpu_preflight.report.wording import MAY_BE
+from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
-from gpu_preflight.rules.rule import Finding
 
 if TYPE_CHECKING:
     from constructs import IConstruct

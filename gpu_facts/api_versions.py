@@ -7,7 +7,7 @@ https://keda.sh/docs/2.0/migration/ (2026-11)
 
 from __future__ import annotations
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,17 +17,14 @@ DRA_DRIVERS: Final = (DRA_DRIVER, OLD_DRA_DRIVER)
 DCGM_EXPORTER: Final = "dcgm-exporter"
 DYNAMO: Final = "dynamo-platform"
 DYNAMO_CRDS: Final = "dynamo-crds"
-
 # Of AWS.
 EFA_DEVICE_PLUGIN: Final = "aws-efa-k8s-device-plugin"
 DRANET: Final = "aws-dranet"
 NODE_TERMINATION_HANDLER: Final = "aws-node-termination-handler"
 VPC_CNI_CHART: Final = "aws-vpc-cni"
 LOAD_BALANCER_CONTROLLER: Final = "aws-load-balancer-controller"
-
 # Charts that bring the network of pods, beside the add-on.
 NETWORKS: Final = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
-
 # Of AWS, charts and add-ons of the same name.
 EBS_CSI_DRIVER: Final = "aws-ebs-csi-driver"
 EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
@@ -35,12 +32,10 @@ FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
 S3_CSI_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
 POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
 NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
-
 # Add-ons only.
 VPC_CNI: Final = "vpc-cni"
 KUBE_PROXY: Final = "kube-proxy"
 COREDNS: Final = "coredns"
-
 # DaemonSets whose name is not their chart's.
 AWS_NODE: Final = "aws-node"
 EBS_NODE: Final = "ebs-csi-node"
@@ -49,7 +44,6 @@ FSX_NODE: Final = "fsx-csi-node"
 S3_NODE: Final = "s3-csi-node"
 DCGM_SERVER: Final = "dcgm-server"
 OPERATOR_DCGM_EXPORTER: Final = "nvidia-dcgm-exporter"
-
 # What scales.
 CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 # The ConfigMap in which it looks up the priorities of groups.
@@ -61,12 +55,10 @@ KEDA: Final = "keda"
 KEDA_OPERATOR: Final = "keda-operator"
 PROMETHEUS_ADAPTER: Final = "prometheus-adapter"
 VERTICAL_POD_AUTOSCALER: Final = "vertical-pod-autoscaler"
-
 # What measures.
 KUBE_PROMETHEUS_STACK: Final = "kube-prometheus-stack"
 KUBE_STATE_METRICS: Final = "kube-state-metrics"
 METRICS_SERVER: Final = "metrics-server"
-
 # What queues, and what runs several pods as one.
 KUEUE: Final = "kueue"
 KAI_SCHEDULER: Final = "kai-scheduler"
@@ -74,11 +66,9 @@ VOLCANO: Final = "volcano"
 JOBSET: Final = "jobset"
 LEADER_WORKER_SET: Final = "lws"
 KUBERAY: Final = "kuberay-operator"
-
 # Of what comes in manifests, and the pods that mount buckets for others: namespaces that no chart is released into.
 MPI_OPERATOR: Final = "mpi-operator"
 OTHER_NAMESPACES: Final = (MPI_OPERATOR, "mount-s3")
-
 # Namespaces of the releases that are installed here; the others go to kube-system.
 NAMESPACES: Final[Mapping[str, str]] = {
     GPU_OPERATOR: GPU_OPERATOR,
@@ -94,3 +84,31 @@ NAMESPACES: Final[Mapping[str, str]] = {
     KUBERAY: "kuberay-system",
     DYNAMO: "dynamo-system",
 }
+NVIDIA_REGISTRY: Final = "nvcr.io"
+# Any other registry may be in the VPC.
+PUBLIC_REGISTRIES: Final = (
+    NVIDIA_REGISTRY,
+    "docker.io",
+    "index.docker.io",
+    "registry-1.docker.io",
+    "mcr.microsoft.com",
+    "registry.k8s.io",
+    "k8s.gcr.io",
+    "gcr.io",
+    "quay.io",
+    "ghcr.io",
+    "public.ecr.aws",
+)
+# Charts whose images are on nvcr.io by default, and the value that names another registry.
+NVIDIA_CHARTS: Final[Mapping[str, tuple[str, str]]] = {
+    DEVICE_PLUGIN: ("image", "repository"),
+    DCGM_EXPORTER: ("image", "repository"),
+    GPU_OPERATOR: ("operator", "repository"),
+}
+
+
+def is_public(image: str) -> bool:
+    """Whether an image comes from a public registry. An image without a registry comes from Docker Hub."""
+    host, slash, _ = image.partition("/")
+    named = bool(slash) and (":" in host or "." in host)
+    return host in PUBLIC_REGISTRIES if named else "${" not in host

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 
 # Characters without white space, of all inline policies of a role together, and of one managed policy.
 MAX_INLINE: Final = 10_240

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Literal, get_args
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
+from gpu_facts.refusals import refuse_unless_one_of
 
 # Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595
@@ -42,6 +43,11 @@ NEWEST = "latest"
 _DATE = regex(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
 _MINOR = regex(r"(\d+)\.(\d+)", re.ASCII)
 _VERSION = regex(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
+# The newest release that was read, and has none of them.
+NEWEST_WITHOUT_FAULT = "v20261012"
+# What to take where a type needs the second branch, as an error names it.
+TAKE_WITH_BOTH = {"al2023": repr(NEWEST_WITHOUT_FAULT), "bottlerocket": "'1.68.0' or newer"}
+OperatingSystem = Literal["al2023", "bottlerocket"]
 
 
 def driver_branches(
@@ -142,10 +148,6 @@ class Fault:
         return date is not None and self.first <= date <= self.last and concerns
 
 
-# The newest release that was read, and has none of them.
-NEWEST_WITHOUT_FAULT = "v20261012"
-# What to take where a type needs the second branch, as an error names it.
-TAKE_WITH_BOTH = {"al2023": repr(NEWEST_WITHOUT_FAULT), "bottlerocket": "'1.68.0' or newer"}
 FAULTS = (
     Fault(
         first="20260917",
@@ -166,3 +168,17 @@ FAULTS = (
         as_of="2026-11-21",
     ),
 )
+
+
+def refuse_unless_operating_system(who: object, operating_system: object) -> None:
+    """Refuse an operating system that has no NVIDIA image for current Kubernetes versions.
+
+    Raises:
+        ValueError: It is none of `OperatingSystem`.
+    """
+    if isinstance(operating_system, str) and operating_system.lower() in ("al2", "amazon-linux-2"):
+        raise ValueError(
+            f"{who}: operating_system must be one of {', '.join(get_args(OperatingSystem))}, got "
+            f"{operating_system!r}; AWS published the last Amazon Linux 2 image on 2025-11-26, use 'al2023'"
+        )
+    refuse_unless_one_of(who, "operating_system", operating_system, get_args(OperatingSystem))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from gpu_facts import labels
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 
 # Optional DNS prefix, then at most 63 characters.
 # Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
@@ -17,7 +17,6 @@ _DNS_LABEL = regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DNS_SUBDOMAIN = regex(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
 _DATA_KEY = regex(r"(?!\.\.)(?!\.\Z)[-._a-zA-Z0-9]{1,253}")
-
 # A node gives itself no label of these domains, but those of kubelet's own and a few by name.
 # Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
 RESTRICTED_DOMAINS: Final = ("kubernetes.io", "k8s.io")
@@ -34,15 +33,12 @@ KUBELET_LABELS: Final = (
     labels.OLD_ZONE,
     labels.OLD_REGION,
 )
-
 # EC2's names of CPU architectures, and those in labels of nodes.
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/ (2026-08)
 CLUSTER_CRITICAL: Final = "system-cluster-critical"
 NODE_CRITICAL: Final = "system-node-critical"
 KUBE_SYSTEM: Final = "kube-system"
-
 # Kinds of the training operator's jobs.
 # Source: kubeflow/training-operator v1.9 pkg/apis/kubeflow.org/v1/
 TRAINING_JOBS: Final = ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")
@@ -55,7 +51,6 @@ TRAINING_CONTAINERS: Final = {
     "PaddleJob": "paddle",
     "JAXJob": "jax",
 }
-
 # Conditions of the node monitoring agent, and those of kubelet that it passes on.
 # Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go
 NodeCondition = Literal[
@@ -68,7 +63,28 @@ NodeCondition = Literal[
     "Ready",
     "StorageReady",
 ]
-
+# Kinds of the whole cluster, of Kubernetes and of what runs GPUs, which a namespace says nothing of.
+# Source: https://kubernetes.io/docs/reference/kubernetes-api/, definitions of Karpenter, Kueue, GPU Operator (2026-11)
+# fmt: off
+CLUSTER_SCOPED: Final = frozenset({
+    "AdmissionCheck", "APIService", "ClusterPolicy", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort",
+    "CSIDriver", "CustomResourceDefinition", "DeviceClass", "EC2NodeClass", "FlowSchema", "IngressClass",
+    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node",
+    "NodeClass", "NodeClaim", "NodeOverlay", "NodePool", "NVIDIADriver", "PersistentVolume", "PriorityClass",
+    "PriorityLevelConfiguration", "ResourceFlavor", "ResourceSlice", "RuntimeClass", "StorageClass", "Topology",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+    "VolumeAttributesClass", "VolumeSnapshotClass", "WorkloadPriorityClass",
+})
+_FIELDS = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "runtimeClassName",
+    "priority",
+    "topologySpreadConstraints",
+    "overhead",
+    "resourceClaims",
+)
 
 def is_under(key: str, domains: Iterable[str]) -> bool:
     """Whether the key of a label is of one of some domains, or of a part of one."""
@@ -160,16 +176,30 @@ def refuse_unless_data_key(who: object, argument: str, key: object) -> None:
         )
 
 
-# Kinds of the whole cluster, of Kubernetes and of what runs GPUs, which a namespace says nothing of.
-# Source: https://kubernetes.io/docs/reference/kubernetes-api/, definitions of Karpenter, Kueue, GPU Operator (2026-11)
-# fmt: off
-CLUSTER_SCOPED: Final = frozenset({
-    "AdmissionCheck", "APIService", "ClusterPolicy", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort",
-    "CSIDriver", "CustomResourceDefinition", "DeviceClass", "EC2NodeClass", "FlowSchema", "IngressClass",
-    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node",
-    "NodeClass", "NodeClaim", "NodeOverlay", "NodePool", "NVIDIADriver", "PersistentVolume", "PriorityClass",
-    "PriorityLevelConfiguration", "ResourceFlavor", "ResourceSlice", "RuntimeClass", "StorageClass", "Topology",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
-    "VolumeAttributesClass", "VolumeSnapshotClass", "WorkloadPriorityClass",
-})
 # fmt: on
+
+
+def queued_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a pod's specification that Kueue keeps, by field."""
+    found = {field: spec.get(field) for field in _FIELDS}
+    for containers in ("containers", "initContainers"):
+        listed = spec.get(containers)
+        listed = listed if isinstance(listed, list) else []
+        found[containers] = [_container(each) for each in listed if isinstance(each, Mapping)]
+    found["resources"] = _requests(spec)
+    return found
+
+
+def _container(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {"requests": _requests(container), "ports": container.get("ports")}
+
+
+def _requests(value: Mapping[str, Any]) -> Any:
+    """Return what is requested; Kueue counts a limit without a request as one."""
+    resources = value.get("resources")
+    if not isinstance(resources, Mapping):
+        return resources
+    limits, requests = resources.get("limits"), resources.get("requests")
+    if not isinstance(limits, Mapping) or not isinstance(requests, Mapping | None):
+        return requests
+    return {**limits, **(requests or {})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

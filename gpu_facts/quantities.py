@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Final
 
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_facts.resources import DISK
 
 Resources = Mapping[str, int]

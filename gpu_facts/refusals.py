@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_facts.charts import EBS_CSI_DRIVER, EFS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
 from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/storage.html (2026-11)
 EBS: Final = "ebs.csi.aws.com"

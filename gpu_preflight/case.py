@@ -8,28 +8,27 @@ from functools import cached_property
 from typing import Any
 
 from gpu_facts.resources import GPU
-from gpu_preflight.admission.admission import Admission, Admitted
+from gpu_preflight.admission.controllers import Admission, Admitted
 from gpu_preflight.admission.quotas import Shortage
-from gpu_preflight.cluster.built_in_pools import built_in_pools
 from gpu_preflight.cluster.kueue import QueuedJob, queued_jobs
-from gpu_preflight.cluster.objects.storage import Claimed, claimed
 from gpu_preflight.cluster.open_values import OpenValue, open_values
-from gpu_preflight.cluster.operators.fargate import fargate_profiles, takes
-from gpu_preflight.model.answer import Answer, any_of
+from gpu_preflight.cluster.operators import fargate_profiles, takes
+from gpu_preflight.cluster.pools import built_in_pools
+from gpu_preflight.cluster.storage import Claimed, claimed
+from gpu_preflight.model.answer import Answer, Reason, any_of
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.node_selection import selection
+from gpu_preflight.model.label_values import selection
 from gpu_preflight.model.programs import Program, programs
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.autoscaler_view import Conflict, looked_at
 from gpu_preflight.node.daemon_reach import refusing_taints
 from gpu_preflight.node.gpu_pools import pools_for_gpus
 from gpu_preflight.node.nodes import NodeToBe, nodes_to_be, overlays_in_conflict, reaches, reaches_of
-from gpu_preflight.node.overlays import Conflict, looked_at
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.scheduling.scheduling import Scheduler
+from gpu_preflight.scheduling.scheduler import Scheduler
 from gpu_preflight.scheduling.together.crowd import beside_each_other
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from gpu_preflight.schema.fields import Fields

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_constructs.installing.reach import images_on_gpu_nodes
+from gpu_constructs.installing.delivery import images_on_gpu_nodes
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.judging.check import check
-from gpu_preflight.judging.images import pulls
-from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.judging.images import Mirror, pulls
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.view import images_view
 from tests.apps import programs_of, run_program

@@ -30,7 +30,7 @@ from gpu_constructs.metrics import DcgmExporter, ManagedPrometheus
 from gpu_constructs.nodes import NodeTerminationHandler
 from gpu_constructs.pod_scaling import SqsQueue
 from gpu_constructs.pools import Kubelet, NodeRepair, RepairOverride
-from gpu_constructs.pools.gpu_claim import GpuClaim
+from gpu_constructs.pools.sharing import GpuClaim
 from gpu_constructs.queueing import Kueue
 from gpu_facts.refusals import refuse_unless_image
 

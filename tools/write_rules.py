@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from gpu_preflight.rule import Rule
 from gpu_preflight.rules import rules
-from gpu_preflight.rules.rule import Rule
 
 _ROOT = Path(__file__).parents[1]
 CAUSES = _ROOT / "tests" / "preflight" / "known_causes.yaml"

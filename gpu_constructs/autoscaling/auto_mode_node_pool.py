@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.autoscaling import auto_mode_manifests as manifests
-from gpu_constructs.autoscaling.node_pool import NodePool, place
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, node_taints, place
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.node_role import make_auto_mode_role
+from gpu_constructs.nodes.user_data import node_class_surroundings
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
@@ -25,10 +26,64 @@ from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.pools.size import Size, Static
 from gpu_facts.image_releases import LTS
+from gpu_facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_role
 
+# Auto Mode replaces every node after 21 days, whatever the pool asks for.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+MAX_AGE_HOURS = 504
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
+
+
+def node_class(*, pool: NodePool, role_name: str, network: Network) -> dict[str, Any]:
+    """Return the NodeClass.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
+    """
+    disk = pool.shape.disk
+    storage: dict[str, Any] = {
+        "size": f"{disk.size_gib}Gi",
+        "iops": disk.iops,
+        "throughput": disk.throughput_mib_s,
+    }
+    if disk.kms_key_arn is not None:
+        storage["kmsKeyID"] = disk.kms_key_arn
+    found: dict[str, Any] = {
+        "role": role_name,
+        "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
+        "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
+        "ephemeralStorage": storage,
+        **node_class_surroundings(pool.shape.host),
+    }
+    if pool.reservations:
+        found["capacityReservationSelectorTerms"] = pool.reservations
+    return {"apiVersion": f"{EKS_DOMAIN}/v1", "kind": "NodeClass", "metadata": {"name": pool.name}, "spec": found}
+
+
+def node_pool(pool: NodePool) -> dict[str, Any]:
+    """Return the NodePool.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+    """
+    # Auto Mode's nodes advertise their GPUs themselves: no label that would call a device plugin.
+    labels = {POOL: pool.name, DEVICE_MANAGER: "auto-mode"} | dict(pool.shape.labels)
+    nodes = {
+        "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": pool.name},
+        "requirements": pool.requirements(),
+        **node_taints(pool.shape),
+        **pool.disruption.node_lifetime(longest_hours=MAX_AGE_HOURS),
+    }
+    return {
+        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
+        "kind": "NodePool",
+        "metadata": {"name": pool.object_name},
+        "spec": {
+            "template": {"metadata": {"labels": labels}, "spec": nodes},
+            **pool.to_size(),
+            "disruption": pool.disruption.to_manifest(),
+        },
+    }
 
 
 @named_arguments
@@ -96,9 +151,9 @@ class AutoModeNodePool(GpuNodes):
         self._bring_storage(ref)
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
-        made = manifests.node_class(pool=pool, role_name=role_name, network=network)
+        made = node_class(pool=pool, role_name=role_name, network=network)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
-        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[manifests.node_pool(pool)])
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
         # On the way down: pool, class (which waits until the nodes are gone), access of the nodes.
         self.resource.node.add_dependency(self.node_class)
         if node_role is None:

@@ -15,12 +15,12 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
     flags,
     priorities_text,
 )
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.own_stack import place_of
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
+from gpu_constructs.installing.registry import PathOf
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
@@ -88,7 +88,7 @@ class ClusterAutoscaler(Construct):
         _refuse_unless_tags(who, scaling_tags)
         ranks = _patterns(who, priorities) if priorities is not None else None
         by_claim = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
-        ref.claim(who, claims.CLUSTER_AUTOSCALER, why="both would scale the same groups")
+        ref.claim(who, registry.CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
         place, name = place_of(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags

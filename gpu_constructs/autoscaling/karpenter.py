@@ -10,14 +10,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpenter_policies, pass_role
-from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
-from gpu_constructs.nodes.interruption_queue import InterruptionQueue, event
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.nodes.node_termination_handler import InterruptionQueue, event
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
@@ -110,7 +110,7 @@ class Karpenter(Construct):
         aws_gates = {"rebootForRepair": reboot_for_repair, "draNVIDIAGPU": dynamic_resource_allocation}
         _refuse_gates(who, release, aws_gates, node_repair=node_repair)
         _refuse_beside_brought_autoscaler(who, ref)
-        ref.claim(who, claims.KARPENTER, why="both are the helm release 'karpenter'")
+        ref.claim(who, registry.KARPENTER, why="both are the helm release 'karpenter'")
 
         self.dynamic_resource_allocation = dynamic_resource_allocation
         self.repairs = node_repair
@@ -230,8 +230,8 @@ def _refuse_gates(who: object, release: KarpenterRelease, gates: Mapping[str, bo
 
 
 def _refuse_beside_brought_autoscaler(who: object, cluster: ClusterRef) -> None:
-    brought = cluster.holder(claims.CLUSTER_AUTOSCALER)
-    if brought is not None and cluster.was_brought(claims.CLUSTER_AUTOSCALER):
+    brought = cluster.holder(registry.CLUSTER_AUTOSCALER)
+    if brought is not None and cluster.was_brought(registry.CLUSTER_AUTOSCALER):
         raise ValueError(
             f"{who}: cluster must not have a ClusterAutoscaler, because both would launch nodes for the same pod, got "
             f"{brought.node.path!r}, which add_pool created; create Karpenter before the first add_pool, so that "

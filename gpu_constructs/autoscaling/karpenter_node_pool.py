@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -12,32 +13,160 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
-from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_overlays, node_pool
-from gpu_constructs.autoscaling.node_pool import NodePool, place
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints, place
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.host.node_tags import NodeTags
+from gpu_constructs.nodes.launch_template import NodeTags, block_device
 from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager
+from gpu_constructs.nodes.user_data import node_class_user_data
 from gpu_constructs.pools.capacity import Capacity, OnDemand
+from gpu_constructs.pools.disk import Volume
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.size import Size, Static
-from gpu_facts.image_releases import TAKE_WITH_BOTH
+from gpu_facts.image_releases import TAKE_WITH_BOTH, OperatingSystem
+from gpu_facts.labels import INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL, OS
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.operating_systems import OperatingSystem
 from gpu_facts.refusals import refuse_unless_role
+from gpu_facts.resources import GPU
 from gpu_facts.versions import AMI_RELEASES
 
+_AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 # What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
     "al2023": re.compile(r"v\d{8}|latest", re.ASCII),
     "bottlerocket": re.compile(r"v?\d+\.\d+\.\d+|latest", re.ASCII),
 }
+# Families of which Karpenter 1.15 does not know what devices a node would publish.
+# Source: karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
+_WITHOUT_DEVICES = ("g7", "g7e", "p6e-gb200")
+
+
+def ec2_node_class(
+    *, pool: NodePool, ami_release: str, runs_as: Mapping[str, str], network: Network, tags: Any
+) -> dict[str, Any]:
+    """Return the EC2NodeClass. Its alias makes Karpenter boot GPU types from the NVIDIA image.
+
+    Args:
+        pool: The pool.
+        ami_release: Release of the image.
+        runs_as: ``role`` or ``instanceProfile`` of the nodes.
+        network: Where they start.
+        tags: Tags of what Karpenter launches, or what tells them when the template is written.
+
+    Source: https://karpenter.sh/docs/concepts/nodeclasses/
+    """
+    shape = pool.shape
+    found: dict[str, Any] = {
+        **runs_as,
+        **_image(shape, ami_release),
+        "subnetSelectorTerms": [{"id": id} for id in network.subnet_ids],
+        "securityGroupSelectorTerms": [{"id": id} for id in network.security_group_ids],
+        "blockDeviceMappings": [_block_device(volume) for volume in shape.volumes],
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpProtocolIPv6": "disabled",
+            "httpPutResponseHopLimit": shape.host.metadata_hop_limit,
+            "httpTokens": "required",
+        },
+        "tags": tags,
+    }
+    if shape.uses_raid0:
+        found["instanceStorePolicy"] = "RAID0"
+    if kubelet := shape.kubelet.config():
+        found["kubelet"] = kubelet
+    if user_data := node_class_user_data(shape):
+        found["userData"] = user_data
+    if shape.efa:
+        found["networkInterfaces"] = [
+            {"networkCardIndex": each.card, "deviceIndex": each.device, "interfaceType": each.kind}
+            for each in shape.rows[0].efa_interfaces
+        ]
+    if shape.placement_group is not None:
+        found["placementGroupSelector"] = {"name": shape.placement_group}
+    if pool.reservations:
+        found["capacityReservationSelectorTerms"] = pool.reservations
+    return {
+        "apiVersion": f"{KARPENTER_AWS_DOMAIN}/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": pool.name},
+        "spec": found,
+    }
+
+
+def node_pool(pool: NodePool) -> dict[str, Any]:
+    """Return the NodePool.
+
+    Source: https://karpenter.sh/docs/concepts/nodepools/
+    """
+    nodes = {
+        "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": pool.name},
+        "requirements": [*pool.requirements(), is_in(OS, ("linux",))],
+        **node_taints(pool.shape),
+        **pool.disruption.node_lifetime(),
+    }
+    return {
+        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
+        "kind": "NodePool",
+        "metadata": {"name": pool.object_name},
+        "spec": {
+            "template": {"metadata": {"labels": pool.shape.node_labels(pool.name)}, "spec": nodes},
+            **pool.to_size(),
+            "disruption": pool.disruption.to_manifest(),
+        },
+    }
+
+
+def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
+    """Return what Karpenter must be told of types whose GPUs EC2 counts otherwise than their nodes do.
+
+    EC2 counts a fraction of a GPU (g6f, gr6f) as none and knows no shares, so that Karpenter never launches such a node
+    for a pod, or too many.
+    Source: https://karpenter.sh/docs/concepts/nodeoverlays/
+    """
+    if pool.shape.managed_by.by_claim:
+        return []
+    by_capacity: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for each in pool.shape.rows:
+        offered = {GPU: 0} | pool.shape.gpu_resources(each.gpus)
+        if offered != {GPU: each.ec2_gpus}:
+            by_capacity.setdefault(tuple(offered.items()), []).append(each.name)
+    return [
+        {
+            "apiVersion": f"{KARPENTER_DOMAIN}/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": pool.name if number == 0 else f"{pool.name}-{number + 1}"},
+            "spec": {
+                "requirements": [
+                    is_in(NODE_POOL, (pool.object_name,)),
+                    is_in(INSTANCE_TYPE, names),
+                ],
+                "capacity": {resource: str(amount) for resource, amount in capacity},
+            },
+        }
+        for number, (capacity, names) in enumerate(by_capacity.items())
+    ]
+
+
+def _image(shape: NodeShape, ami_release: str) -> dict[str, Any]:
+    if shape.image is None:
+        return {"amiSelectorTerms": [{"alias": f"{shape.os}@{ami_release}"}]}
+    return {"amiFamily": _AMI_FAMILY[shape.os], "amiSelectorTerms": [{"id": shape.image.id}]}
+
+
+def _block_device(volume: Volume) -> dict[str, Any]:
+    """Return a launch template's volume as Karpenter spells it."""
+    mapping = block_device(volume)
+    ebs = mapping["ebs"] | {"volumeSize": f"{volume.size_gib}Gi"}
+    for ec2s, karpenters in (("kmsKeyId", "kmsKeyID"), ("snapshotId", "snapshotID")):
+        if ec2s in ebs:
+            ebs[karpenters] = ebs.pop(ec2s)
+    return mapping | {"ebs": ebs}
 
 
 @named_arguments
@@ -164,11 +293,6 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
             f"{who}: shape must leave kubelet.parallel_image_pulls out on bottlerocket, got "
             f"{shape.kubelet.parallel_image_pulls}; Karpenter drops that setting"
         )
-
-
-# Families of which Karpenter 1.15 does not know what devices a node would publish.
-# Source: karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
-_WITHOUT_DEVICES = ("g7", "g7e", "p6e-gb200")
 
 
 def _refuse_unseen_claims(who: object, pool: NodePool, karpenter: Karpenter | None) -> None:

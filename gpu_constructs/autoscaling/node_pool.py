@@ -20,9 +20,9 @@ from gpu_constructs.pools.capacity import (
     refuse_unless_sold,
 )
 from gpu_constructs.pools.disruption import Disruption
+from gpu_constructs.pools.labels_and_taints import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
-from gpu_constructs.pools.taint import Taint
 from gpu_facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
 from gpu_facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_facts.named_arguments import named_arguments

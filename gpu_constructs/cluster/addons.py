@@ -12,14 +12,13 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing import claims, eks_resources
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.own_stack import place_of, stack_of
 from gpu_constructs.installing.pod_identity import policy_document, trust
-from gpu_constructs.installing.shared import CsiDriver
-from gpu_constructs.storage import ebs_csi_driver
+from gpu_constructs.installing.registry import CsiDriver, PathOf
+from gpu_constructs.storage import csi_drivers
 from gpu_facts import charts
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments
@@ -55,8 +54,8 @@ EBS_CSI_DRIVER = Addon(
     name=charts.EBS_CSI_DRIVER,
     id="EbsCsiDriver",
     needs_nodes=True,
-    service_account=ebs_csi_driver.SERVICE_ACCOUNT,
-    policy=ebs_csi_driver.POLICY,
+    service_account=csi_drivers.SERVICE_ACCOUNT,
+    policy=csi_drivers.POLICY,
 )
 # A string, as the schema of the add-on has it.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)
@@ -108,10 +107,10 @@ class Addons(Construct):
         ref, chosen = cluster_ref(who, cluster), versions or {}
         refuse_unless_addon_versions(who, "versions", versions)
         refuse_unless_bool(who, "network_policies", network_policies)
-        ref.claim(who, claims.EBS_CSI_DRIVER, why="both serve the same volumes")
-        ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+        ref.claim(who, registry.EBS_CSI_DRIVER, why="both serve the same volumes")
+        ref.claim(who, registry.POD_NETWORK, why="both give the same pods addresses")
         if network_policies:
-            ref.claim(who, claims.NETWORK_POLICIES, why="both filter the same pods")
+            ref.claim(who, registry.NETWORK_POLICIES, why="both filter the same pods")
         values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
             values |= ref.pod_network.values(place_of(self).region)

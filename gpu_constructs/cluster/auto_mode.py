@@ -10,10 +10,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments
@@ -66,7 +66,7 @@ def enforce_network_policies(scope: Construct, cluster: ClusterRef) -> None:
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-net-pol.html (2026-11)
     """
-    cluster.claim(PathOf(scope), claims.NETWORK_POLICIES, why="both filter the same pods")
+    cluster.claim(PathOf(scope), registry.NETWORK_POLICIES, why="both filter the same pods")
     switch = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

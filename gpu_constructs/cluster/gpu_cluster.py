@@ -16,18 +16,17 @@ from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
 from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_policies
-from gpu_constructs.cluster.control_plane_subnets import place_control_plane
-from gpu_constructs.cluster.endpoint_access import endpoint_access
-from gpu_constructs.cluster.kubectl import accept_equal_conditions, kubectl_options
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
-from gpu_constructs.cluster.network import SERVICE_CIDR, gpu_vpc
-from gpu_constructs.cluster.pod_addresses import pod_network
+from gpu_constructs.cluster.network import SERVICE_CIDR, endpoint_access, gpu_vpc, place_control_plane
+from gpu_constructs.cluster.pod_subnets import pod_network
 from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
+from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.kubectl_programs import kubectl_layer
 from gpu_constructs.installing.own_stack import place_of, stack_of
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import (
     meet_in_vpc,
     node_subnets,
@@ -37,13 +36,10 @@ from gpu_constructs.installing.subnets import (
 )
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.pools.capacity import Capacity
-from gpu_constructs.pools.disruption import Disruption
-from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.disruption import Disruption, NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.scaling_options import ScalingOptions
-from gpu_constructs.pools.size import Size
-from gpu_constructs.teams.access_entry import CLUSTER_ADMIN, access_entry, administrator
-from gpu_constructs.teams.people import let_in, principals, refuse_two_parts
+from gpu_constructs.pools.size import ScalingOptions, Size
+from gpu_constructs.teams.access import CLUSTER_ADMIN, access_entry, administrator, let_in, principals, refuse_two_parts
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import refuse_misspelt_region
 from gpu_facts.named_arguments import named_arguments, named_call
@@ -93,6 +89,30 @@ SPREAD_PODS: dict[str, Any] = {
         }
     }
 }
+
+
+def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
+    """Return what applies manifests; nothing where Argo CD or Flux do.
+
+    Raises:
+        ValueError: The layer of the Kubernetes version is not installed.
+    """
+    if delivery_of(scope) != "kubectl":
+        return None
+    layer = kubectl_layer(scope, module, who=scope.node.path, of="kubernetes_version")
+    return eks.KubectlProviderOptions(kubectl_layer=layer)
+
+
+def accept_equal_conditions(cluster: Construct) -> None:
+    """Accept that what applies manifests has a condition for each cluster of a stack, which says the same each time."""
+    stack = stack_of(cluster)
+    if any(isinstance(each, ClusterRef) for each in stack.node.children):
+        cdk.Validations.of(cast("Construct", stack)).acknowledge(
+            cdk.Acknowledgment(
+                id="CloudFormation-Validate::W9053",
+                reason="aws-cdk-lib 2.275 makes HasEcrPublic for each kubectl handler",
+            )
+        )
 
 
 @named_arguments
@@ -271,7 +291,7 @@ class GpuCluster(Construct):
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
         else:
-            ref.claim(who, claims.POD_NETWORK, why="both give the same pods addresses")
+            ref.claim(who, registry.POD_NETWORK, why="both give the same pods addresses")
             if network_policies:
                 enforce_network_policies(self, ref)
 
@@ -352,14 +372,14 @@ class GpuCluster(Construct):
         ``None`` until then, and in Auto Mode, which launches them itself.
         """
         ref = cluster_ref(self, self.cluster)
-        found = ref.holder(claims.KARPENTER) or ref.holder(claims.CLUSTER_AUTOSCALER)
+        found = ref.holder(registry.KARPENTER) or ref.holder(registry.CLUSTER_AUTOSCALER)
         return cast("ClusterAutoscaler | Karpenter | None", found)
 
     @property
     def device_managers(self) -> tuple[Construct, ...]:
         """What tells Kubernetes of GPUs and EFA interfaces, made by you or brought by `add_pool`."""
         ref = cluster_ref(self, self.cluster)
-        found = (ref.holder(what) for what in (claims.DEVICE_MANAGER, claims.DRA_DRIVER, claims.EFA_PLUGIN))
+        found = (ref.holder(what) for what in (registry.DEVICE_MANAGER, registry.DRA_DRIVER, registry.EFA_PLUGIN))
         return tuple(each for each in found if each is not None)
 
 

@@ -4,18 +4,47 @@ from __future__ import annotations
 
 from typing import cast
 
+import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpu_constructs.cluster.log_key import arn_of
 from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
 
+_USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_SID = "CloudWatchLogs"
 # How long CloudWatch can keep logs, in days.
 # Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html (2026-09)
 _DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+
+
+def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
+    """Let CloudWatch encrypt logs of this account with a key; the policy of an imported one is not ours to change.
+
+    Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+    """
+    logs = iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")
+    arn = f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:*"
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid=_SID,
+            actions=list(_USE),
+            principals=[cast("iam.IPrincipal", logs)],
+            resources=["*"],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": arn}},
+        )
+    )
+
+
+def arn_of(key: kms.IKey | None, scope: Construct) -> str | None:
+    """Return the ARN of a key with which CloudWatch may encrypt; ``None`` without a key."""
+    if key is None:
+        return None
+    grant_log_key(key, cdk.Stack.of(scope))
+    return key.key_arn
 
 
 def refuse_unless_log_days(who: object, days: object) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ipaddress import IPv4Network
 from typing import cast
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, Node
 
-from gpu_constructs.cluster.control_plane_subnets import offer_control_plane_subnets
-from gpu_constructs.cluster.log_key import arn_of
+from gpu_constructs.cluster.log_groups import arn_of
 from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
-from gpu_constructs.cluster.zone_lookup import zones_without_lookup
 from gpu_constructs.installing.own_stack import place_of
-from gpu_constructs.installing.subnets import node_subnets
+from gpu_constructs.installing.registry import Once
+from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets
+from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS
 from gpu_facts.hardware.regions import refuse_misspelt_region
-from gpu_facts.named_arguments import named_call
+from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (
     address_block,
     has_token,
@@ -32,6 +35,15 @@ from gpu_facts.refusals import (
     words,
 )
 
+_ID = "ControlPlane"
+# EKS asks for 6 free addresses in each.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+_LENGTH = 28
+# The last of the parts that are as large as a public subnet: no subnet of nodes reaches there.
+_PARTS = 8
+# Of the 256 that a VPC has, by the same thought.
+_IPV6_BLOCKS = (254, 255)
+_IPV6_BITS = 64
 # Source: RFC 1918
 PRIVATE = tuple(IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 # Explicit, because EKS picks one of two and CloudFormation cannot read which.
@@ -40,6 +52,142 @@ SERVICE_CIDR = "172.20.0.0/16"
 _NODES, _PUBLIC = 3, 8
 _SHORTEST, _LONGEST = 16, 19
 _ZONES_WITHOUT_NAMES = 2
+_LOOPBACK = IPv4Network("127.0.0.0/8")
+
+
+@contextmanager
+def zones_without_lookup(scope: Construct, zones: Sequence[str]) -> Iterator[None]:
+    """Answer `Stack.availability_zones` with these zones, as if CDK had looked them up.
+
+    `ec2.Vpc` reads that property also if it gets the names of its zones. In a stack with an account and a region, the
+    property reports a missing context value, and the CDK CLI then asks AWS for it, which takes credentials. Only the
+    context of the stack or a parent can answer instead. It is reset at the end, so that other networks of the stack
+    still look up their own zones.
+
+    Zones that the context already has are used as they are: a network that was deployed with them stays in them.
+
+    Source: aws-cdk-lib 2.275.0, aws-ec2/lib/vpc.ts and core/lib/stack.ts (2026-11)
+    """
+    stack = cdk.Stack.of(scope)
+    if cdk.Token.is_unresolved(stack.account) or cdk.Token.is_unresolved(stack.region):
+        yield
+        return
+    key = cdk.ContextProvider.get_key(stack, provider="availability-zones").key
+    if stack.node.try_get_context(key) is not None:
+        yield
+        return
+    _set_context(stack, key, list(zones))
+    try:
+        yield
+    finally:
+        _set_context(stack, key, None)
+
+
+def _set_context(scope: Construct, key: str, value: list[str] | None) -> None:
+    """Set a context value of a construct that may have children.
+
+    `Node.set_context` rejects that, because children may have read the old value. So the children leave the tree for
+    the call, and return in their order: a new `Node` adds its construct to its parent, and the construct keeps the one
+    it has. `Node(...)` itself rejects children that were made in JavaScript, for which Python has no class.
+
+    Source: constructs 10.8.1, src/construct.ts (2026-11)
+    """
+    children = {each.node.id: each for each in scope.node.children}
+    for id in children:
+        scope.node.try_remove_child(id)
+    try:
+        scope.node.set_context(key, value)
+    finally:
+        for id, each in children.items():
+            jsii.create(Node, Node.__new__(Node), [each, scope, id])
+
+
+@named_arguments
+class ControlPlaneSubnets(Construct):
+    """Two subnets in zones that EKS takes, in a VPC of `gpu_vpc`; made when a cluster asks for them.
+
+    They have no way out: the network interfaces of the control plane in them need none.
+
+    Args:
+        vpc: The network.
+        block: Its address block.
+        zone_ids: Zones of the subnets.
+        ipv6: Whether they have both kinds of addresses.
+        zones_chosen: Whether you named the zones of the other subnets.
+    """
+
+    def __init__(
+        self, vpc: ec2.Vpc, *, block: IPv4Network, zone_ids: Sequence[str], ipv6: bool, zones_chosen: bool
+    ) -> None:
+        super().__init__(vpc, _ID)
+        self._vpc = vpc
+        *_, last = block.subnets(prefixlen_diff=_PARTS)
+        self._blocks = [str(each) for each in last.subnets(new_prefix=_LENGTH)]
+        self._zone_ids = zone_ids
+        self._ipv6 = ipv6
+        self._zones_chosen = zones_chosen
+        self._made: Once[list[ec2.CfnSubnet]] = Once()
+
+    @property
+    def subnets(self) -> list[ec2.CfnSubnet]:
+        """The subnets."""
+        return self._made.get_or_make(lambda: [self._make(number, zone) for number, zone in enumerate(self._zone_ids)])
+
+    def move_others(self) -> None:
+        """Put the other subnets of the network into zones that EKS takes, unless you named their zones."""
+        if self._zones_chosen:
+            return
+        for subnets in (self._vpc.public_subnets, self._vpc.private_subnets, self._vpc.isolated_subnets):
+            for subnet, zone_id in zip(subnets, self._zone_ids, strict=False):
+                move_to_zone_id(subnet, zone_id)
+
+    def _make(self, number: int, zone_id: str) -> ec2.CfnSubnet:
+        subnet = ec2.CfnSubnet(
+            self,
+            f"Subnet{number + 1}",
+            vpc_id=self._vpc.vpc_id,
+            availability_zone_id=zone_id,
+            cidr_block=self._blocks[number],
+            assign_ipv6_address_on_creation=self._ipv6 or None,
+            ipv6_cidr_block=_ipv6_block(self._vpc, number) if self._ipv6 else None,
+            map_public_ip_on_launch=False,
+        )
+        # Else it carries the name of the VPC.
+        cdk.Tags.of(subnet).add("Name", subnet.node.path)
+        if self._ipv6:
+            subnet.node.add_dependency(self._vpc.node.find_child("ipv6cidr"))
+        return subnet
+
+
+def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
+    """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
+    if zone_ids := ACCEPTED_ZONE_IDS.get(place_of(vpc).region):
+        ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
+
+
+def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:
+    given = cdk.Fn.select(0, vpc.vpc_ipv6_cidr_blocks)
+    blocks = cdk.Fn.cidr(given, _IPV6_BLOCKS[-1] + 1, str(_IPV6_BITS))
+    return cdk.Fn.select(_IPV6_BLOCKS[number], blocks)
+
+
+def place_control_plane(cluster: Construct, vpc: ec2.IVpc, *, nodes_beside: bool) -> None:
+    """Put a control plane into subnets in zones that EKS takes, where the network is of `gpu_vpc`.
+
+    Args:
+        cluster: The cluster.
+        vpc: Its network.
+        nodes_beside: Whether nodes start in the same subnets, which then need a way out.
+    """
+    own = vpc.node.try_find_child(_ID)
+    if not isinstance(own, ControlPlaneSubnets):
+        return
+    if nodes_beside:
+        own.move_others()
+        return
+    resource = cast("cdk.CfnResource", cluster.node.default_child)
+    # Not by `vpc_subnets`: what applies manifests starts in the same ones, and needs a way out.
+    resource.add_property_override("ResourcesVpcConfig.SubnetIds", [each.ref for each in own.subnets])
 
 
 @named_call
@@ -193,3 +341,29 @@ def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.Fl
     return ec2.FlowLogOptions(
         destination=ec2.FlowLogDestination.to_cloud_watch_logs(group), traffic_type=ec2.FlowLogTrafficType.REJECT
     )
+
+
+def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
+    """Return from where the endpoint is reached.
+
+    Args:
+        who: The cluster, for messages.
+        cidrs: Blocks outside the VPC; empty for none, ``None`` for all.
+
+    Raises:
+        TypeError: ``cidrs`` is no list of words.
+        ValueError: One is no block of public addresses.
+    """
+    if cidrs is None:
+        return eks.EndpointAccess.PUBLIC_AND_PRIVATE
+    blocks = words(who, "public_access_cidrs", cidrs)
+    if not blocks:
+        return eks.EndpointAccess.PRIVATE
+    for block in blocks:
+        network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
+        if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*PRIVATE, _LOOPBACK)):
+            raise ValueError(
+                f"{who}: public_access_cidrs must be public, such as '198.51.100.7/32', got "
+                f"{block!r}; from inside the VPC the endpoint is reached anyway"
+            )
+    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)

@@ -11,11 +11,11 @@ from constructs import Construct
 
 # Their names load when a cluster runs that kind.
 from gpu_constructs import autoscaling, devices, nodes
-from gpu_constructs.installing import claims
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.sharing import DeviceManagerName
 from gpu_constructs.pools.size import UpTo
 from gpu_facts.charts import GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType
@@ -43,7 +43,7 @@ def make_pool(
         TypeError: An argument has the wrong type.
         ValueError: The kind has not such an argument, or no such pool can exist.
     """
-    holder = cluster.holder(claims.pool_named(name))
+    holder = cluster.holder(registry.pool_named(name))
     if holder is not None:
         raise ValueError(
             f"{who}: name must be one that no pool of the cluster has, got {name!r}, which is {holder.node.path!r}; "
@@ -81,7 +81,7 @@ def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
     """Return the kind of pool, and what every pool of it gets here."""
     if cluster.auto_mode:
         return autoscaling.AutoModeNodePool, {}
-    karpenter = cluster.holder(claims.KARPENTER)
+    karpenter = cluster.holder(registry.KARPENTER)
     if karpenter is not None:
         if cdk.Stack.of(karpenter) is not cluster.stack:
             raise ValueError(
@@ -90,7 +90,7 @@ def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
             )
         return autoscaling.KarpenterNodePool, {"karpenter": karpenter}
     version = cluster.stated_version
-    if version and cluster.holder(claims.CLUSTER_AUTOSCALER) is None:
+    if version and cluster.holder(registry.CLUSTER_AUTOSCALER) is None:
         autoscaler_image(version, who=who)
     return nodes.ManagedNodeGroup, {}
 
@@ -116,11 +116,11 @@ def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str,
 
 # Who is brought: what the cluster has one of, and the folder of the class.
 _BROUGHT = {
-    "DevicePlugin": (claims.DEVICE_MANAGER, devices),
-    "GpuOperator": (claims.DEVICE_MANAGER, devices),
-    "DraDriver": (claims.DRA_DRIVER, devices),
-    "EfaDevicePlugin": (claims.EFA_PLUGIN, devices),
-    "ClusterAutoscaler": (claims.CLUSTER_AUTOSCALER, autoscaling),
+    "DevicePlugin": (registry.DEVICE_MANAGER, devices),
+    "GpuOperator": (registry.DEVICE_MANAGER, devices),
+    "DraDriver": (registry.DRA_DRIVER, devices),
+    "EfaDevicePlugin": (registry.EFA_PLUGIN, devices),
+    "ClusterAutoscaler": (registry.CLUSTER_AUTOSCALER, autoscaling),
 }
 _MANAGERS: dict[DeviceManagerName, str] = {
     "device-plugin": "DevicePlugin",
@@ -135,7 +135,7 @@ def bring_what_it_needs(scope: Construct, cluster: ClusterRef, shape: NodeShape)
         return
     needed = [_MANAGERS[shape.managed_by.name]] if shape.managed_by.name in _MANAGERS else []
     needed += ["EfaDevicePlugin"] if shape.efa else []
-    needed += ["ClusterAutoscaler"] if cluster.holder(claims.KARPENTER) is None else []
+    needed += ["ClusterAutoscaler"] if cluster.holder(registry.KARPENTER) is None else []
     for name in needed:
         what, folder = _BROUGHT[name]
         if cluster.holder(what) is None:
@@ -149,7 +149,7 @@ def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> 
     Raises:
         ValueError: It is another.
     """
-    there = getattr(cluster.holder(claims.DEVICE_MANAGER), "manages", None)
+    there = getattr(cluster.holder(registry.DEVICE_MANAGER), "manages", None)
     if shape.managed_by.cluster_plugin and there not in (None, shape.managed_by.name):
         raise ValueError(
             f"{who}: shape must have device_manager={there!r}, which the cluster has, got {shape.managed_by.name!r}; "

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.cluster.pod_subnets import pod_block
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc, ways_of_vpc
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, words

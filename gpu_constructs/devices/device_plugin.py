@@ -8,12 +8,11 @@ from typing import ClassVar, get_args
 from constructs import Construct
 
 from gpu_constructs.devices.coexistence import warn_of_both
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.pools.device_manager import DeviceManagerName
-from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Sharing
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_image
 from gpu_facts.versions import DEVICE_PLUGIN
@@ -61,7 +60,7 @@ class DevicePlugin(Construct):
         _refuse_efa_thief(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
             raise TypeError(f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}")
-        ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
+        ref.claim(who, registry.DEVICE_MANAGER, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
         # Not above: it loads cdk8s, which takes a second.

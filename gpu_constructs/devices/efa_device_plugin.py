@@ -7,10 +7,10 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
+from gpu_constructs.installing.registry import PathOf
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import WITH_EFA
 from gpu_facts.named_arguments import named_arguments
@@ -45,7 +45,7 @@ class EfaDevicePlugin(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        ref.claim(who, claims.EFA_PLUGIN, why="two advertise every interface twice")
+        ref.claim(who, registry.EFA_PLUGIN, why="two advertise every interface twice")
 
         self.resource = install_helm_chart(
             self,

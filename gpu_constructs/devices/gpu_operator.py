@@ -10,21 +10,118 @@ from constructs import Construct
 
 from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
-from gpu_constructs.devices.gpu_operator_values import refuse_unknown_values
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, value_at
-from gpu_constructs.pools.device_manager import DeviceManagerName
-from gpu_constructs.pools.sharing import Exclusive, Sharing
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Sharing
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.labels import DEVICE_MANAGER
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool
+from gpu_facts.refusals import did_you_mean, refuse_unless_bool
 from gpu_facts.versions import GPU_OPERATOR
 
+# By section; one without names takes any.
+KNOWN: Mapping[str, frozenset[str]] = {
+    section: frozenset(names.split())
+    for section, names in {
+        "ccManager": (
+            "defaultMode enabled hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
+        ),
+        "cdi": "enabled nriPluginEnabled",
+        "clusterPolicy": "deployCR",
+        "daemonsets": "annotations labels priorityClassName rollingUpdate tolerations updateStrategy",
+        "dcgm": "args enabled env hostNetwork image imagePullPolicy repository resources version",
+        "dcgmExporter": (
+            "annotations config enablePodLabels enablePodUID enabled env hostNetwork hostPID hpcJobMapping "
+            "image imagePullPolicy podLabelAllowlistRegex repository resources service serviceMonitor "
+            "version"
+        ),
+        "devicePlugin": (
+            "args config enabled env hostNetwork image imagePullPolicy imagePullSecrets mps repository "
+            "resources version"
+        ),
+        "draDriver": "computeDomains featureGates gpus image imagePullPolicy imagePullSecrets repository version",
+        "driver": (
+            "certConfig enabled env hostNetwork image imagePullPolicy imagePullSecrets kernelModuleConfig "
+            "kernelModuleType licensingConfig manager nvidiaDriverCRD rdma repoConfig repository resources "
+            "secretEnv startupProbe upgradePolicy usePrecompiled version virtualTopology"
+        ),
+        "extraObjects": "",
+        "gdrcopy": "args enabled env image imagePullPolicy imagePullSecrets repository version",
+        "gds": "args enabled env image imagePullPolicy imagePullSecrets repository version",
+        "gfd": "enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version",
+        "gpuCluster": "deployCR",
+        "hostPaths": "driverInstallDir kubeletRootDir rootFS",
+        "kataManager": "config enabled env hostNetwork imagePullPolicy imagePullSecrets resources",
+        "kataSandboxDevicePlugin": (
+            "args enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
+        ),
+        "mig": "strategy",
+        "migManager": (
+            "config enabled env gpuClientsConfig hostNetwork image imagePullPolicy imagePullSecrets "
+            "repository resources version"
+        ),
+        "nfd": "enabled nodefeaturerules",
+        "node-feature-discovery": "",
+        "nodeStatusExporter": (
+            "enabled hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
+        ),
+        "operator": (
+            "affinity annotations cleanupCRD env image imagePullPolicy imagePullSecrets logging metrics "
+            "nodeSelector priorityClassName repository resources runtimeClass tolerations upgradeCRD "
+            "use_ocp_driver_toolkit version"
+        ),
+        "platform": "openshift",
+        "psa": "enabled",
+        "sandboxDevicePlugin": (
+            "args enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
+        ),
+        "sandboxWorkloads": "defaultWorkload enabled mode",
+        "toolkit": (
+            "enabled env hostNetwork image imagePullPolicy imagePullSecrets installDir repository resources version"
+        ),
+        "validator": "args env hostNetwork image imagePullPolicy imagePullSecrets plugin repository resources version",
+        "vfioManager": (
+            "driverManager enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
+        ),
+        "vgpuDeviceManager": (
+            "config enabled env hostNetwork image imagePullPolicy imagePullSecrets repository version"
+        ),
+        "vgpuManager": (
+            "driverManager enabled env hostNetwork image imagePullPolicy imagePullSecrets "
+            "kernelModuleConfig repository resources version"
+        ),
+    }.items()
+}
 NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
 _CONFIG_MAP = "gpu-constructs-device-plugin"
+
+
+def refuse_unknown_values(who: object, values: object) -> None:
+    """Refuse values that the chart would silently ignore.
+
+    Raises:
+        TypeError: ``values`` is no mapping, or a section is none.
+        ValueError: One is unknown.
+    """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{who}: values must be a mapping, got {values!r}")
+    for section, told in values.items():
+        if section not in KNOWN:
+            raise ValueError(
+                f"{who}: values must have sections of the chart, got {section!r}{did_you_mean(str(section), KNOWN)}"
+            )
+        if not KNOWN[section]:
+            continue
+        if not isinstance(told, Mapping):
+            raise TypeError(f"{who}: values[{section!r}] must be a mapping, got {told!r}")
+        for name in told:
+            if name not in KNOWN[section]:
+                raise ValueError(
+                    f"{who}: values[{section!r}] must have names of the chart, got {name!r}"
+                    f"{did_you_mean(str(name), KNOWN[section])}"
+                )
 
 
 @named_arguments
@@ -76,11 +173,11 @@ class GpuOperator(Construct):
                     "break each other"
                 )
         refuse_unless_bool(who, "acknowledge_bottlerocket", acknowledge_bottlerocket)
-        ref.claim(who, claims.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
+        ref.claim(who, registry.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
         if value_at(values, "gpuCluster", "deployCR") not in (None, False, "false"):
-            ref.claim(who, claims.DRA_DRIVER_OF_OPERATOR, why="both are the helm release 'gpu-operator'")
+            ref.claim(who, registry.DRA_DRIVER_OF_OPERATOR, why="both are the helm release 'gpu-operator'")
         if not acknowledge_bottlerocket:
-            ref.claim(who, claims.DEVICE_MANAGER, why="two advertise every GPU twice")
+            ref.claim(who, registry.DEVICE_MANAGER, why="two advertise every GPU twice")
             warn_of_both(self, ref)
 
         self._configs: dict[str, str] = {}

@@ -8,10 +8,10 @@ import jsii
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import POD_IDENTITY, keep_role, pod_identity_association, session_of
+from gpu_constructs.installing.registry import PathOf
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role

@@ -18,12 +18,10 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.claims import AppliedObjects, PathOf
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.installing.once import Applied, Meeting, Once
 from gpu_constructs.installing.own_stack import stack_of
-from gpu_constructs.installing.shared import CsiDriver, Shared
+from gpu_constructs.installing.registry import Applied, AppliedObjects, CsiDriver, Meeting, Once, PathOf, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
 from gpu_facts.refusals import has_token, is_token, words

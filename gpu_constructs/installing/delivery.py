@@ -5,7 +5,7 @@ Constructs hand over what should exist in Kubernetes and do not know how it gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
@@ -14,17 +14,16 @@ import jsii
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.chart_definitions import apply_definitions
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
+from gpu_constructs.installing.chart_definitions import apply_definitions, kubernetes_objects
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
-from gpu_constructs.installing.kubernetes_objects import kubernetes_objects
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.once import Applied
-from gpu_constructs.installing.reach import require_chart_within_reach, require_images_within_reach
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_facts.charts import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
 from gpu_facts.merging import merged
+from gpu_facts.resources import NVIDIA
 from gpu_facts.versions import Chart
 
 if TYPE_CHECKING:
@@ -34,6 +33,99 @@ if TYPE_CHECKING:
 # "pending-upgrade" (aws/aws-cdk#22257).
 HELM_TIMEOUT_MINUTES = 12
 _SERVICES = ("Deployment", "StatefulSet")
+
+
+def require_images_within_reach(
+    applied: Construct, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
+) -> None:
+    """Reject at synth public images of GPU pods and DaemonSets in a cluster without a way to the internet.
+
+    Args:
+        applied: What applies the objects.
+        cluster: Its cluster. A VPC that was imported, or that has a route, isn't checked.
+        manifests: The objects.
+    """
+    if cluster.is_isolated:
+        images = sorted({image for each in manifests for image in images_on_gpu_nodes(each) if is_public(image)})
+        applied.node.add_validation(_WithinReach(applied, cluster, [f"image {each!r}" for each in images]))
+
+
+def require_chart_within_reach(
+    release: Construct, cluster: ClusterRef, chart: Chart, values: Mapping[str, Any], *, mirrored: bool
+) -> None:
+    """Reject at synth a chart, or its images on nvcr.io, in a cluster without a way to the internet.
+
+    Args:
+        release: What installs the chart.
+        cluster: Its cluster. A VPC that was imported, or that has a route, isn't checked.
+        chart: The chart.
+        values: Its values.
+        mirrored: Whether it is fetched from a mirror.
+    """
+    if not cluster.is_isolated:
+        return
+    section, name = NVIDIA_CHARTS.get(chart.name, ("", ""))
+    images = bool(section) and (values.get(section) or {}).get(name) is None
+    release.node.add_validation(
+        _WithinReach(
+            release,
+            cluster,
+            [f"the images of chart {chart.name!r} on {NVIDIA_REGISTRY}"] if images else [],
+            charts=[] if mirrored else [f"chart {chart.name!r} from {chart.repository}"],
+        )
+    )
+
+
+def images_on_gpu_nodes(value: Any, kind: str = "") -> Iterator[str]:
+    """Yield the images of DaemonSets, and of pods that request or claim GPUs."""
+    if isinstance(value, Mapping):
+        kind = value.get("kind") or kind
+        containers = [each for key in ("initContainers", "containers") for each in value.get(key) or ()]
+        claims = bool(value.get("resourceClaims"))
+        if containers and (kind == "DaemonSet" or claims or any(_requests_gpus(each) for each in containers)):
+            yield from (image for each in containers if isinstance(image := each.get("image"), str))
+        else:
+            for each in value.values():
+                yield from images_on_gpu_nodes(each, kind)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from images_on_gpu_nodes(each, kind)
+
+
+def _requests_gpus(container: Mapping[str, Any]) -> bool:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return any(str(each).startswith(NVIDIA) for each in limits)
+
+
+@jsii.implements(constructs.IValidation)
+class _WithinReach:
+    """Reports what nodes or the function with helm can't pull.
+
+    Args:
+        applied: What applies or installs it.
+        cluster: Its cluster.
+        images: What nodes pull, if no pool has mirrors.
+        charts: What the function with helm fetches.
+    """
+
+    def __init__(
+        self, applied: Construct, cluster: ClusterRef, images: Sequence[str], charts: Sequence[str] = ()
+    ) -> None:
+        self._applied, self._cluster, self._images, self._charts = applied, cluster, images, charts
+
+    def validate(self) -> list[str]:
+        """Return an error for each image and chart out of reach."""
+        images = self._images if self._cluster.lacks_mirrors else ()
+        if not (images or self._charts) or not self._cluster.has_no_way_out:
+            return []
+        who = self._applied.node.path.removesuffix("/Resource")
+        tail = f"as the VPC of {self._cluster.path} has no route out of it"
+        mirror = "Host(registry_mirrors=...) on the pools, or use an image in ECR"
+        return [f"{who}: {each} can't be pulled, {tail}; set {mirror} [GPU076]" for each in images] + [
+            f"{who}: {each} can't be fetched, {tail}; copy it as gpu-constructs images lists it, and set the context "
+            f"key {CHART_MIRROR} [GPU455]"
+            for each in self._charts
+        ]
 
 
 def apply_manifests(
@@ -106,7 +198,7 @@ def apply_after_dra_driver(applied: Construct, *, cluster: ClusterRef) -> None:
     """
     cluster.claimants.ask(applied)
     if cluster.auto_mode is not None:
-        drivers = (claims.DRA_DRIVER, claims.DRA_DRIVER_OF_OPERATOR)
+        drivers = (registry.DRA_DRIVER, registry.DRA_DRIVER_OF_OPERATOR)
         applied.node.add_validation(_ControllerNeeded(applied, cluster, "DraDriver", drivers, rule=" [GPU132]"))
 
 

@@ -1,4 +1,4 @@
 from gpu_constructs.metrics.dcgm_exporter import DcgmExporter as DcgmExporter
-from gpu_constructs.metrics.managed_prometheus import ManagedPrometheus as ManagedPrometheus
+from gpu_constructs.metrics.prometheus_stack import ManagedPrometheus as ManagedPrometheus
 from gpu_constructs.metrics.prometheus_stack import PrometheusStack as PrometheusStack
 from gpu_constructs.metrics.reservation_alarm import ReservationAlarm as ReservationAlarm

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from constructs import Construct
 
-from gpu_constructs.installing import claims
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart, apply_manifests
-from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, counters_csv
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
-from gpu_constructs.metrics.rules import prometheus_rule
+from gpu_constructs.metrics.rules import DEFAULT_FIELDS, counters_csv, prometheus_rule
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image
 from gpu_facts.versions import DCGM_EXPORTER
@@ -61,7 +60,7 @@ class DcgmExporter(Construct):
         counters = counters_csv(who, fields)
         if prometheus is not None and not isinstance(prometheus, PrometheusStack):
             raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
-        ref.claim(who, claims.DCGM_EXPORTER, why="both would report every GPU")
+        ref.claim(who, registry.DCGM_EXPORTER, why="both would report every GPU")
 
         self.fields = tuple(fields)
         ref.fields.serve(self._refuse_unless_reported)

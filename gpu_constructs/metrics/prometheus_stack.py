@@ -10,12 +10,13 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, value_at
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 from gpu_facts.charts import KUBE_STATE_METRICS, NAMESPACES
+from gpu_facts.hardware.regions import refuse_unless_region
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.labels import APP_NAME
 from gpu_facts.named_arguments import named_arguments, named_call
@@ -27,6 +28,7 @@ NAMESPACE = NAMESPACES[KUBE_PROMETHEUS_STACK.name]
 _SERVICE_ACCOUNT = "prometheus"
 _TAKEN_UP = ("serviceMonitor", "podMonitor", "probe", "scrapeConfig", "rule")
 _WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+", re.ASCII)
+_URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws-[\w-]+/?", re.ASCII)
 
 
 @named_arguments
@@ -214,3 +216,30 @@ def stack_values(
 def _asks(**requests: str) -> dict[str, Any]:
     """Return requests as the charts suggest them; they set none, and the kubelet evicts pods without first."""
     return {"requests": requests}
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManagedPrometheus:
+    """Where KEDA measures signals, which must be allowed to: ``Keda(prometheus_workspace_arns=[...])``.
+
+    Source: https://keda.sh/docs/2.20/scalers/prometheus/
+
+    Attributes:
+        url: Endpoint of the workspace, ``https://aps-workspaces.<region>.amazonaws.com/workspaces/ws-...``.
+        region: Its region.
+
+    Raises:
+        ValueError: ``url`` is no endpoint of a workspace, or ``region`` no region.
+    """
+
+    url: str
+    region: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.url, str) or not (is_token(self.url) or _URL.fullmatch(self.url)):
+            raise ValueError(
+                "managed prometheus: url must be one such as "
+                f"'https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-...', got {self.url!r}"
+            )
+        refuse_unless_region("managed prometheus", "region", self.region)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.capacity import Reservation
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_instance, refuse_unless_whole_number

@@ -10,8 +10,8 @@ import aws_cdk as cdk
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.node_shape import NodeShape
+from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.operating_systems import OperatingSystem
 from gpu_facts.refusals import address_block, is_token
 from gpu_facts.versions import AMI_RELEASES, kubernetes_minor
 

@@ -9,12 +9,12 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf, pool_named
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.own_stack import keep_stack
+from gpu_constructs.installing.registry import PathOf, pool_named
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
-from gpu_constructs.storage.drivers import bring_drivers
+from gpu_constructs.storage.csi_drivers import bring_drivers
 from gpu_facts.named_arguments import named_arguments
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -11,7 +14,6 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.bootstrap import Bootstrap
-from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.nodes.suitable_subnets import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
@@ -20,16 +22,73 @@ from gpu_constructs.pools.capacity import (
     refuse_unless_capacity,
     refuse_unless_sold,
 )
-from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.disruption import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.kubernetes import refuse_unless_object_name
-from gpu_facts.refusals import refuse_unless_whole_number
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
 
+UpdateStrategy = Literal["MINIMAL", "DEFAULT"]
+_SHARE = re.compile(r"([1-9]\d?|100)%", re.ASCII)
+_MOST_NODES = 100
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (instanceTypes)
 MAX_INSTANCE_TYPES = 20
 # Most nodes of a managed group before its Capacity Block starts and after it is drained; EKS takes no 0.
 CLOSED_MAX = 1
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeUpdate:
+    """How many nodes of a managed group EKS replaces at once, and whether the new ones come first.
+
+    ``MINIMAL`` ends a node before it launches the next one: an update needs no spare GPU, of which a reservation or a
+    Capacity Block has none, and what is sold out gives none either. While it lasts there are as many nodes less as are
+    unavailable. ``DEFAULT`` launches the new ones first.
+
+    Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html,
+    https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
+
+    Attributes:
+        max_unavailable: Nodes replaced at once: a number, at most 100, or a share of the group such as ``"33%"``.
+        strategy: ``MINIMAL`` or ``DEFAULT``.
+
+    Raises:
+        TypeError: ``max_unavailable`` is neither number nor share.
+        ValueError: EKS would refuse it.
+    """
+
+    max_unavailable: int | str = 1
+    strategy: UpdateStrategy = "MINIMAL"
+
+    def __post_init__(self) -> None:
+        who = "node update"
+        refuse_unless_one_of(who, "strategy", self.strategy, get_args(UpdateStrategy))
+        if not isinstance(self.max_unavailable, str):
+            refuse_unless_whole_number(who, "max_unavailable", self.max_unavailable, least=1, most=_MOST_NODES)
+        elif not _SHARE.fullmatch(self.max_unavailable):
+            raise ValueError(
+                f"{who}: max_unavailable must be a number or a share from '1%' to '100%', got {self.max_unavailable!r}"
+            )
+
+    def refuse_beside(self, who: object, capacity: Capacity) -> None:
+        """Refuse to launch new nodes first where every instance that there is runs already.
+
+        Raises:
+            ValueError: The nodes are those of a Capacity Block.
+        """
+        if isinstance(capacity, CapacityBlock) and self.strategy == "DEFAULT":
+            raise ValueError(
+                f"{who}: update must have strategy 'MINIMAL' with a Capacity Block, got 'DEFAULT'; the group is as "
+                "large as the block, so that nothing is left to launch the new nodes on [GPU029]"
+            )
+
+    def to_properties(self) -> dict[str, Any]:
+        """Return ``UpdateConfig`` of a managed group."""
+        if isinstance(self.max_unavailable, str):
+            return {"maxUnavailablePercentage": int(self.max_unavailable[:-1]), "updateStrategy": self.strategy}
+        return {"maxUnavailable": self.max_unavailable, "updateStrategy": self.strategy}
 
 
 def check_group(

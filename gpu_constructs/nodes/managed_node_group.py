@@ -13,26 +13,24 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.own_stack import stack_of
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
-from gpu_constructs.nodes.host.node_tags import NodeTags
-from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
-from gpu_constructs.nodes.managed.desired_size import DesiredSize, NodeGroup
+from gpu_constructs.nodes.group_arguments import NodeUpdate, check_group, refuse_unless_values
+from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
-from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
-from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.disruption import NodeRepair
+from gpu_constructs.pools.labels_and_taints import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
-from gpu_constructs.pools.scaling_options import ScalingOptions
 from gpu_constructs.pools.sharing import Mig
-from gpu_constructs.pools.taint import Taint
+from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.labels import RESOURCE_TAG
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
@@ -189,12 +187,12 @@ class ManagedNodeGroup(GpuNodes):
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
-        from gpu_constructs.nodes.managed.auto_scaling_tags import ManagedGroupTags
+        from gpu_constructs.nodes.auto_scaling_tags import ManagedGroupTags
 
         ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
 
     def _schedule(self, cluster_name: str, block: CapacityBlock) -> None:
-        from gpu_constructs.nodes.managed.capacity_block_schedule import CapacityBlockSchedule
+        from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
 
         CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=cluster_name, block=block)
 

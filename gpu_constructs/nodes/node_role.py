@@ -10,7 +10,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.own_stack import stack_of
-from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html

@@ -13,22 +13,20 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.shared import SelfManagedNodes
+from gpu_constructs.installing.registry import PathOf, SelfManagedNodes
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
+from gpu_constructs.nodes.desired_size import DesiredSize, ScalingGroup
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
-from gpu_constructs.nodes.host.node_tags import NodeTags
-from gpu_constructs.nodes.launch_template import launch_template_data, network, reserved_capacity
-from gpu_constructs.nodes.managed.desired_size import DesiredSize, ScalingGroup
+from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
 from gpu_constructs.nodes.node_role import make_node_role, open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
-from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.image_releases import TAKE_WITH_BOTH
 from gpu_facts.labels import (
     AUTOSCALED_BY_TAG,

@@ -5,31 +5,198 @@ Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bott
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Mapping
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
-from functools import cache
+from functools import cache, partial, reduce
 from typing import Any
 
 import tomli_w
 
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
-from gpu_constructs.nodes.host.merging import joined, within_bounds
-from gpu_constructs.nodes.host.surroundings import al2023_scripts, bottlerocket_surroundings, nodeadm_environment
-from gpu_constructs.nodes.mig_script import mig_script
-from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.host import Host
+from gpu_constructs.pools.labels_and_taints import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
-from gpu_constructs.pools.taint import Taint
 from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES
+from gpu_facts.merging import merged
 from gpu_facts.resources import EFA_HUGE_PAGES
 
+# A unit, because the mode does not outlive a reboot on Hopper and newer, nor the instances on any.
+# Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/ (getting started, read 2026-08)
+_TEMPLATE = """\
+#!/bin/bash
+set -euo pipefail
+cat > /usr/local/sbin/gpu-mig-setup <<'SCRIPT'
+#!/bin/bash
+set -euo pipefail
+# A GPU that a daemon holds does not change its mode.
+systemctl stop nvidia-persistenced.service || true
+nvidia-smi -mig 1
+# Ampere takes a reset for it; newer ones have changed already.
+nvidia-smi --gpu-reset || true
+nvidia-smi mig -dci || true
+nvidia-smi mig -dgi || true
+nvidia-smi mig -cgi {instances} -C
+systemctl start nvidia-persistenced.service || true
+SCRIPT
+chmod 0755 /usr/local/sbin/gpu-mig-setup
+cat > /etc/systemd/system/gpu-mig-setup.service <<'UNIT'
+[Unit]
+Description=Partition the GPUs with MIG
+Before=nodeadm-run.service kubelet.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/gpu-mig-setup
+[Install]
+WantedBy=multi-user.target
+UNIT
+systemctl enable gpu-mig-setup.service
+/usr/local/sbin/gpu-mig-setup
+"""
+# Before base64.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
+MAX_BYTES = 16 * 1024
+# Name of the bundle of certificates.
+_BUNDLE = "gpu-constructs"
+_MIRRORS = """\
+mkdir -p '/etc/containerd/certs.d/{registry}'
+cat > '/etc/containerd/certs.d/{registry}/hosts.toml' <<'HOSTS'
+{hosts}HOSTS
+"""
+_MIRROR = """\
+[host."{mirror}"]
+capabilities = ["pull", "resolve"]
+"""
+_TRUST = """\
+cat > '/etc/pki/ca-trust/source/anchors/{bundle}.pem' <<'CERTIFICATES'
+{certificates}CERTIFICATES
+update-ca-trust extract
+"""
 # Fixed, because a random boundary would roll every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
 _ON_LOCAL_DISKS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 # Source: bottlerocket-os/bottlerocket-core-kit packages/soci-snapshotter/ephemeral-storage.conf
 _SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
+# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
+_SOCI_PLUGIN: dict[str, Any] = {
+    "container-runtime-plugins": {
+        "soci-snapshotter": {
+            "pull-mode": "parallel-pull-unpack",
+            "parallel-pull-unpack": {
+                "max-concurrent-downloads-per-image": 20,
+                "concurrent-download-chunk-size": "16mb",
+                "max-concurrent-unpacks-per-image": 12,
+                "discard-unpacked-layers": True,
+            },
+        }
+    },
+}
+
+
+def mig_script(sharing: Mig) -> str:
+    """Return the script: largest instances first, because the order decides where they fit."""
+    sizes = sorted(sharing.geometry.items(), key=lambda item: -int(item[0].partition("g.")[0]))
+    return _TEMPLATE.format(instances=",".join(name for name, number in sizes for _ in range(number)))
+
+
+def joined(ours: Mapping[str, Any], *theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with others laid over it: mappings are merged, lists joined, of two values the later one wins.
+
+    Nodeadm itself merges so, and joins the flags of kubelet alone; other lists are not of ours.
+    """
+    return reduce(partial(merged, other=_both), theirs, dict(ours))
+
+
+def _both(_key: str, ours: Any, theirs: Any) -> Any:
+    return [*ours, *theirs] if isinstance(ours, list) and isinstance(theirs, list) else theirs
+
+
+def within_bounds(user_data: str) -> str:
+    """Return user data that EC2 takes, as far as synth knows: what only deployment tells may be longer than its token.
+
+    Raises:
+        ValueError: It is too long.
+    """
+    size = len(user_data.encode())
+    if size > MAX_BYTES:
+        raise ValueError(
+            f"host: user_data must come to at most {MAX_BYTES} bytes with what this library tells the node, got {size}"
+            "; fetch long scripts from a bucket, or build an image"
+        )
+    return user_data
+
+
+def nodeadm_environment(host: Host) -> dict[str, Any]:
+    """Return what nodeadm sets for itself, containerd, kubelet and every other service of an AL2023 node.
+
+    Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/internal/system/environment.go
+    """
+    if host.proxy is None:
+        return {}
+    said = {
+        "HTTP_PROXY": host.proxy.url,
+        "HTTPS_PROXY": host.proxy.url,
+        "NO_PROXY": ",".join(host.proxy.exceptions),
+    }
+    # Some programs read the one, some the other.
+    both = said | {name.lower(): value for name, value in said.items()}
+    return {"instance": {"environment": {"default": both}}}
+
+
+def al2023_scripts(host: Host) -> tuple[str, ...]:
+    """Return the script that writes mirrors and authorities before nodeadm starts containerd.
+
+    Sources: awslabs/amazon-eks-ami 3477d8f nodeadm/internal/containerd/config2.template.toml (config_path),
+    https://github.com/containerd/containerd/blob/main/docs/hosts.md (2026-11)
+    """
+    steps = [
+        _MIRRORS.format(registry=registry, hosts="".join(_MIRROR.format(mirror=mirror) for mirror in mirrors))
+        for registry, mirrors in host.registry_mirrors.items()
+    ]
+    if host.certificate_authorities:
+        steps.append(_TRUST.format(bundle=_BUNDLE, certificates="".join(host.certificate_authorities)))
+    return ("".join(("#!/bin/bash\nset -euo pipefail\n", *steps)),) if steps else ()
+
+
+def bottlerocket_surroundings(host: Host) -> dict[str, Any]:
+    """Return the settings of Bottlerocket.
+
+    Sources: https://bottlerocket.dev/en/os/1.64.x/api/settings/container-registry/, .../pki/, .../network/ (2026-11)
+    """
+    found: dict[str, Any] = {}
+    if host.registry_mirrors:
+        mirrors = [
+            {"registry": registry, "endpoint": list(mirrors)} for registry, mirrors in host.registry_mirrors.items()
+        ]
+        found["container-registry"] = {"mirrors": mirrors}
+    if host.certificate_authorities:
+        found["pki"] = {_BUNDLE: {"data": _encoded(host), "trusted": True}}
+    if host.proxy is not None:
+        found["network"] = {"https-proxy": host.proxy.url, "no-proxy": list(host.proxy.exceptions)}
+    return found
+
+
+def node_class_surroundings(host: Host) -> dict[str, Any]:
+    """Return fields of Auto Mode's NodeClass.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-11)
+    """
+    found: dict[str, Any] = {}
+    if host.proxy is not None:
+        found["advancedNetworking"] = {"httpsProxy": host.proxy.url, "noProxy": list(host.proxy.exceptions)}
+    if host.certificate_authorities:
+        found["certificateBundles"] = [{"name": _BUNDLE, "data": _encoded(host)}]
+    return found
+
+
+def _encoded(host: Host) -> str:
+    return base64.b64encode("".join(host.certificate_authorities).encode()).decode()
 
 
 def user_data(shape: NodeShape) -> str | None:
@@ -148,23 +315,6 @@ def _bottlerocket_disks(shape: NodeShape) -> dict[str, Any]:
 
 def _bottlerocket_huge_pages(shape: NodeShape) -> dict[str, Any]:
     return {"kernel": {"sysctl": {"vm.nr_hugepages": str(EFA_HUGE_PAGES)}}} if shape.efa else {}
-
-
-# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
-# Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
-_SOCI_PLUGIN: dict[str, Any] = {
-    "container-runtime-plugins": {
-        "soci-snapshotter": {
-            "pull-mode": "parallel-pull-unpack",
-            "parallel-pull-unpack": {
-                "max-concurrent-downloads-per-image": 20,
-                "concurrent-download-chunk-size": "16mb",
-                "max-concurrent-unpacks-per-image": 12,
-                "discard-unpacked-layers": True,
-            },
-        }
-    },
-}
 
 
 def _bottlerocket_pulls(shape: NodeShape) -> dict[str, Any]:

@@ -8,18 +8,18 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import zone_of
 from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.nodes.group_arguments import NodeUpdate
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup
-from gpu_constructs.nodes.node_update import NodeUpdate
 from gpu_constructs.pools.capacity import Capacity, OnDemand
-from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.disruption import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
-from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import is_number_token, refuse_unless_whole_number
 

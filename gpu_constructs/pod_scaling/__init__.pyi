@@ -1,7 +1,7 @@
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler as GpuHorizontalAutoscaler
 from gpu_constructs.pod_scaling.keda import Keda as Keda
 from gpu_constructs.pod_scaling.metrics_server import MetricsServer as MetricsServer
-from gpu_constructs.pod_scaling.prometheus_adapter import PrometheusAdapter as PrometheusAdapter
+from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter as PrometheusAdapter
 from gpu_constructs.pod_scaling.rightsizing import CpuMemoryRightsizing as CpuMemoryRightsizing
 from gpu_constructs.pod_scaling.rightsizing import VerticalPodAutoscaler as VerticalPodAutoscaler
 from gpu_constructs.pod_scaling.signals import CpuUtilization as CpuUtilization

@@ -7,10 +7,10 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.registry import PathOf
 from gpu_facts.charts import KEDA_OPERATOR, NAMESPACES
 from gpu_facts.labels import OUR_DOMAIN
 from gpu_facts.named_arguments import named_arguments

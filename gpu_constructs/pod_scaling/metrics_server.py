@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
+from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_facts.charts import METRICS_SERVER
 from gpu_facts.named_arguments import named_arguments
+from gpu_facts.versions import PROMETHEUS_ADAPTER
 
 _ONE = "metrics server"
 
@@ -64,3 +69,72 @@ def bring_metrics_server(cluster: ClusterRef) -> None:
     made_here = cluster.auto_mode is not None
     if made_here and cluster.holder(_ONE) is None:
         MetricsServer(cluster.shared(cluster.stack), "MetricsServer", cluster=cluster.cluster)
+
+
+@named_arguments
+class PrometheusAdapter(Construct):
+    """The adapter with the two records of GPUs, and the API of custom metrics to itself.
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        prometheus: Prometheus of this app, with the rules of a `DcgmExporter`.
+        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider, or has the adapter from this library.
+
+    Attributes:
+        chart: The release.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        prometheus: PrometheusStack,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(prometheus, PrometheusStack):
+            raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+        ref.claim(who, PROMETHEUS_ADAPTER.name, why="both provide the API of custom metrics")
+        self.chart = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=PROMETHEUS_ADAPTER,
+            namespace=NAMESPACE,
+            values=adapter_values(prometheus.url),
+            user_values=values,
+        )
+        self.chart.node.add_dependency(prometheus.chart)
+
+
+def adapter_values(url: str) -> Mapping[str, Any]:
+    """Return the values of the chart; none for external metrics, which are KEDA's.
+
+    Source: prometheus-community/helm-charts prometheus-adapter 5.3.0 values.yaml
+    """
+    address, _, port = url.rpartition(":")
+    rules = [_rule(record) for record in (UTILIZATION_RECORD, MEMORY_RECORD, SM_RECORD)]
+    return {
+        "prometheus": {"url": address, "port": int(port)},
+        "rules": {"default": False, "custom": rules},
+        # As the chart suggests; it sets none, and the kubelet evicts a pod without requests first.
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+    }
+
+
+def _rule(record: str) -> dict[str, Any]:
+    overrides = {name: {"resource": name} for name in ("namespace", "pod")}
+    return {
+        "seriesQuery": f'{record}{{namespace!="",pod!=""}}',
+        "resources": {"overrides": overrides},
+        "name": {"as": record},
+        "metricsQuery": "avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+    }

@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.metrics.dcgm_fields import FB_FREE, FB_USED, GPU_UTIL, SM_ACTIVE
-from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
+from gpu_constructs.metrics.rules import (
+    FB_FREE,
+    FB_USED,
+    GPU_UTIL,
+    MEMORY_RECORD,
+    SM_ACTIVE,
+    SM_RECORD,
+    UTILIZATION_RECORD,
+)
 from gpu_facts.hardware.regions import refuse_unless_region
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import is_token, refuse_unless_whole_number

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.reservations import is_reservation_id
+from gpu_facts.hardware.regions import is_reservation_id
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
     call_of,

@@ -13,8 +13,8 @@ from gpu_facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
+from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.operating_systems import OperatingSystem
 from gpu_facts.refusals import is_token, refuse_unless_whole_number
 
 MAX_GIB = 65_536

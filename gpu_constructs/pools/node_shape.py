@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
-from gpu_constructs.pools.custom_image import CustomImage
-from gpu_constructs.pools.device_manager import DeviceManager, DeviceManagerName, device_manager_on
 from gpu_constructs.pools.disk import Disk, Volume, volumes_of
-from gpu_constructs.pools.host.host import Host
+from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.sharing import Exclusive, Mig, Sharing, refuse_unless_shareable
-from gpu_constructs.pools.taint import GPU_TAINT, StorageDriver, Taint, checked_drivers, checked_taints, startup_taint
-from gpu_constructs.pools.user_labels import checked_tags, labels_of_nodes
-from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type
+from gpu_constructs.pools.labels_and_taints import (
+    GPU_TAINT,
+    StorageDriver,
+    Taint,
+    checked_drivers,
+    checked_tags,
+    checked_taints,
+    labels_of_nodes,
+    startup_taint,
+)
+from gpu_constructs.pools.sharing import (
+    DeviceManager,
+    DeviceManagerName,
+    Exclusive,
+    Mig,
+    Sharing,
+    device_manager_on,
+    refuse_unless_shareable,
+)
+from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type, refuse_unless_row
 from gpu_facts.hardware.kubelet_reserve import disk_left_gib
-from gpu_facts.hardware.own_row import refuse_unless_row
-from gpu_facts.image_releases import DRIVER_BRANCHES, LTS, driver_branches
+from gpu_facts.image_releases import (
+    DRIVER_BRANCHES,
+    LTS,
+    OperatingSystem,
+    driver_branches,
+    refuse_unless_operating_system,
+)
 from gpu_facts.labels import (
     ACCELERATOR,
     DEVICE_MANAGER,
@@ -30,12 +50,18 @@ from gpu_facts.labels import (
     WITH_EFA,
 )
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.operating_systems import OperatingSystem, refuse_unless_operating_system
-from gpu_facts.refusals import refuse_unless_instance, refuse_unless_one_of, shown, words
+from gpu_facts.refusals import (
+    is_token,
+    refuse_unless_instance,
+    refuse_unless_one_of,
+    refuse_unless_whole_number,
+    shown,
+    words,
+)
 from gpu_facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
 
+_IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 _GIB_PER_GB = 1e9 / 2**30
-
 # What soci's parallel unpacking writes, and the least it runs on.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
 SOCI_MIB_S = 600
@@ -43,8 +69,35 @@ SOCI_VCPUS = 4
 # Pods that every node of EKS runs: those of aws-node, or of another network plugin, and of kube-proxy.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
 _NODE_DAEMONS = 2
-
 Purpose = Literal["training", "inference"]
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomImage:
+    """An AMI that you build and keep up to date, in the shape of the EKS image for the operating system.
+
+    You own what EKS otherwise does: its NVIDIA driver, container toolkit and kubelet must suit the GPU and the
+    cluster's Kubernetes version, and every fix is a new image, whose id you put here. For the types of family g7 build
+    it with driver 595: https://github.com/awslabs/amazon-eks-ami/blob/main/doc/usage/g7-ami.md
+
+    Attributes:
+        id: AMI id, ``ami-...``.
+        driver_branch: NVIDIA driver branch in it, e.g. ``595``.
+
+    Raises:
+        TypeError: ``driver_branch`` is no whole number.
+        ValueError: ``id`` is no AMI id.
+    """
+
+    id: str
+    driver_branch: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not (is_token(self.id) or _IMAGE_ID.fullmatch(self.id)):
+            raise ValueError(f"custom image: id must be an AMI id such as 'ami-0123456789abcdef0', got {self.id!r}")
+        refuse_unless_whole_number("custom image", "driver_branch", self.driver_branch, least=1)
+
 
 # What arguments take, whether they may be left out, and what to write instead of something else.
 _TAKEN: tuple[tuple[str, type, bool, str], ...] = (

@@ -6,18 +6,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_whole_number
-from gpu_facts.resources import GPU, MIG, SHARED_GPU
+from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.resources import DEVICE_CLASS, GPU, MIG, SHARED_GPU
 
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
 # MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer; of EC2's only V100 is older.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
 _MAX_MPS, _MAX_MPS_VOLTA = 48, 16
+DeviceManagerName = Literal["device-plugin", "gpu-operator", "dra", "bottlerocket"]
+_API = "resource.k8s.io/v1"
+# What a pod calls the claim, and the claim its only request.
+REQUEST = "gpu"
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/
+_MIG_CLASS = "mig.nvidia.com"
 
 
 @named_arguments
@@ -236,3 +243,111 @@ def _refuse_on_bottlerocket(who: str, sharing: Mig, types: Sequence[InstanceType
                 f"{who}: sharing must fill the GPU of {each.name!r} on bottlerocket, which makes {most} of "
                 f"{profile!r}, got {number}"
             )
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceManager:
+    """What tells Kubernetes of the GPUs of a node.
+
+    Attributes:
+        name: What users call it, and what a label of its nodes says.
+        operating_systems: On which nodes it can.
+        by_claim: Pods claim its GPUs (Dynamic Resource Allocation) instead of asking for a number of them.
+        cluster_plugin: It is a device plugin that the cluster runs, and that is told how pods share the GPUs; the one
+            in Bottlerocket's image is told by the node.
+        daemons: Pods that it runs on each node.
+    """
+
+    name: DeviceManagerName
+    operating_systems: tuple[OperatingSystem, ...]
+    by_claim: bool = False
+    cluster_plugin: bool = False
+    daemons: int = 1
+
+
+# Daemons of the operator: device plugin, MPS daemon, feature discovery, validator and node feature discovery.
+# The first that an operating system has is its default: Bottlerocket's images contain a device plugin, AL2023's do not.
+DEVICE_MANAGERS = (
+    DeviceManager(name="device-plugin", operating_systems=("al2023",), cluster_plugin=True),
+    DeviceManager(name="gpu-operator", operating_systems=("al2023",), cluster_plugin=True, daemons=5),
+    DeviceManager(name="bottlerocket", operating_systems=("bottlerocket",), daemons=0),
+    DeviceManager(name="dra", operating_systems=("al2023", "bottlerocket"), by_claim=True),
+)
+
+
+def device_manager_on(who: object, operating_system: OperatingSystem, given: object) -> DeviceManager:
+    """Return the device manager of an operating system that was asked for, or its default for ``None``.
+
+    Raises:
+        ValueError: The operating system leaves the GPUs to another.
+    """
+    able = {each.name: each for each in DEVICE_MANAGERS if operating_system in each.operating_systems}
+    if given is None:
+        return next(iter(able.values()))
+    if operating_system == "bottlerocket" and given == "gpu-operator":
+        raise ValueError(
+            f"{who}: device_manager must be one of {', '.join(able)} on bottlerocket, whose image has all that the "
+            f"operator would install, got {given!r}; leave it out, and see GpuOperator(acknowledge_bottlerocket=True)"
+        )
+    refuse_unless_one_of(who, "device_manager", given, able)
+    return next(each for each in able.values() if each.name == given)
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuClaim:
+    """GPUs, or MIG instances of one, all on one node.
+
+    Attributes:
+        count: How many.
+        memory_gib: Least memory of each, in GiB. Default: any.
+        mig_profile: MIG instances of this profile, e.g. ``1g.10gb``. Default: whole GPUs.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A number is below 1, or the profile is none.
+    """
+
+    count: int = 1
+    memory_gib: int | None = None
+    mig_profile: str | None = None
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("gpu claim", "count", self.count, least=1)
+        if self.memory_gib is not None:
+            refuse_unless_whole_number("gpu claim", "memory_gib", self.memory_gib, least=1)
+        if self.mig_profile is not None and not isinstance(self.mig_profile, str):
+            raise TypeError(f"gpu claim: mig_profile must be a string, got {self.mig_profile!r}")
+        if self.mig_profile is not None and not MIG_PROFILE.fullmatch(self.mig_profile):
+            raise ValueError(f"gpu claim: mig_profile must be one such as '1g.10gb', got {self.mig_profile!r}")
+
+    def claim(self, *, name: str, namespace: str) -> dict[str, Any]:
+        """Return the claim that pods share."""
+        metadata = {"name": name, "namespace": namespace}
+        return {"apiVersion": _API, "kind": "ResourceClaim", "metadata": metadata, "spec": self._spec()}
+
+    def template(self, *, name: str, namespace: str) -> dict[str, Any]:
+        """Return what gives every pod a claim of its own."""
+        metadata = {"name": name, "namespace": namespace}
+        spec = {"spec": self._spec()}
+        return {"apiVersion": _API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+    def _spec(self) -> dict[str, Any]:
+        selectors = [{"cel": {"expression": expression}} for expression in self._expressions()]
+        exactly = {
+            "deviceClassName": _MIG_CLASS if self.mig_profile else DEVICE_CLASS,
+            **({"selectors": selectors} if selectors else {}),
+            "allocationMode": "ExactCount",
+            "count": self.count,
+        }
+        return {"devices": {"requests": [{"name": REQUEST, "exactly": exactly}]}}
+
+    def _expressions(self) -> list[str]:
+        found = []
+        if self.mig_profile is not None:
+            found.append(f'device.attributes["{DEVICE_CLASS}"].profile == "{self.mig_profile}"')
+        if self.memory_gib is not None:
+            least = f'quantity("{self.memory_gib}Gi")'
+            found.append(f'device.capacity["{DEVICE_CLASS}"].memory.compareTo({least}) >= 0')
+        return found

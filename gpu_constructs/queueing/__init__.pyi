@@ -1,9 +1,9 @@
 from gpu_constructs.queueing.gpu_queues import GpuQueues as GpuQueues
 from gpu_constructs.queueing.kai import KaiQueues as KaiQueues
 from gpu_constructs.queueing.kai import KaiScheduler as KaiScheduler
+from gpu_constructs.queueing.kueue import Dynamo as Dynamo
+from gpu_constructs.queueing.kueue import JobSets as JobSets
+from gpu_constructs.queueing.kueue import KubeRay as KubeRay
 from gpu_constructs.queueing.kueue import Kueue as Kueue
-from gpu_constructs.queueing.operators import Dynamo as Dynamo
-from gpu_constructs.queueing.operators import JobSets as JobSets
-from gpu_constructs.queueing.operators import KubeRay as KubeRay
-from gpu_constructs.queueing.operators import LeaderWorkerSets as LeaderWorkerSets
+from gpu_constructs.queueing.kueue import LeaderWorkerSets as LeaderWorkerSets
 from gpu_constructs.queueing.team_queue import TeamQueue as TeamQueue

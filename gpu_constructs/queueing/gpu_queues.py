@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.pools.pool import Pool
-from gpu_constructs.queueing import kueue_manifests as manifests
+from gpu_constructs.installing.delivery import apply_before, apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, counts_huge_pages
 from gpu_constructs.queueing.kueue import Kueue
-from gpu_constructs.queueing.queued_jobs import admit_to
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
     refuse_more_than_there_is,
@@ -21,8 +19,161 @@ from gpu_constructs.queueing.team_queue import (
     refuse_unless_teams,
 )
 from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
 from gpu_facts.named_arguments import named_arguments
+from gpu_facts.quantities import Resources, pod_requests, quantity, show
 from gpu_facts.refusals import words
+from gpu_facts.resources import DISK, EFA, HUGE_PAGES
+
+_API = f"{KUEUE_DOMAIN}/v1beta2"
+# A cohort of one queue may have others that another app makes, from which the queue borrows.
+_WHOLE_COHORT = 2
+
+
+def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
+    """Return the flavor of a pool: jobs admitted to it run on its nodes, whose taints they then tolerate."""
+    tolerations = [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in pool.shape.node_taints
+    ]
+    spec: dict[str, Any] = {"nodeLabels": {POOL: pool.name}, "tolerations": tolerations}
+    if topology_name is not None:
+        spec["topologyName"] = topology_name
+    return {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": pool.name}, "spec": spec}
+
+
+def topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
+    """Return the levels of the network."""
+    return {
+        "apiVersion": _API,
+        "kind": "Topology",
+        "metadata": {"name": name},
+        "spec": {"levels": [{"nodeLabel": level} for level in levels]},
+    }
+
+
+def cluster_queue(
+    *, name: str, namespace: str, cohort: str, shares: Sequence[tuple[Pool, int]], weight: int
+) -> dict[str, Any]:
+    """Return the queue of a team with the quota of so many nodes of each pool."""
+    quotas = [(pool, quota(pool, nodes)) for pool, nodes in shares]
+    # Kueue asks for one list of resources, in one order, of every flavor.
+    covered = list(dict.fromkeys(resource for _, found in quotas for resource in found))
+    flavors = [
+        {
+            "name": pool.name,
+            "resources": [{"name": resource, "nominalQuota": found.get(resource, "0")} for resource in covered],
+        }
+        for pool, found in quotas
+    ]
+    return {
+        "apiVersion": _API,
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {
+            "cohortName": cohort,
+            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
+            "queueingStrategy": "BestEffortFIFO",
+            "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
+            # What was lent comes back when its owner wants it; nobody's own is taken.
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "fairSharing": {"weight": str(weight)},
+        },
+    }
+
+
+def local_queue(name: str, namespace: str) -> dict[str, Any]:
+    """Return what jobs of a namespace name."""
+    return {
+        "apiVersion": _API,
+        "kind": "LocalQueue",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterQueue": name},
+    }
+
+
+def quota(pool: Pool, nodes: int) -> dict[str, str]:
+    """Return what so many nodes of a pool have, by resource."""
+    shape = pool.shape
+    found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
+    # What scratch is asked for as: Kueue never admits a job that asks for something without a quota.
+    # Source: kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
+    found[DISK] = f"{shape.ephemeral_storage_gib * nodes}Gi"
+    for resource, amount in shape.gpu_resources(shape.gpus).items():
+        found[resource] = str(amount * nodes)
+    if shape.efa:
+        found[EFA] = str((shape.rows[0].max_efa or 0) * nodes)
+        if counts_huge_pages(pool):
+            pages = shape.resources()[HUGE_PAGES].removesuffix("Mi")
+            found[HUGE_PAGES] = f"{int(pages) * nodes}Mi"
+    return found
+
+
+def put_jobs_after(needed: Construct) -> Callable[[Applied], None]:
+    """Return what applies a job after ``needed``."""
+    put_after = apply_before(needed)
+    return lambda job: put_after(job.construct)
+
+
+def admit_to(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
+    """Return what applies a job after its queue, and refuses a job that no queue of the teams ever admits."""
+    put_after = put_jobs_after(queue)
+
+    def admit(job: Applied) -> None:
+        _refuse_larger_than_cohort(job, pools, teams)
+        put_after(job)
+
+    return admit
+
+
+def _refuse_larger_than_cohort(job: Applied, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> None:
+    """Refuse a job that requests more than all teams have together of its pool: a queue can't borrow more.
+
+    Kueue admits all pods of a Job together, on the flavor of the pool that they select.
+
+    Raises:
+        ValueError: The job never starts.
+    """
+    if len(teams) < _WHOLE_COHORT:
+        return
+    by_name = {pool.name: pool for pool in pools}
+    for pod, number in _pods_at_once(job.manifests):
+        pool = by_name.get((pod.get("nodeSelector") or {}).get(POOL, ""))
+        if pool is None:
+            continue
+        nodes = sum(team.nodes.get(pool.name, 0) for team in teams)
+        if (found := _shortage(pod_requests(pod), number, quota(pool, nodes))) is not None:
+            most, requested = found
+            raise ValueError(
+                f"{job.construct.node.path.removesuffix('/Resource')}: pods must ask at once for at most the {most} of "
+                f"the {nodes} nodes that the teams have of pool {pool.name!r}, got {requested}; give the teams more of "
+                "its nodes, or run fewer pods [GPU203]"
+            )
+
+
+def _shortage(requests: Resources, pods: int, quotas: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return how much there is of a resource and how much pods request of it, if that is more."""
+    for resource in sorted(requests.keys() & quotas.keys(), key=_devices_first):
+        limit, requested = quantity(resource, quotas[resource]) or 0, requests[resource] * pods
+        if requested > limit:
+            return f"{show(resource, limit)} {resource}", show(resource, requested)
+    return None
+
+
+def _devices_first(resource: str) -> tuple[bool, str]:
+    """Return a key that sorts GPUs and EFA interfaces before CPU and memory, which are often short as well."""
+    return "/" not in resource, resource
+
+
+def _pods_at_once(manifests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Yield the pods of each role, and how many of them Kueue admits together."""
+    for each in manifests:
+        spec = each.get("spec") or {}
+        if each["kind"] == "Job":
+            yield spec["template"]["spec"], spec.get("parallelism", 1)
+        if each["kind"] == "MPIJob":
+            for role in spec["mpiReplicaSpecs"].values():
+                yield role["template"]["spec"], role["replicas"]
 
 
 @named_arguments
@@ -73,16 +224,16 @@ class GpuQueues(Construct):
 
         objects: dict[str, dict[str, Any]] = {}
         if levels:
-            objects["Topology"] = manifests.topology(cohort, levels)
+            objects["Topology"] = topology(cohort, levels)
         for pool in pools:
-            objects[f"Flavor-{pool.name}"] = manifests.flavor(pool, cohort if levels else None)
+            objects[f"Flavor-{pool.name}"] = flavor(pool, cohort if levels else None)
         for team in teams:
             shares = [(pool, team.nodes.get(pool.name, 0)) for pool in pools]
-            queue = manifests.cluster_queue(
+            queue = cluster_queue(
                 name=team.name, namespace=team.namespace, cohort=cohort, shares=shares, weight=team.weight
             )
             objects[f"ClusterQueue-{team.name}"] = queue
-            objects[f"LocalQueue-{team.name}"] = manifests.local_queue(team.name, team.namespace)
+            objects[f"LocalQueue-{team.name}"] = local_queue(team.name, team.namespace)
         applied = self._apply(ref, kueue, objects, pools)
         for team in teams:
             ref.queue(team.namespace, team.name).serve(admit_to(applied[f"LocalQueue-{team.name}"], pools, teams))

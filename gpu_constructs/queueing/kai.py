@@ -7,11 +7,11 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.pool import Pool
-from gpu_constructs.queueing.queued_jobs import put_jobs_after
+from gpu_constructs.queueing.gpu_queues import put_jobs_after
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
     refuse_more_than_there_is,

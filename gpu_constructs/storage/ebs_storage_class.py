@@ -10,11 +10,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
-from gpu_constructs.storage.ebs_csi_driver import ebs_csi_driver
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.storage.csi_drivers import ebs_csi_driver
 from gpu_constructs.storage.gp3 import Gp3
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
@@ -84,7 +84,7 @@ class EbsStorageClass(Construct):
         self.name = name
         driver = None if in_auto_mode else ebs_csi_driver(ref)
         # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.storage.storage_class_manifest import storage_class_chart
+        from gpu_constructs.storage.manifests import storage_class_chart
 
         chart = storage_class_chart(
             name=name,

@@ -2,42 +2,221 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import get_args
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
+from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
-from gpu_constructs.installing.once import Applied
+from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_constructs.queueing.team_queue import TeamQueue
-from gpu_constructs.teams.access_entry import access_entry, refuse_unless_principals, warn_of_identity_center
-from gpu_constructs.teams.admission_policy import admission_policy
-from gpu_constructs.teams.network_policy import (
-    network_policy,
-    refuse_unless_enforced,
-    refuse_unless_reachable,
-    warn_of_exposure,
+from gpu_constructs.teams.access import (
+    POLICIES,
+    Right,
+    access_entry,
+    bound_role,
+    member_rules,
+    refuse_unless_principals,
+    warn_of_identity_center,
 )
-from gpu_constructs.teams.pod_security import Level, refused
-from gpu_constructs.teams.quota_use import QuotaUse
-from gpu_constructs.teams.rights import POLICIES, Right, bound_role, member_rules
-from gpu_constructs.teams.team_quota import TeamQuota
-from gpu_facts.charts import NAMESPACES, OTHER_NAMESPACES
-from gpu_facts.kubernetes import (
-    RESTRICTED_DOMAINS,
-    checked_labels,
-    is_under,
-    refuse_unless_object_name,
-)
-from gpu_facts.labels import ENFORCED_LEVEL, WARNED_LEVEL
+from gpu_constructs.teams.team_quota import QuotaUse, TeamQuota
+from gpu_facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPACES, OTHER_NAMESPACES
+from gpu_facts.kubernetes import RESTRICTED_DOMAINS, checked_labels, is_under, refuse_unless_object_name
+from gpu_facts.labels import ENFORCED_LEVEL, NAMESPACE_NAME, WARNED_LEVEL
 from gpu_facts.named_arguments import named_arguments, named_call
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of
+from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of, words
 
+_GROUP_VERSION = "admissionregistration.k8s.io/v1"
+# Only Kubernetes has priority classes of this prefix, above all that others may define: their pods evict pods of every
+# namespace. It lets them run in any namespace, unless an admission plugin or policy rejects them.
+# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/ (2026-11)
+_PRIORITY = (
+    "request.resource.resource != 'pods' || !dyn(object).spec.?priorityClassName.orValue('').startsWith('system-')"
+)
+# A Service takes the traffic of the cluster to its external addresses, whosever they are. What a Service already has
+# stays, as updates that remove finalizers must pass.
+# Source: https://nvd.nist.gov/vuln/detail/CVE-2020-8554
+_ADDRESSES = (
+    "request.resource.resource != 'services' || "
+    "dyn(object).spec.?externalIPs.orValue([]).all(each, "
+    "oldObject != null && each in dyn(oldObject).spec.?externalIPs.orValue([]))"
+)
+# Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.
+_CONTROLLERS = (NAMESPACES[KUBE_PROMETHEUS_STACK], NAMESPACES[KUBERAY])
+Level = Literal["privileged", "baseline", "restricted"]
 # The first is there before anybody makes it, the others belong to what runs in the cluster.
 _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)
+
+
+def admission_policy(namespace: str) -> list[dict[str, Any]]:
+    """Return the policy of a team's namespace, and the binding that puts it into force."""
+    name = {"name": f"team-{namespace}.gpu-constructs.io"}
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
+            "resourceRules": [
+                _rule("pods", "CREATE"),
+                _rule("services", "CREATE", "UPDATE"),
+            ],
+        },
+        "validations": [
+            {
+                "expression": _PRIORITY,
+                "message": "priorityClassName must not begin with 'system-' in the namespace of a team",
+                "reason": "Forbidden",
+            },
+            {
+                "expression": _ADDRESSES,
+                "message": "externalIPs must be empty in the namespace of a team; use a Service of type LoadBalancer",
+                "reason": "Forbidden",
+            },
+        ],
+    }
+    binding = {"policyName": name["name"], "validationActions": ["Deny"]}
+    return [
+        {
+            "apiVersion": _GROUP_VERSION,
+            "kind": f"ValidatingAdmissionPolicy{suffix}",
+            "metadata": dict(name),
+            "spec": spec,
+        }
+        for suffix, spec in (("", policy), ("Binding", binding))
+    ]
+
+
+def _rule(resource: str, *operations: str) -> dict[str, list[str]]:
+    return {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": [resource]}
+
+
+def refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tuple[str, ...]:
+    """Return namespaces and address blocks that reach a team's pods.
+
+    Raises:
+        TypeError: They are no list of words.
+        ValueError: One is neither, or everybody reaches them anyway.
+    """
+    found = words(who, "reachable_from", given)
+    for each in found:
+        if "/" in each:
+            address_block(who, "reachable_from", each, example="10.0.0.0/16")
+        else:
+            refuse_unless_object_name(who, "reachable_from", each)
+    if found and not isolate:
+        raise ValueError(f"{who}: reachable_from must be left out without isolate, got {found!r}; say isolate=True")
+    return found
+
+
+def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
+    """Refuse network policies where nothing enforces them; warn where that is not known.
+
+    Raises:
+        ValueError: The cluster's add-on has them off.
+    """
+    if cluster.holder(registry.NETWORK_POLICIES) is not None:
+        return
+    if cluster.holder(registry.POD_NETWORK) is not None:
+        raise ValueError(
+            f"{who}: isolate must have a cluster that enforces network policies, got {cluster.path!r} that does not; "
+            "say network_policies=True there"
+        )
+    cdk.Annotations.of(who.construct).add_warning_v2(
+        "gpu-constructs:networkPolicyUnknown",
+        f"{who}: whether cluster {cluster.path} enforces network policies is not known here, and without that isolate "
+        f"does nothing; its add-on vpc-cni has to have {json.dumps({'enableNetworkPolicy': 'true'})}, and Auto Mode "
+        'ConfigMap kube-system/amazon-vpc-cni with enable-network-policy-controller: "true"',
+    )
+
+
+def warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str]) -> None:
+    """Warn where what is applied asks a load balancer for pods that no address outside the cluster reaches."""
+    exposed = any(each.get("kind") == "Ingress" for each in applied.manifests)
+    if exposed and not any("/" in each for each in reachable_from):
+        cdk.Annotations.of(applied.construct).add_warning_v2(
+            "gpu-constructs:exposedButIsolated",
+            f"{applied.construct.node.path}: the load balancer reaches no pod of team {who}, which isolates them; name "
+            "the address blocks of its subnets there, reachable_from=['10.0.0.0/16']",
+        )
+
+
+def network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, Any]:
+    """Return what lets in the namespace itself, the controllers that ask its pods, and who is named; nobody else.
+
+    Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/ (2026-11)
+    """
+    spaces = [*_CONTROLLERS, *(each for each in reachable_from if "/" not in each)]
+    peers: list[dict[str, Any]] = [{"podSelector": {}}]
+    peers += [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: each}}} for each in dict.fromkeys(spaces)]
+    peers += [{"ipBlock": {"cidr": each}} for each in reachable_from if "/" in each]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "team", "namespace": namespace},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]},
+    }
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """What a level refuses.
+
+    Attributes:
+        rule: What a pod must have.
+        got: What it has.
+        fix: What to do.
+    """
+
+    rule: str
+    got: str
+    fix: str
+
+
+_NO_EFA = Refused(rule="no efa, which needs IPC_LOCK", got="efa", fix="give the team pod_security='privileged'")
+
+
+def refused(level: Level, manifest: Any) -> Refused | None:
+    """Return what in a manifest the level refuses; ``None`` where nothing was found."""
+    for pod in _pods(manifest):
+        if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
+            return _NO_EFA
+        root = [each for each in _containers(pod) if not _is_not_root(pod, each)] if level == "restricted" else []
+        if root:
+            fix = "name another user there and for its init containers, or give the team pod_security='baseline'"
+            got = f"container {root[0].get('name')!r} without"
+            return Refused(rule="run_as_user other than root", got=got, fix=fix)
+    return None
+
+
+def _pods(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the specs of pods in a manifest, wherever they stand."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("containers"), list):
+            yield value
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _pods(each)
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for key in ("initContainers", "containers") for each in pod.get(key) or ()]
+
+
+def _added(container: Mapping[str, Any]) -> list[str]:
+    capabilities = (container.get("securityContext") or {}).get("capabilities") or {}
+    return list(capabilities.get("add") or ())
+
+
+def _is_not_root(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    of_pod = (pod.get("securityContext") or {}).get("runAsNonRoot")
+    return bool((container.get("securityContext") or {}).get("runAsNonRoot", of_pod))
 
 
 @named_arguments

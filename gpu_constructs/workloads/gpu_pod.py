@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpu_constructs.pools.gpu_claim import GpuClaim
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.sharing import Exclusive, Mig, mig_resource
-from gpu_constructs.workloads.parts.command import command_words
-from gpu_constructs.workloads.parts.environment import (
+from gpu_constructs.pools.sharing import Exclusive, GpuClaim, Mig, mig_resource
+from gpu_constructs.workloads.init_container import (
     EnvSource,
     EnvValue,
+    InitContainer,
+    command_words,
     env_sources,
+    init_containers_of,
+    refuse_unless_cpus,
     refuse_unless_env,
 )
-from gpu_constructs.workloads.parts.init_container import InitContainer, init_containers_of, refuse_unless_cpus
-from gpu_constructs.workloads.parts.mounts import Mount, mounts_of, refuse_shared_memory, scratch_gib, volumes_of
-from gpu_constructs.workloads.parts.overlay import overlay_of
+from gpu_constructs.workloads.mounts import Mount, mounts_of, refuse_shared_memory, scratch_gib, volumes_of
+from gpu_constructs.workloads.overlay import overlay_of
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments

@@ -12,9 +12,9 @@ from constructs import Construct
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.names import unique_name
 from gpu_constructs.workloads.pod_claim import PodClaim
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
-from gpu_constructs.workloads.unique_name import unique_name
 from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
 # Fields of a Job that may change while it runs.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.once import Applied
+from gpu_constructs.installing.registry import Applied
 from gpu_facts.charts import KAI_SCHEDULER
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.labels import KAI_QUEUE

@@ -11,8 +11,8 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
-from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool
+from gpu_constructs.pools.sharing import REQUEST
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_facts.named_arguments import named_arguments
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.pools.gpu_claim import REQUEST
 from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, tolerations
+from gpu_constructs.pools.sharing import REQUEST
 from gpu_constructs.workloads.gpu_pod import GpuPod
-from gpu_constructs.workloads.parts.claim_mount import VolumeClaimMount
-from gpu_constructs.workloads.parts.environment import env_manifest
-from gpu_constructs.workloads.parts.mounts import volumes_of
+from gpu_constructs.workloads.init_container import env_manifest
+from gpu_constructs.workloads.mounts import VolumeClaimMount, volumes_of
 from gpu_constructs.workloads.pool_room import refuse_unexpected_memory
 from gpu_facts import labels
 from gpu_facts.named_arguments import named_arguments

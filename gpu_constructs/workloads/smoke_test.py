@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments

@@ -9,8 +9,8 @@ from cdk8s_plus_28 import k8s
 from constructs import Construct
 
 from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.names import unique_name
 from gpu_constructs.workloads.pod_spec import typed_tolerations
-from gpu_constructs.workloads.unique_name import unique_name
 from gpu_facts.labels import APP_NAME, POOL
 
 NAME = "gpu-smoke-test"

@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 from gpu_facts.hardware.bound import Bound
 from gpu_facts.hardware.catalogue import Architecture, InstanceType, catalogue
 from gpu_facts.image_releases import LTS
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.named_arguments import named_call
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, words
 

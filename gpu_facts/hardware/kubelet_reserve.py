@@ -18,6 +18,10 @@ _CPU_FURTHER = 2.5
 EVICTED_MEMORY: Final = 100 * MIB
 EVICTED_DISK: Final = 0.1
 RESERVED_DISK: Final = GIB
+# Share of the memory that the hypervisor and the kernel may keep.
+VM_OVERHEAD: Final = 0.075
+# What the kernel sets aside on arm64.
+ARM_KERNEL_MIB: Final = 64
 
 
 def eni_pods(row: InstanceType) -> int | None:
@@ -41,3 +45,11 @@ def reserved_memory(pods: int) -> int:
 def disk_left_gib(size_gib: float) -> int:
     """Return what pods can use of a disk for images and pods, in GiB, rounded down."""
     return int((size_gib - RESERVED_DISK / GIB) * (1 - EVICTED_DISK))
+
+
+def least_memory(row: InstanceType) -> int | None:
+    """Return the memory that Karpenter counts on, in bytes: what is stated without what the hypervisor may keep."""
+    if row.memory_mib is None:
+        return None
+    mib = row.memory_mib - (ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
+    return (mib - math.ceil(mib * VM_OVERHEAD)) * MIB

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gpu_facts.data_files import data_of
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.light_patterns import regex
+from gpu_facts.hardware.kubelet_reserve import (
+    ARM_KERNEL_MIB,
+    EVICTED_MEMORY,
+    VM_OVERHEAD,
+    reserved_cpu,
+    reserved_memory,
+)
+from gpu_facts.light import data_of, regex
+from gpu_facts.quantities import MIB
 from gpu_facts.refusals import did_you_mean, near
 
 _NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
@@ -24,6 +32,24 @@ _SIZED = regex(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)
 _GENERATIONS_BACK, _GENERATIONS_AHEAD = 1, 3
 # Of names whose families are the same.
 _CLOSENESS = 0.85
+# The most pods that EKS configures on a type of so many vCPUs.
+# Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
+_MOST_PODS = ((2, 35), (8, 58), (48, 234))
+_MOST_PODS_OF_ALL = 737
+_CPU_TYPE = regex(r"([cmr])[5-9][a-z]*(?:-flex)?\.(medium|large|\d*xlarge)")
+_GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8}
+# Of c5n, each vCPU has 2.625 GiB.
+_ODD = ("c5n.",)
+_BURSTABLE = regex(r"(?:t3|t3a|t4g)\.(nano|micro|small|medium|large|xlarge|2xlarge)")
+_BURSTABLE_SIZES = {
+    "nano": (2, 512),
+    "micro": (2, 1024),
+    "small": (2, 2048),
+    "medium": (2, 4096),
+    "large": (2, 8192),
+    "xlarge": (4, 16384),
+    "2xlarge": (8, 32768),
+}
 
 
 @cache
@@ -125,3 +151,32 @@ def _sizes() -> list[str]:
 
 def _series(family: str) -> str:
     return re.split(r"\d", family)[0]
+
+
+def cpu_type_size(name: str) -> tuple[int, int] | None:
+    """Return vCPUs and MiB of memory of a type without GPUs; ``None`` for a family that isn't known here."""
+    if found := _BURSTABLE.fullmatch(name):
+        return _BURSTABLE_SIZES[found[1]]
+    found = _CPU_TYPE.fullmatch(name)
+    if found is None or name.startswith(_ODD):
+        return None
+    size = found[2]
+    vcpus = {"medium": 1, "large": 2}.get(size) or 4 * int(size.removesuffix("xlarge") or 1)
+    return vcpus, vcpus * _GIB_PER_VCPU[found[1]] * 1024
+
+
+def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the least and the most CPU and memory that pods can have on a type without GPUs, where it is known.
+
+    How many pods kubelet reserves memory for isn't known exactly: from none to the most on types of that size.
+    """
+    size = cpu_type_size(name) if name else None
+    if size is None:
+        return {}, {}
+    vcpus, memory_mib = size
+    cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
+    smallest = memory - math.ceil(memory * VM_OVERHEAD) - ARM_KERNEL_MIB * MIB
+    pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
+    kept = reserved_memory(pods) + EVICTED_MEMORY
+    largest = memory - reserved_memory(0) - EVICTED_MEMORY
+    return {"cpu": cpu, "memory": max(smallest - kept, 0)}, {"cpu": cpu, "memory": largest}

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
+from datetime import date
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.data_files import data_of
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import data_of, regex
 from gpu_facts.refusals import did_you_mean, is_token
+from gpu_facts.today import today
 
 # What a partition's regions are called.
 # Source: botocore 1.44.5 data/partitions.json (2026-11)
@@ -33,6 +34,19 @@ _PARTITIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 _REGION = regex(r"[a-z]{2,}(-[a-z]+)+-\d", re.ASCII)
 # Where on a continent regions lie.
 _WELL_FORMED = regex(r"[a-z]{2,4}(-(gov|de|iso[a-z]?))?-(central|(north|south)?(east|west)|north|south)-\d")
+# An id of EC2 is a prefix and 17 letters and digits, or 8 in ids from before July 2018. No source limits them to
+# hexadecimal digits, as which all ids in AWS's documentation are written.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
+_ID = regex(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
+# Local Zones and Wavelength Zones, such as us-west-2-lax-1a and use1-atl1-az1, have longer names, and no list here.
+_NAME = regex(r"([a-z]+(?:-[a-z]+)+-\d+)([a-z])")
+_ZONE_ID = regex(r"([a-z]+\d+-az)(\d{1,3})")
+# Those of Local and Wavelength Zones included.
+_ANY_NAME = regex(r"[a-z]+(-[a-z]+)+-\d+([a-z]|-[a-z0-9-]+)")
+_ANY_ID = regex(r"[a-z]+\d+-[a-z0-9-]+")
+_YEAR = 365
+# Numbers begin with 1.
+_NEVER = 1000
 
 
 @cache
@@ -132,3 +146,54 @@ def refuse_unless_region(who: object, argument: str, region: object) -> None:
     hint = region_hint(region) if isinstance(region, str) else ""
     if hint or not isinstance(region, str) or not _REGION.fullmatch(region):
         raise ValueError(f"{who}: {argument} must be one such as 'us-east-1', got {region!r}{hint}")
+
+
+def is_reservation_id(text: str) -> bool:
+    """Whether EC2 could have given this id to a Capacity Reservation or Capacity Block."""
+    return _ID.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _beyond(zone: str) -> int:
+    """Return how far a zone is beyond the last one of its region that was seen; nothing of what is no name of one."""
+    if (named := _NAME.fullmatch(zone)) and partition_of(named[1]) is not None:
+        return ord(named[2]) - ord("a") + 1 - last_zone(named[1])
+    if (numbered := _ZONE_ID.fullmatch(zone)) and zone_id_region(numbered[1]) is not None:
+        number = int(numbered[2])
+        return number - last_zone(zone_id_region(numbered[1])) if number else _NEVER
+    return 0
+
+
+def is_no_zone(zone: str) -> bool:
+    """Whether there is certainly no zone of a name or an id: the older the list, the more may be newer than it."""
+    beyond = _beyond(zone)
+    return beyond > 1 and beyond > 1 + (today() - date.fromisoformat(regions_as_of())).days // _YEAR
+
+
+def is_seen_zone(zone: str) -> bool:
+    """Whether nothing speaks against a zone: it is no newer one than was read."""
+    return _beyond(zone) <= 0
+
+
+def is_zone_name(text: str) -> bool:
+    """Whether a text is made as names of zones are, Local and Wavelength Zones included."""
+    return bool(_ANY_NAME.fullmatch(text))
+
+
+def is_elsewhere(zone: str, region: str | None) -> bool:
+    """Whether a name or an id is one of a zone of another region; nothing is known of no region."""
+    if region is None:
+        return False
+    if is_zone_name(zone):
+        return not zone.startswith(region)
+    begins = zone_ids_begin_with(region)
+    return begins is not None and bool(_ANY_ID.fullmatch(zone)) and not zone.startswith(begins.removesuffix("az"))
+
+
+def last_letter(zone: str) -> str:
+    """Return which zones the region of a name had, where the name is beyond them, else nothing."""
+    named = _NAME.fullmatch(zone)
+    if named is None or is_seen_zone(zone):
+        return ""
+    last = chr(ord("a") + last_zone(named[1]) - 1)
+    return f"; {named[1]} had zones a to {last} on {regions_as_of()}" if is_read(named[1]) else ""

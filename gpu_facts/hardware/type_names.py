@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpu_facts.hardware.catalogue import catalogue, retired
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 
 # Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.

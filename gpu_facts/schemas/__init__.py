@@ -14,8 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.data_files import data_of
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import data_of, dataclass
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"

@@ -17,6 +17,10 @@ from gpu_facts.software.instance_lists import (
     EFA_DEVICE_PLUGIN,
 )
 from gpu_facts.software.model import (
+    CRITICAL_ADDONS,
+    EVERYTHING,
+    FOR_FIVE_MINUTES,
+    LINUX,
     Container,
     KnownDaemonSet,
     KnownSoftware,
@@ -24,12 +28,6 @@ from gpu_facts.software.model import (
     Switch,
     Toleration,
     Tolerations,
-)
-from gpu_facts.software.placement import (
-    CRITICAL_ADDONS,
-    EVERYTHING,
-    FOR_FIVE_MINUTES,
-    LINUX,
     expression,
     not_on,
     term,

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
+from gpu_facts.quantities import quantity, total
+from gpu_facts.resources import DISK
 from gpu_facts.software import aws, device_plugin, gpu_operator, monitoring, no_daemon_sets, nvidia
-from gpu_facts.software.model import DaemonSetSpec, KnownSoftware
-from gpu_facts.software.resolve import resolve
+from gpu_facts.software.model import (
+    Container,
+    DaemonSetSpec,
+    KnownDaemonSet,
+    KnownSoftware,
+    Nodes,
+    NodeSelectorTerm,
+    Switch,
+    Toleration,
+    Tolerations,
+    ValuePath,
+)
 
+T = TypeVar("T")
+_ABSENT, _MISREAD = object(), object()
+_REQUESTS = ("cpu", "memory", DISK)
+_TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
+# What Helm's `default` takes for nothing.
+_EMPTY: tuple[object, ...] = ({}, [], (), "", None, False)
+_TO_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 CHARTS = (
     *device_plugin.CHARTS,
     *gpu_operator.CHARTS,
@@ -19,8 +38,201 @@ CHARTS = (
     *no_daemon_sets.CHARTS,
 )
 ADDONS = (*aws.ADDONS, *monitoring.ADDONS, *no_daemon_sets.ADDONS)
-
 _NUMBER = regex(r"\d{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[T]):
+    """What something comes to, and whether every value that bears on it was understood."""
+
+    value: T
+    exact: bool = True
+
+
+def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) -> tuple[DaemonSetSpec, ...] | None:
+    """Return the DaemonSets that software has with some values; ``None`` when a value installs what was not read.
+
+    A value of another type than it must have leaves the default, and what it would have changed is not exact.
+    """
+    if any(_is_set(values, path) for path in software.opaque_paths):
+        return None
+    exact = version_was_read and isinstance(values, Mapping)
+    found = (_spec(each, values, exact=exact) for each in software.daemon_sets)
+    return tuple(each for each in found if each is not None)
+
+
+def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpec | None:
+    switches, containers = _are_on(known.switches, values), [each for each in known.containers if _runs(each, values)]
+    if not switches.value or (known.containers and not containers):
+        return None
+    tolerations, selector = _tolerations(known.tolerations, values), _selector(known.nodes, values)
+    affinity, requests = _affinity(known.nodes, values), [_requests(each, values) for each in containers]
+    modelled = all(_find(values, path) is _ABSENT for path in known.inexact_paths)
+    of_containers = [_are_on(each.switches, values) for each in known.containers]
+    read: list[_Read[Any]] = [switches, *of_containers, tolerations, selector, affinity, *requests]
+    return DaemonSetSpec(
+        name=known.name,
+        tolerations=tolerations.value,
+        node_selector=selector.value,
+        node_affinity=affinity.value,
+        requests=total(each.value for each in requests),
+        advertises=known.advertises,
+        exact=exact and modelled and all(each.exact for each in read),
+        source=known.source,
+    )
+
+
+def _runs(container: Container, values: object) -> bool:
+    return _are_on(container.switches, values).value
+
+
+def _are_on(switches: tuple[Switch, ...], values: object) -> _Read[bool]:
+    read = [_is_on(each, values) for each in switches]
+    return _Read(all(each.value for each in read), exact=all(each.exact for each in read))
+
+
+def _is_on(switch: Switch, values: object) -> _Read[bool]:
+    value = _find(values, switch.path)
+    if isinstance(value, type(switch.on)):
+        return _Read(value == switch.on)
+    return _Read(switch.default == switch.on, exact=value is _ABSENT)
+
+
+def _tolerations(known: Tolerations, values: object) -> _Read[tuple[Toleration, ...]]:
+    everything = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
+    if everything.value:
+        return _Read(known.default, everything.exact)
+    replacing = _listed(_find(values, known.replacing_path, empty=_EMPTY))
+    if replacing.value is not None or not replacing.exact:
+        return _Read(known.default if replacing.value is None else replacing.value, replacing.exact)
+    listed = _listed(_find(values, known.path))
+    if known.all_path:
+        return _Read(known.unless_all + (listed.value or ()), listed.exact)
+    if listed.value is None or (known.kept_when_empty and not listed.value):
+        return _Read(known.default, listed.exact)
+    return _Read(known.default + listed.value if known.added else listed.value, listed.exact)
+
+
+def _listed(value: Any) -> _Read[tuple[Toleration, ...] | None]:
+    if value is _ABSENT:
+        return _Read(None)
+    read = [_toleration(each) for each in value] if isinstance(value, (list, tuple)) else []
+    known = tuple(each for each in read if each is not None)
+    understood = len(known) == len(read) and (value is None or isinstance(value, (list, tuple)))
+    return _Read(known) if understood else _Read(None, exact=False)
+
+
+def _toleration(value: object) -> Toleration | None:
+    if not isinstance(value, Mapping):
+        return None
+    said = {key: str(each) if key == "tolerationSeconds" else each for key, each in value.items() if each is not None}
+    understood = said.keys() <= _TOLERATION_KEYS and all(isinstance(each, str) for each in said.values())
+    return said if understood else None
+
+
+def _selector(known: Nodes, values: object) -> _Read[Mapping[str, str]]:
+    value = _find(values, known.replacing_selector_path, empty=_EMPTY)
+    if value is _ABSENT:
+        value = _find(values, known.selector_path)
+    if value is _ABSENT:
+        return _Read(known.selector)
+    if not isinstance(value, Mapping) or not all(_is_label(key, each) for key, each in value.items()):
+        return _Read(known.selector, exact=False)
+    return _Read({key: each for key, each in {**known.selector, **value}.items() if each is not None})
+
+
+def _affinity(known: Nodes, values: object) -> _Read[tuple[NodeSelectorTerm, ...]]:
+    labels = _find(values, known.labels_path)
+    if labels is not _ABSENT:
+        return _labelled(known.affinity, labels)
+    replacing = _find(values, known.replacing_affinity_path, empty=_EMPTY)
+    if isinstance(replacing, Mapping):
+        return _affinity(Nodes(affinity_path="affinity"), {"affinity": replacing})
+    found = _find(values, known.affinity_path) if replacing is _ABSENT else _MISREAD
+    for key in _TO_TERMS:
+        if found is None:
+            return _Read(())
+        if found is not _ABSENT:
+            found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _MISREAD
+    if isinstance(found, (list, tuple)) and all(_is_term(each) for each in found):
+        return _Read(tuple(found))
+    return _Read(known.affinity, exact=found is _ABSENT)
+
+
+def _labelled(default: tuple[NodeSelectorTerm, ...], labels: object) -> _Read[tuple[NodeSelectorTerm, ...]]:
+    """Return the terms of labels that the values name."""
+    keys, values = _find(labels, "keys"), _find(labels, "values")
+    if not _is_texts(keys) or not _is_texts(values) or not keys:
+        return _Read(default, exact=False)
+    terms = [[{"key": key, "operator": "In", "values": sorted(values)}] for key in keys]
+    # What the chart's template writes behind its loop belongs to the last of the terms.
+    terms[-1] += default[-1]["matchExpressions"][1:]
+    return _Read(tuple({"matchExpressions": each} for each in terms))
+
+
+def _requests(container: Container, values: object) -> _Read[Mapping[str, str]]:
+    value, default = _find(values, container.replacing_path, empty=({}, None)), dict[str, str]()
+    if value is _ABSENT:
+        value, default = _find(values, container.path, empty=({}, None)), dict(container.requests)
+    if value is _ABSENT:
+        return _Read(default)
+    requests, limits = (_amounts(value, part) for part in ("requests", "limits"))
+    if requests is None or limits is None:
+        return _Read(container.requests, exact=False)
+    # A container that only limits a resource asks for as much.
+    merged = {**limits, **default, **requests}
+    return _Read({name: amount for name, amount in merged.items() if amount is not None})
+
+
+def _amounts(resources: object, part: str) -> Mapping[str, str | None] | None:
+    """Return what a container asks for, or is kept to; an amount that is taken away is ``None``."""
+    written = resources.get(part) if isinstance(resources, Mapping) else _MISREAD
+    if written is None:
+        return {}
+    if not isinstance(written, Mapping):
+        return None
+    said = {name: _text(written[name]) for name in _REQUESTS if name in written}
+    return said if all(each is None or _is_amount(name, each) for name, each in said.items()) else None
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _is_amount(name: str, value: object) -> bool:
+    amount = quantity(name, value)
+    return amount is not None and amount >= 0
+
+
+def _find(values: object, path: ValuePath, *, empty: tuple[object, ...] = ()) -> Any:
+    """Return what stands at the first of some paths that is set, and is none of ``empty``."""
+    for each in (path,) if isinstance(path, str) else path:
+        found = values
+        for key in each.split("."):
+            found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
+        if found is not _ABSENT and found not in empty:
+            return found
+    return _ABSENT
+
+
+def _is_set(values: object, path: str) -> bool:
+    found = _find(values, path)
+    return found is not _ABSENT and found is not None and found is not False
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+def _is_label(key: object, value: object) -> bool:
+    return isinstance(key, str) and (value is None or isinstance(value, str))
+
+
+def _is_term(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    parts = [value.get(key, ()) for key in ("matchExpressions", "matchFields")]
+    return all(isinstance(part, (list, tuple)) and all(isinstance(each, Mapping) for each in part) for part in parts)
 
 
 def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gpu_facts import charts, labels, resources
 from gpu_facts.software.model import (
+    CRITICAL_ADDONS,
+    GPU,
     Container,
     KnownDaemonSet,
     KnownSoftware,
@@ -18,7 +20,6 @@ from gpu_facts.software.nvidia_nodes import (
     MPS_CAPABLE,
     NODES_WITH_GPUS,
 )
-from gpu_facts.software.placement import CRITICAL_ADDONS, GPU
 
 _PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/deployments/helm/nvidia-device-plugin"
 _OLDER_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.17.4/deployments/helm/nvidia-device-plugin"

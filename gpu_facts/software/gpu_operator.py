@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpu_facts import charts, labels, resources
 from gpu_facts.software.model import (
+    GPU,
     Container,
     KnownDaemonSet,
     KnownSoftware,
@@ -19,7 +20,6 @@ from gpu_facts.software.nvidia_nodes import (
     MPS,
     MPS_CAPABLE,
 )
-from gpu_facts.software.placement import GPU
 
 _OPERATOR_SOURCE = "https://github.com/NVIDIA/gpu-operator/tree/v26.7.0/assets"
 _OPERATOR_AS_OF = "2026-08-20"

@@ -5,18 +5,179 @@ Rendered with Helm 4.2 from the tagged sources. A chart or a version that is in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
 from gpu_facts import charts
-from gpu_facts.software.chart_images import ChartImage, ChartImages
+from gpu_facts.light import dataclass
 from gpu_facts.software.model import Switch, enabled
+
+# How values name an image: `repository` whole; `registry` and `repository`; a folder in `repository` and a name in it.
+Style = Literal["repository", "registry", "folder"]
+_READ = "2026-11-22"
+_KARPENTER = "https://github.com/aws/karpenter-provider-aws/tree"
+# A part of the GPU Operator's values, with its image; the operator starts each on the nodes that need it.
+_NVIDIA = "nvcr.io/nvidia"
+_SANDBOX = enabled("sandboxWorkloads", default=False)
+_OPERATOR = "prometheusOperator"
+_HOOKS = (enabled(_OPERATOR), enabled(f"{_OPERATOR}.admissionWebhooks"))
+_STATE, _EXPORTER = charts.KUBE_STATE_METRICS, "prometheus-node-exporter"
+_KAI_FOLDER = "ghcr.io/kai-scheduler/kai-scheduler"
+# Path of the values, and name of the image where it is another.
+_OF_KAI = {
+    "operator.image": "operator",
+    "podgrouper.image": "podgrouper",
+    "podgroupcontroller.image": "podgroupcontroller",
+    "binder.image": "binder",
+    "binder.resourceReservationImage": "resourcereservation",
+    "scheduler.image": "scheduler",
+    "queuecontroller.image": "queuecontroller",
+    "admission.image": "admission",
+    "crdupgrader.image": "crd-upgrader",
+    "numaPlacementExporter.image": "numa-placement-exporter",
+}
+_OF_KAI_SCALING = {
+    "nodescaleadjuster.image": "nodescaleadjuster",
+    "nodescaleadjuster.scalingPodImage": "scalingpod",
+}
+_KAI_SCALES = Switch(path="global.clusterAutoscaling", default=False)
+_VPA = "registry.k8s.io/autoscaling/vpa"
+_VPA_PARTS = {"admissionController": "admission-controller", "recommender": "recommender", "updater": "updater"}
+# Templates and values are those of 2.20.2; a tag is the version of the chart.
+_KEDA_IMAGES = {"keda": "keda", "metricsApiServer": "keda-metrics-apiserver", "webhooks": "keda-admission-webhooks"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChartImage:
+    """An image of a chart.
+
+    Attributes:
+        repository: Its name with its registry.
+        tag: Its tag; empty where a node or the cluster decides for it.
+        at: Path of the values that name it.
+        digest: Its digest, where the chart has one.
+        switches: Values it depends on; it is pulled when all are on.
+    """
+
+    repository: str
+    tag: str
+    at: str
+    digest: str = ""
+    switches: tuple[Switch, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChartImages:
+    """The images of a version of a chart.
+
+    Attributes:
+        name: Name of the chart.
+        version: Its version.
+        images: Its images.
+        style: How its values name one.
+        registry_path: Path of a value that names the registry, or the folder, of all.
+        tag_path: Path of a value that is the tag of all.
+        opaque_paths: Values with which it pulls images that are not here.
+        source: Where it was read.
+        as_of: Day of what was read, ISO 8601.
+    """
+
+    name: str
+    version: str
+    images: tuple[ChartImage, ...] = ()
+    style: Style = "repository"
+    registry_path: str = ""
+    tag_path: str = ""
+    opaque_paths: tuple[str, ...] = ()
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class PulledImage:
+    """An image of a chart with somebody's values.
+
+    Attributes:
+        reference: The image; ``None`` where its name or its tag is not known.
+        default: The image without values, as far as it is known.
+        at: Path of the values that name it.
+    """
+
+    reference: str | None
+    default: str
+    at: str
+
+
+def pulled(chart: ChartImages, values: Mapping[str, Any]) -> tuple[PulledImage, ...]:
+    """Return the images that a chart pulls with some values; what may be switched on is counted."""
+    return tuple(
+        _pulled(chart, each, values) for each in chart.images if all(_may_be_on(s, values) for s in each.switches)
+    )
+
+
+def opaque(chart: ChartImages, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the paths of values that bring images which are not known."""
+    return tuple(each for each in chart.opaque_paths if _at(values, each) not in (None, False, "", [], {}))
+
+
+def _pulled(chart: ChartImages, image: ChartImage, values: Mapping[str, Any]) -> PulledImage:
+    default = _reference(image.repository, image.tag, image.digest)
+    said = _at(values, image.at)
+    if said is None:
+        said = {}
+    parts = list(_said(chart, image, said, values)) if isinstance(said, Mapping) else [None]
+    texts = [str(each) for each in parts if isinstance(each, (str, int, float)) and not isinstance(each, bool)]
+    if len(texts) != len(parts) or not texts[1]:
+        return PulledImage(None, default, image.at)
+    return PulledImage(_reference(*texts), default, image.at)
+
+
+def _said(chart: ChartImages, image: ChartImage, said: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield repository, tag and digest as the values have them; what is no text is not known."""
+    given = _at(values, chart.registry_path)
+    tag = said.get("version") or said.get("tag") or _at(values, chart.tag_path) or image.tag
+    digest = said.get("digest", image.digest)
+    if sha := said.get("sha"):
+        digest = f"sha256:{sha}" if isinstance(sha, str) else sha
+    if chart.style == "folder":
+        folder, _, last = image.repository.rpartition("/")
+        yield _joined(said.get("repository") or given or folder, said.get("image") or said.get("name") or last)
+    elif chart.style == "registry":
+        registry, _, path = image.repository.partition("/")
+        yield _joined(given or said.get("registry") or registry, said.get("repository") or path)
+    else:
+        yield said.get("repository") or image.repository
+    yield tag
+    yield digest or ""
+
+
+def _joined(first: Any, last: Any) -> Any:
+    return f"{first}/{last}" if isinstance(first, str) and isinstance(last, str) else None
+
+
+def _reference(repository: str, tag: str, digest: str) -> str:
+    if tag.startswith("sha256:"):
+        tag, digest = "", tag
+    return f"{repository}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
+
+
+def _may_be_on(switch: Switch, values: Mapping[str, Any]) -> bool:
+    path = (switch.path,) if isinstance(switch.path, str) else switch.path
+    found = next((each for each in (_at(values, one) for one in path) if each is not None), switch.default)
+    return not isinstance(found, type(switch.on)) or found == switch.on
+
+
+def _at(values: Any, path: str) -> Any:
+    if not path:
+        return None
+    for key in path.split("."):
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values
 
 
 def _one(name: str, version: str, repository: str, at: str, *, tag: str = "", source: str, as_of: str) -> ChartImages:
     image = ChartImage(repository=repository, tag=tag or version, at=at)
     return ChartImages(name=name, version=version, images=(image,), source=source, as_of=as_of)
-
-
-_READ = "2026-11-22"
-_KARPENTER = "https://github.com/aws/karpenter-provider-aws/tree"
 
 
 def _karpenter(version: str, digest: str = "") -> tuple[ChartImages, ...]:
@@ -28,11 +189,6 @@ def _karpenter(version: str, digest: str = "") -> tuple[ChartImages, ...]:
         ChartImages(name=charts.KARPENTER, version=version, images=(image,), source=source, as_of=_READ),
         ChartImages(name=charts.KARPENTER_CRDS, version=version, source=source, as_of=_READ),
     )
-
-
-# A part of the GPU Operator's values, with its image; the operator starts each on the nodes that need it.
-_NVIDIA = "nvcr.io/nvidia"
-_SANDBOX = enabled("sandboxWorkloads", default=False)
 
 
 def _operand(part: str, repository: str, tag: str, *switches: Switch) -> ChartImage:
@@ -82,9 +238,6 @@ def _of_stack(at: str, repository: str, tag: str, *switches: Switch) -> ChartIma
     return ChartImage(repository=repository, tag=tag, at=f"{at}.image", switches=switches)
 
 
-_OPERATOR = "prometheusOperator"
-_HOOKS = (enabled(_OPERATOR), enabled(f"{_OPERATOR}.admissionWebhooks"))
-_STATE, _EXPORTER = charts.KUBE_STATE_METRICS, "prometheus-node-exporter"
 _PROMETHEUS_STACK = ChartImages(
     name=charts.KUBE_PROMETHEUS_STACK,
     version="88.5.3",
@@ -148,26 +301,6 @@ _PROMETHEUS_STACK = ChartImages(
     as_of=_READ,
 )
 
-_KAI_FOLDER = "ghcr.io/kai-scheduler/kai-scheduler"
-# Path of the values, and name of the image where it is another.
-_OF_KAI = {
-    "operator.image": "operator",
-    "podgrouper.image": "podgrouper",
-    "podgroupcontroller.image": "podgroupcontroller",
-    "binder.image": "binder",
-    "binder.resourceReservationImage": "resourcereservation",
-    "scheduler.image": "scheduler",
-    "queuecontroller.image": "queuecontroller",
-    "admission.image": "admission",
-    "crdupgrader.image": "crd-upgrader",
-    "numaPlacementExporter.image": "numa-placement-exporter",
-}
-_OF_KAI_SCALING = {
-    "nodescaleadjuster.image": "nodescaleadjuster",
-    "nodescaleadjuster.scalingPodImage": "scalingpod",
-}
-_KAI_SCALES = Switch(path="global.clusterAutoscaling", default=False)
-
 
 def _of_kai(at: str, name: str, *switches: Switch) -> ChartImage:
     return ChartImage(repository=f"{_KAI_FOLDER}/{name}", tag="v0.17.0", at=at, switches=switches)
@@ -187,9 +320,6 @@ _KAI = ChartImages(
     source="https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/deployments/kai-scheduler",
     as_of=_READ,
 )
-
-_VPA = "registry.k8s.io/autoscaling/vpa"
-_VPA_PARTS = {"admissionController": "admission-controller", "recommender": "recommender", "updater": "updater"}
 _VERTICAL_POD_AUTOSCALER = ChartImages(
     name=charts.VERTICAL_POD_AUTOSCALER,
     version="0.11.0",
@@ -208,8 +338,6 @@ _VERTICAL_POD_AUTOSCALER = ChartImages(
     source="https://github.com/kubernetes/autoscaler/tree/vertical-pod-autoscaler-chart-0.11.0",
     as_of=_READ,
 )
-# Templates and values are those of 2.20.2; a tag is the version of the chart.
-_KEDA_IMAGES = {"keda": "keda", "metricsApiServer": "keda-metrics-apiserver", "webhooks": "keda-admission-webhooks"}
 _KEDA = ChartImages(
     name=charts.KEDA,
     version="2.21.0",
@@ -242,7 +370,6 @@ _KUEUE = ChartImages(
     source="https://github.com/kubernetes-sigs/kueue/tree/v0.19.2/charts/kueue",
     as_of=_READ,
 )
-
 CHARTS: tuple[ChartImages, ...] = (
     *_karpenter("1.14.1", "sha256:723130949e4cab989461ff07d1be4cd781d63515432494641b33c235f300ae23"),
     *_karpenter("1.15.1"),

@@ -6,8 +6,19 @@ from dataclasses import replace
 
 from gpu_facts import charts, labels
 from gpu_facts.software.instance_lists import CLOUDWATCH_DCGM, CLOUDWATCH_NEURON
-from gpu_facts.software.model import Container, KnownDaemonSet, KnownSoftware, Nodes, Switch, Tolerations
-from gpu_facts.software.placement import EVERYTHING, LINUX, expression, not_on, term
+from gpu_facts.software.model import (
+    EVERYTHING,
+    LINUX,
+    Container,
+    KnownDaemonSet,
+    KnownSoftware,
+    Nodes,
+    Switch,
+    Tolerations,
+    expression,
+    not_on,
+    term,
+)
 
 _NODE_EXPORTER_CHART = "prometheus-node-exporter"
 _NO_SCHEDULE = {"operator": "Exists", "effect": "NoSchedule"}

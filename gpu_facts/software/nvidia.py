@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from gpu_facts import charts, labels
 from gpu_facts.software.model import (
+    GPU,
     Container,
     KnownDaemonSet,
     KnownSoftware,
     Nodes,
     Switch,
     Tolerations,
+    any_label,
     enabled,
+    tolerates,
 )
 from gpu_facts.software.nvidia_nodes import (
     GPU_PRESENT,
@@ -18,7 +21,6 @@ from gpu_facts.software.nvidia_nodes import (
     NVIDIA_DEVICE,
     NVIDIA_DISPLAYS,
 )
-from gpu_facts.software.placement import GPU, any_label, tolerates
 
 _NAMES = ("nameOverride", "fullnameOverride")
 

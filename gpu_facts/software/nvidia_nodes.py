@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_facts import labels
-from gpu_facts.software.placement import any_label
+from gpu_facts.software.model import any_label
 
 NVIDIA_DEVICE = f"{labels.NODE_FEATURE}pci-10de.present=true"
 NVIDIA_CPU = f"{labels.NODE_FEATURE}cpu-model.vendor_id=NVIDIA"

@@ -9,14 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, quantity, resources, show
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.container import Container
+from gpu_preflight.model.container import Container, of_containers
 from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.pod_size import of_containers
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.reading.unknown import Unknown, mapping, mappings
 
 

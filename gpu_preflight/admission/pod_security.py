@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_facts.labels import ENFORCED_LEVEL
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.reading.unknown import Unknown, is_expression, items, known_text, mapping, mappings
 
 _HOST = ("hostNetwork", "hostPID", "hostIPC")

@@ -8,24 +8,104 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from itertools import takewhile
+from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, add, quantity, resources, show
-from gpu_preflight.admission.quota_scopes import counts
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.cluster.storage import Claimed, claimed, made_by_a_stateful_set
+from gpu_preflight.model.answer import Answer, Reason, all_of, yes_if
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object, Origin
-from gpu_preflight.reading.unknown import Unknown, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_text, mapping, mappings
 
+_NO_CLASS = ""
+_OF_QUALITY = ("cpu", "memory")
 _REQUESTS, _LIMITS, _COUNT = "requests.", "limits.", "count/"
 # Of these every container must say how much it takes, where a quota counts them.
 _SAID = ("cpu", "memory")
 # Amounts by the name of a quota and the name of what it counts.
 Taken = Counter[tuple[str, str]]
+_COUNT_PREFIX, _CLAIMS, _STORAGE = "count/", "persistentvolumeclaims", "requests.storage"
+_OF_CLASS = ".storageclass.storage.k8s.io/"
+_RULE = "GPU130"
+
+
+def class_of_the_rest(cluster: Cluster) -> str | Unknown:
+    """Return the priority class of pods that name none; empty where there is none."""
+    for each in cluster.of_kind("PriorityClass"):
+        if is_true(each.content.get("globalDefault")):
+            return each.name
+    return _NO_CLASS if cluster.sees_objects else Unknown("the default PriorityClass of the cluster")
+
+
+def counts(quota: Object, pod: Pod, without_class: str | Unknown = _NO_CLASS) -> Answer:
+    """Say whether a quota counts a pod.
+
+    Args:
+        quota: The quota.
+        pod: The pod, as it is let in.
+        without_class: The priority class of pods that name none; empty where there is none.
+    """
+    return all_of(_in_scope(each, pod, without_class) for each in _scopes(quota))
+
+
+def _scopes(quota: Object) -> Iterator[Mapping[str, Any]]:
+    written, selector = quota.spec.get("scopes"), quota.spec.get("scopeSelector")
+    for each in [written] if isinstance(written, Unknown) else items(written):
+        yield {"scopeName": each, "operator": "Exists"}
+    yield from mappings(dig(selector, "matchExpressions"))
+    if isinstance(selector, Unknown) or isinstance(dig(selector, "matchExpressions"), Unknown):
+        yield {}
+
+
+def _in_scope(scope: Mapping[str, Any], pod: Pod, without_class: str | Unknown) -> Answer:
+    name = scope.get("scopeName")
+    if name == "PriorityClass":
+        return _is_of_class(scope, pod.priority_class or without_class)
+    if name in ("Terminating", "NotTerminating"):
+        return _one_of_two(_ends_at_a_deadline(pod), name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        return _one_of_two(_is_best_effort(pod), name == "BestEffort")
+    if name == "CrossNamespacePodAffinity" and not (_is_open(affinity := pod.written.get("affinity"))):
+        return Answer.UNKNOWN if {"podAffinity", "podAntiAffinity"} & {*mapping(affinity)} else Answer.NO
+    return Answer.UNKNOWN
+
+
+def _one_of_two(answer: Answer, wanted: bool) -> Answer:
+    return answer if answer is Answer.UNKNOWN else yes_if((answer is Answer.YES) is wanted)
+
+
+def _ends_at_a_deadline(pod: Pod) -> Answer:
+    seconds = pod.written.get("activeDeadlineSeconds")
+    return Answer.UNKNOWN if _is_open(seconds) else yes_if(seconds is not None)
+
+
+def _is_best_effort(pod: Pod) -> Answer:
+    parts = [pod.limits, pod.asked, *(part for each in pod.every_container for part in (each.limits, each.asked))]
+    if any(resources(part).get(name) for part in parts for name in _OF_QUALITY):
+        return Answer.NO
+    return Answer.UNKNOWN if pod.is_open else Answer.YES
+
+
+def _is_of_class(scope: Mapping[str, Any], name: Any) -> Answer:
+    operator, values = scope.get("operator"), scope.get("values")
+    if _is_open(name) or _is_open(values) or any(map(_is_open, items(values))):
+        return Answer.UNKNOWN
+    met = {
+        "Exists": bool(name),
+        "DoesNotExist": not name,
+        "In": name in items(values),
+        "NotIn": name not in items(values),
+    }
+    return yes_if(met[operator]) if operator in met else Answer.UNKNOWN
+
+
+def _is_open(value: Any) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, str) and is_expression(value))
 
 
 def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
@@ -215,3 +295,98 @@ def _limits(pod: Pod) -> Resources:
 
 def _pods(workload: Workload) -> int:
     return 1 if workload.replicas is None or workload.takes_turns else workload.replicas
+
+
+def beyond_objects(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
+    """Yield why what makes the pods of a workload, or the storage that they claim, is more than a quota allows."""
+    for quota in quotas_of(workload.namespace, cluster):
+        for name, written in mapping(quota.spec.get("hard")).items():
+            if isinstance(written, Unknown):
+                yield from _of_unknown(name, workload, cluster, quota)
+                continue
+            most = quantity(name, written)
+            found = [] if most is None else [*_of_owner(name, most, workload, cluster)]
+            found += [] if most is None else [*_of_claims(name, most, workload, cluster)]
+            for answer, text in found:
+                yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota.name} says", rule=_RULE)
+
+
+def _of_unknown(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
+    """Yield that a quota may refuse what makes the pods, or their claims: its amount is known at deployment only."""
+    if any(_of_owner(name, 0, workload, cluster)) or any(_of_claims(name, 0, workload, cluster)):
+        text = f"ResourceQuota {quota.name} allows an amount of {name} that only deployment sets"
+        yield Reason(Answer.UNKNOWN, "refused", text, rule=_RULE)
+
+
+def _of_owner(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
+    owner = workload.owner
+    plural = f"{owner.kind.lower()}s"
+    if owner.kind == "Pod" or name != f"{_COUNT_PREFIX}{plural}{f'.{owner.group}' if owner.group else ''}":
+        return
+    alike = [each.origin for each in cluster.of_kind(owner.kind) if _is_beside(each, owner)]
+    place = alike.index(owner.origin) + 1 if owner.origin in alike else 0
+    if place > most:
+        yield Answer.NO, f"is number {place} of the {plural} of the namespace, which may have {most}"
+
+
+def _is_beside(each: Object, owner: Object) -> bool:
+    return each.group == owner.group and each.namespace == owner.namespace
+
+
+def _of_claims(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
+    if not name.endswith((_CLAIMS, _STORAGE)):
+        return
+    written = [each for each in cluster.of_kind("PersistentVolumeClaim") if each.namespace == workload.namespace]
+    kept = sum(_charge(name, each.spec) for each in written if not _is_made(each, workload, cluster))
+    for each in claimed(workload, cluster):
+        wanted = _charge(name, each.spec or {}) if each.name and not _is_made(each, workload, cluster) else 0
+        if wanted and max(wanted, kept) > most:
+            text = f"{each.title} asks for {_shown(name, wanted)}, and the namespace has {_shown(name, most)}"
+            yield (Answer.NO, text) if wanted > most else (Answer.UNKNOWN, f"{text} for all of its claims")
+    yield from _of_new_claims(name, most, kept, workload, cluster)
+
+
+def _of_new_claims(
+    name: str, most: int, kept: int, workload: Workload, cluster: Cluster
+) -> Iterator[tuple[Answer, str]]:
+    """Yield why claims that are made for the pods are too many, beside those of the workloads before it."""
+    wanted = _made(name, workload, cluster) * _pods(workload)
+    taken = 0
+    for each in takewhile(lambda each: each is not workload, _in(workload.namespace, cluster)):
+        of_each = _made(name, each, cluster) if each.owner.origin != workload.owner.origin and not each.ends else 0
+        taken += of_each * min(_pods(each), (most - taken) // of_each) if of_each else 0
+    if wanted and wanted + taken + kept > most:
+        sure = wanted + taken > most and workload.replicas is not None
+        left = _shown(name, max(most - taken, 0))
+        text = f"its pods claim {_shown(name, wanted)} in all, and the namespace has {left}"
+        yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, beside claims that are written there")
+
+
+def _in(namespace: str, cluster: Cluster) -> Iterator[Workload]:
+    return (each for each in cluster.workloads if each.namespace == namespace)
+
+
+def _made(name: str, workload: Workload, cluster: Cluster) -> int:
+    """Return what the claims made for one pod count for."""
+    return sum(_charge(name, each.spec or {}) for each in claimed(workload, cluster) if each.name is None)
+
+
+def _is_made(claim: Object | Claimed, workload: Workload, cluster: Cluster) -> bool:
+    return made_by_a_stateful_set(claim.name or "", workload, cluster)
+
+
+def _charge(name: str, claim: Mapping[str, Any]) -> int:
+    """Return what a claim counts for in a quota; nothing where that is not known."""
+    of_class, found, rest = name.rpartition(_OF_CLASS)
+    if found and known_text(claim.get("storageClassName")) != of_class:
+        return 0
+    if rest in (_CLAIMS, f"{_COUNT_PREFIX}{_CLAIMS}"):
+        return 1 if claim else 0
+    if rest == _STORAGE:
+        return quantity("storage", dig(claim, "resources", "requests", "storage")) or 0
+    return 0
+
+
+def _shown(name: str, amount: int) -> str:
+    resource = name.removeprefix(_COUNT_PREFIX)
+    return f"{show('memory' if resource.endswith(_STORAGE) else resource, amount)} {resource}"

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.storage import BROUGHT_BY
 from gpu_preflight.cluster.kueue import cluster_queue_of, is_queued
-from gpu_preflight.cluster.objects.storage import installs
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.cluster.storage import installs
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, mapping, mappings
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_facts.hardware.catalogue import Architecture
 from gpu_facts.image_releases import BOTTLEROCKET_BRANCHES, LTS, NEWEST, driver_branches
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_preflight.model.answer import Answer, yes_if
 from gpu_preflight.model.cluster import OperatingSystem, Pool
 from gpu_preflight.reading.unknown import Unknown, choices, dig, known_text, mappings

@@ -11,10 +11,10 @@ from typing import Any
 from gpu_facts.charts import KUEUE
 from gpu_facts.kubernetes import TRAINING_JOBS
 from gpu_facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE, SET_AT_RUN_TIME
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import quantity
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.cluster.objects.namespaces import is_selected
+from gpu_preflight.cluster.objects import is_selected
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.taints import Toleration, tolerations

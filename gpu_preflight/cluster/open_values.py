@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from gpu_facts.data_files import data_of
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import data_of, dataclass, regex
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object, Origin

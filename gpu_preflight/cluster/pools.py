@@ -6,36 +6,39 @@ https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue, retired
 from gpu_facts.labels import (
+    ARCH,
     CAPACITY_TYPE,
     COMPUTE_TYPE,
     EKS_CAPACITY_TYPE,
     EKS_DOMAIN,
     NODE_GROUP,
     NODE_POOL,
+    OS,
     POOL,
     RESOURCE_TAG,
     ZONE,
 )
 from gpu_facts.quantities import resources as quantities
 from gpu_preflight.cluster.images import class_system, group_system
+from gpu_preflight.cluster.references import setting
 from gpu_preflight.model import taints
-from gpu_preflight.model.cluster import Pool, PoolKind
+from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_preflight.model.label_values import LabelValues, Requirement, exactly, requirement
 from gpu_preflight.model.launch import Launch, class_launch, template_launch
-from gpu_preflight.reading.asked_sizes import with_asked_sizes
-from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.cloudformation import Resource, with_asked_sizes
+from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import (
     Unknown,
     choices,
     dig,
     is_expression,
+    is_true,
     items,
     known_number,
     known_text,
@@ -55,6 +58,10 @@ _OF_EVERY_GROUP = (
     "eks.amazonaws.com/sourceLaunchTemplateId",
     "eks.amazonaws.com/sourceLaunchTemplateVersion",
 )
+_SIZES = ("MinSize", "DesiredCapacity", "MaxSize")
+_RESERVATIONS = "capacityReservationSelectorTerms"
+_ARCHITECTURES = {"system": ("amd64", "arm64"), "general-purpose": ("amd64",)}
+_CRITICAL = {"key": "CriticalAddonsOnly", "effect": "NoSchedule"}
 
 
 def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
@@ -131,9 +138,6 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
         tags=_tagged(RESOURCE_TAG, tags),
         subnets=tuple(items(properties.get("VPCZoneIdentifier"))),
     )
-
-
-_SIZES = ("MinSize", "DesiredCapacity", "MaxSize")
 
 
 def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Pool]:
@@ -367,3 +371,98 @@ def _tagged(prefix: str, tags: Mapping[str, Any]) -> dict[str, str]:
         for key, value in tags.items()
         if key.startswith(prefix) and isinstance(value, str)
     }
+
+
+def is_visible(pool: Pool) -> bool:
+    """Whether all that a pool's launch template or node class says is in the input; also of a managed group without."""
+    if not pool.is_group:
+        return bool(pool.launch)
+    if pool.launch_resource is not None:
+        return isinstance(pool.launch_resource.properties.get("LaunchTemplateData"), dict)
+    if pool.kind == "managed":
+        return pool.properties.get("LaunchTemplate") is None
+    return bool(pool.launch)
+
+
+def is_given(value: Any) -> bool:
+    """Whether a property certainly has a value; ``Fn::If`` may choose ``AWS::NoValue``."""
+    return bool(choices(value)) or (
+        value is not None and not (isinstance(value, Unknown) and value.expression.startswith("${Fn::If "))
+    )
+
+
+def launched_groups(cluster: Cluster) -> list[Pool]:
+    """Return the groups, those without GPUs included, whose launch template is in the input."""
+    return [pool for pool in cluster.pools if pool.is_group and pool.launch and is_visible(pool)]
+
+
+def is_capacity_known(pool: Pool) -> bool:
+    """Whether it is known how the instances of a group are bought."""
+    return not isinstance(pool.properties.get("CapacityType"), Unknown) and not isinstance(pool.launch.market, Unknown)
+
+
+def is_reserved(pool: Pool) -> bool:
+    """Whether the instances of a group come out of capacity that somebody reserved."""
+    blocks = "capacity-block" in pool.capacity_types
+    return blocks or pool.launch.reservation is not None or pool.launch.reservation_group is not None
+
+
+def capacity_of(pool: Pool) -> tuple[str, ...]:
+    """Return the capacity types that a pool's nodes may have: none is reserved where its class selects no reservation.
+
+    Source: https://karpenter.sh/docs/tasks/odcrs/ (2026-11)
+    """
+    none = not pool.is_group and bool(pool.launch) and not pool.launch.written.get(_RESERVATIONS)
+    return tuple(each for each in pool.capacity_types if not (none and each == "reserved"))
+
+
+def is_one_hop(pool: Pool) -> bool:
+    """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
+    if pool.kind in ("karpenter", "auto-mode"):
+        return pool.launch.hop_limit in (None, 1)
+    return known_number(pool.launch.hop_limit) == 1
+
+
+def built_in_pools(cluster: Cluster) -> tuple[Pool, ...]:
+    """Return the built-in pools of a cluster; all of them if only deployment sets which."""
+    enabled = setting(cluster, "ComputeConfig", "Enabled")
+    if cluster.resource is None or not (is_true(enabled) or isinstance(enabled, Unknown)):
+        return ()
+    written = setting(cluster, "ComputeConfig", "NodePools")
+    names = [name for name in _ARCHITECTURES if isinstance(written, Unknown) or _may_name(items(written), name)]
+    return tuple(node_pool(_manifest(name, cluster.resource.origin), (), {}) for name in names)
+
+
+def has_unknown_built_in_pools(cluster: Cluster) -> bool:
+    """Whether only deployment sets which built-in pools a cluster has."""
+    written = setting(cluster, "ComputeConfig", "NodePools")
+    settings = (setting(cluster, "ComputeConfig", "Enabled"), written, *items(written))
+    return any(isinstance(each, Unknown) for each in settings)
+
+
+def _may_name(names: Sequence[Any], name: str) -> bool:
+    return any(each == name or isinstance(each, Unknown) for each in names)
+
+
+def _manifest(name: str, origin: Origin) -> Object:
+    requirements = {
+        CAPACITY_TYPE: ("In", ["on-demand"]),
+        f"{EKS_DOMAIN}/instance-category": ("In", ["c", "m", "r"]),
+        f"{EKS_DOMAIN}/instance-generation": ("Gt", ["4"]),
+        ARCH: ("In", list(_ARCHITECTURES[name])),
+        OS: ("In", ["linux"]),
+    }
+    spec = {
+        "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": "default"},
+        "requirements": [
+            {"key": key, "operator": operator, "values": values} for key, (operator, values) in requirements.items()
+        ],
+        **({"taints": [_CRITICAL]} if name == "system" else {}),
+    }
+    content = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": spec}},
+    }
+    return Object(content, origin)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpu_facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import quantity
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.workload import Workload

@@ -7,23 +7,47 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_facts.charts import CLUSTER_AUTOSCALER, DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR, KARPENTER
-from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.charts import (
+    CLUSTER_AUTOSCALER,
+    DCGM_EXPORTER,
+    DEVICE_PLUGIN,
+    DRA_DRIVERS,
+    DYNAMO,
+    DYNAMO_CRDS,
+    EFA_DEVICE_PLUGIN,
+    GPU_OPERATOR,
+    JOBSET,
+    KAI_SCHEDULER,
+    KARPENTER,
+    KEDA,
+    KUBE_PROMETHEUS_STACK,
+    KUBERAY,
+    KUEUE,
+    LEADER_WORKER_SET,
+    MPI_OPERATOR,
+    OPERATOR_DCGM_EXPORTER,
+    VERTICAL_POD_AUTOSCALER,
+    VOLCANO,
+)
+from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG, KUEUE_DOMAIN
+from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import EFA, GPU
+from gpu_facts.schemas import KUBERNETES, source_of
 from gpu_facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_facts.software.model import DaemonSetSpec
+from gpu_preflight.cluster.storage import installs
+from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.discovery import DISCOVERY, EXPLICIT
-from gpu_preflight.model.label_values import equal
-from gpu_preflight.model.node_selection import Selection, term
+from gpu_preflight.model.label_values import Selection, equal, term
 from gpu_preflight.model.pod import Pod, pod_of
 from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet, MissingConfig
-from gpu_preflight.model.taints import tolerations
+from gpu_preflight.model.startup_taints import REMOVERS, goes_by_itself
+from gpu_preflight.model.taints import Taint, tolerations
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_preflight.schema.fields import kind_of
 
 # Parts of the name of an image, and what its DaemonSet registers.
 _ADVERTISED = (
@@ -36,6 +60,36 @@ _ADVERTISED = (
 _OF_THE_VALUES = regex(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
 _UNKNOWN_CONFIG = Unknown("${configuration of the device plugin}")
+# API group, and the charts that bring its definitions.
+# Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
+# 0.11.0, jobset 0.12.0, lws 0.10.0, kuberay-operator 1.7.0, dra-driver-nvidia-gpu 0.4.1: their crds/ and templates/.
+CHARTS_OF_GROUP = {
+    KUEUE_DOMAIN: (KUEUE,),
+    "scheduling.run.ai": (KAI_SCHEDULER, DYNAMO),
+    "keda.sh": (KEDA,),
+    "monitoring.coreos.com": (KUBE_PROMETHEUS_STACK, "prometheus-operator-crds", "prometheus-operator"),
+    "autoscaling.k8s.io": (VERTICAL_POD_AUTOSCALER, "vpa"),
+    "jobset.x-k8s.io": (JOBSET,),
+    "leaderworkerset.x-k8s.io": (LEADER_WORKER_SET, DYNAMO),
+    "ray.io": (KUBERAY,),
+    "resource.nvidia.com": (*DRA_DRIVERS, GPU_OPERATOR),
+    # The training operator and the MPI operator come as manifests; other people's charts have their names.
+    "kubeflow.org": ("training-operator", MPI_OPERATOR, "kubeflow-training-operator"),
+    "trainer.kubeflow.org": ("kubeflow-trainer", "trainer"),
+    "batch.volcano.sh": (VOLCANO,),
+    "scheduling.volcano.sh": (VOLCANO,),
+    "serving.kserve.io": ("kserve-crd", "kserve-crd-minimal", "kserve-llmisvc-crd", "kserve"),
+}
+# Of a group that several programs share, kinds and the charts that bring each.
+# Sources: gpu-operator v26.7.0 deployments/gpu-operator/crds, ai-dynamo/dynamo v1.5 deploy/helm/charts.
+CHARTS_OF_KIND = {
+    "ClusterPolicy": (GPU_OPERATOR,),
+    "NVIDIADriver": (GPU_OPERATOR,),
+    "DynamoGraphDeployment": (DYNAMO, DYNAMO_CRDS),
+    "DynamoComponentDeployment": (DYNAMO, DYNAMO_CRDS),
+}
+NVIDIA_GROUP = "nvidia.com"
+_MINOR = regex(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +375,97 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
         pod,
         (chart.namespace, account),
     )
+
+
+def exporters(cluster: Cluster) -> list[DaemonSet]:
+    """Return the DCGM exporters, without that of the GPU Operator, which labels its nodes itself."""
+    charted = cluster.chart(GPU_OPERATOR)
+    return [
+        each for each in cluster.daemon_sets if _exports(each) and not (charted and each.name == OPERATOR_DCGM_EXPORTER)
+    ]
+
+
+def _exports(daemon: DaemonSet) -> bool:
+    images = [each.image_text for each in daemon.pod.containers or ()]
+    return DCGM_EXPORTER in daemon.name or any(DCGM_EXPORTER in image for image in images)
+
+
+def operator_exports(cluster: Cluster) -> bool:
+    """Whether the GPU Operator runs an exporter of its own."""
+    chart = cluster.chart(GPU_OPERATOR)
+    return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
+
+
+def unremoved_taints(pool: Pool, cluster: Cluster) -> tuple[Taint, ...]:
+    """Return the startup taints that neither Kubernetes nor a component in the input removes."""
+    return tuple(each for each in pool.startup_taints if not (goes_by_itself(each) or _is_removed(each, cluster)))
+
+
+def _is_removed(taint: Taint, cluster: Cluster) -> bool:
+    installed = any(installs(each, cluster) for each in REMOVERS.get(taint.key, ()))
+    return installed or _is_taint_mentioned(taint.key, cluster)
+
+
+def _is_taint_mentioned(key: str, cluster: Cluster) -> bool:
+    """Whether a manifest or chart values name the taint, so that its component may remove it."""
+    others = (each for each in cluster.objects if each.kind not in ("NodePool", "EC2NodeClass", "NodeClass"))
+    written = (str(each.content).replace(f"--startup-taint={key}", "") for each in others)
+    charts = (each for each in cluster.charts if each.name != CLUSTER_AUTOSCALER)
+    return any(key in each for each in written) or any(key in str(each.values) for each in charts)
+
+
+def charts_of(each: Object) -> tuple[str, ...]:
+    """Return the charts that define the kind of an object; none where no table says."""
+    return CHARTS_OF_KIND.get(each.kind, ()) if each.group == NVIDIA_GROUP else CHARTS_OF_GROUP.get(each.group, ())
+
+
+def is_kind_defined(each: Object, cluster: Cluster) -> bool:
+    """Whether a chart or a definition in the input brings the kind of an object."""
+    definitions = cluster.of_kind("CustomResourceDefinition")
+    return any(chart.name in charts_of(each) for chart in cluster.charts) or any(
+        one.spec.get("group") == each.group and dig(one.spec, "names", "kind") in (each.kind, None)
+        for one in definitions
+    )
+
+
+def is_defined(group: str, cluster: Cluster) -> bool:
+    """Whether a chart or a definition in the input brings an API group, or objects by hand say that somebody did."""
+    if not cluster.charts and any(each.group == group and each.origin.resource is None for each in cluster.objects):
+        return True
+    charts = CHARTS_OF_GROUP.get(group, ())
+    definitions = cluster.of_kind("CustomResourceDefinition")
+    return any(each.name in charts for each in cluster.charts) or any(
+        each.spec.get("group") == group for each in definitions
+    )
+
+
+def other_definition(each: Object, cluster: Cluster) -> str | None:
+    """Return what defines the kind of an object in a cluster, where it is known to be another than what was read.
+
+    The API of Kubernetes itself loses no field of a version, so that only a newer one may take more.
+    """
+    source = source_of(kind_of(each))
+    if source is None:
+        return None
+    if source.name == KUBERNETES:
+        newer = cluster.version is not None and _minor(cluster.version) > _minor(source.version)
+        return f"Kubernetes {cluster.version}" if newer else None
+    for one in cluster.of_kind("CustomResourceDefinition"):
+        if one.spec.get("group") == each.group and dig(one.spec, "names", "kind") == each.kind:
+            return one.origin.path
+    for name, read in source.charts.items():
+        chart = cluster.chart(name)
+        if chart is not None and chart.version and _minor(chart.version) != _minor(read):
+            return f"chart {name} {chart.version}"
+    return None
+
+
+def read_version(each: Object) -> str:
+    """Return whose definition of the kind of an object was read, with its version."""
+    source = source_of(kind_of(each))
+    return f"{source.name} {source.version}" if source else ""
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    found = _MINOR.search(version)
+    return tuple(map(int, found.groups())) if found else ()

@@ -16,6 +16,7 @@ import click
 
 from gpu_facts._version import __version__
 from gpu_preflight.command_line import console
+from gpu_preflight.command_line.console import PROGRESS
 from gpu_preflight.command_line.options import (
     PLAIN,
     WITH_SARIF,
@@ -27,7 +28,6 @@ from gpu_preflight.command_line.options import (
     strict,
     written,
 )
-from gpu_preflight.command_line.progress import PROGRESS
 
 if TYPE_CHECKING:
     from gpu_preflight.model.workload import Workload
@@ -200,8 +200,7 @@ def images(
     given = console.read(console.paths_or_default(paths), dict(options["parameters"]))
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_preflight.cluster.clusters import clusters
-    from gpu_preflight.judging.images import pulls
-    from gpu_preflight.judging.mirror import Mirror
+    from gpu_preflight.judging.images import Mirror, pulls
     from gpu_preflight.report.copy_script import render
     from gpu_preflight.report.view import images_view
 
@@ -251,8 +250,8 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 def rules(rule: str | None, form: str, output: str | None) -> int:
     """List the rules, or explain one."""
     from gpu_preflight.report.view import rules_view
+    from gpu_preflight.rule import id_hint, rule_id
     from gpu_preflight.rules import rules as known
-    from gpu_preflight.rules.rule_ids import id_hint, rule_id
 
     id = None if rule is None else rule_id(rule)
     if id is not None and id not in known():

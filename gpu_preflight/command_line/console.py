@@ -5,21 +5,30 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpu_preflight.command_line.progress import PROGRESS
-from gpu_preflight.command_line.workflow_commands import without_commands
-
 if TYPE_CHECKING:
-    from gpu_preflight.judging.acknowledgements import Acknowledgement
+    from gpu_preflight.judging.check import Acknowledgement
     from gpu_preflight.reading.inputs import Input
 
+# Most commands end before.
+DELAY_SECONDS = 2.0
+_EVERY_SECONDS = 1.0
+# To the beginning of the line, and clear it to its end.
+_CLEAR = "\r\x1b[K"
+# It has no width, and isn't one of the blanks that the runner removes.
+_BREAK = "\N{WORD JOINER}"
+_LINE_START = re.compile(r"^(?=\s*::)", re.MULTILINE)
+_ANYWHERE = re.compile(r"#(?=#\w*\[)")
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 DEFAULT_INPUT = "cdk.out"
 STDIN = "-"
@@ -28,6 +37,67 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _JSON = ("json", "sarif")
 # Raises what was not expected, for a bug report.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
+
+
+class Progress:
+    """Shows the current step on standard error, if that is a terminal, and clears it at the end.
+
+    A timer of the system interrupts the work, so that no thread is needed, which a fork would not survive. Windows has
+    no such timer, and shows nothing.
+    """
+
+    def __init__(self) -> None:
+        self.step = "starting"
+        self._began = 0.0
+        self._is_shown = False
+
+    def __enter__(self) -> Progress:
+        if hasattr(signal, "setitimer") and sys.stderr.isatty():
+            self._began = time.monotonic()
+            signal.signal(signal.SIGALRM, self._show)
+            signal.setitimer(signal.ITIMER_REAL, DELAY_SECONDS, _EVERY_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._began:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away before something else is written."""
+        if self._is_shown:
+            self._write("")
+            self._is_shown = False
+
+    def _show(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_shown = True
+        self._write(f"gpu-constructs: {self.step} ({time.monotonic() - self._began:.0f} s)")
+
+    def _write(self, text: str) -> None:
+        # A terminal may be gone, and the signal may come while another line is written.
+        with contextlib.suppress(OSError, RuntimeError):
+            sys.stderr.write(f"{_CLEAR}{text}")
+            sys.stderr.flush()
+
+
+# Of the command that runs.
+PROGRESS = Progress()
+
+
+def without_commands(text: str, *, escaped: bool = False) -> str:
+    """Return a text in which no line is a command of a CI system.
+
+    Args:
+        text: Lines as they are printed.
+        escaped: Whether the text is JSON, which reads the same with an escape in it.
+    """
+    if "::" not in text and "##" not in text:
+        return text
+    if escaped:
+        return _ANYWHERE.sub(r"\\u0023", text)
+    return _ANYWHERE.sub(f"#{_BREAK}", _LINE_START.sub(_BREAK, text))
 
 
 class _Terminated(BaseException):

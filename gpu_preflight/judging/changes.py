@@ -12,23 +12,31 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from gpu_facts.labels import KUEUE_QUEUE
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.schemas import created_with, has_created_with
-from gpu_preflight.judging.cluster_changes import version_step
-from gpu_preflight.judging.deployed import Deployed, compare_deployed
-from gpu_preflight.judging.group_updates import VERSIONS, rejected_combination, reset_size
-from gpu_preflight.judging.immutable_fields import immutable_differences
-from gpu_preflight.judging.removed_controllers import abandoned_objects
-from gpu_preflight.judging.things import (
+from gpu_preflight.judging.cluster_changes import (
+    VERSIONS,
+    abandoned_objects,
+    rejected_combination,
+    reset_size,
+    version_step,
+)
+from gpu_preflight.judging.deployed import (
     CHART,
+    Deployed,
     Thing,
+    compare_deployed,
+    differ,
+    leaf_changes,
+    moved,
+    plain,
     references,
     renewed_thing,
     renewed_value,
     things,
     unique_identity,
 )
-from gpu_preflight.judging.written import differ, leaf_changes, moved, plain
+from gpu_preflight.judging.immutable_fields import immutable_differences
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.inputs import Input

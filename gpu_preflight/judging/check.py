@@ -5,31 +5,226 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
+from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.open_values import OpenValue
-from gpu_preflight.judging.acknowledgements import Acknowledgement, acknowledged, acknowledgements, mistaken
 from gpu_preflight.judging.explain import Explanation, explain
-from gpu_preflight.judging.shared import Shared
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.workload import Workload
-from gpu_preflight.reading.inputs import Input
-from gpu_preflight.reading.objects import Unread
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.documents import Document, UnusableInput
+from gpu_preflight.reading.inputs import ACKNOWLEDGEMENTS, Input
+from gpu_preflight.reading.objects import Object, Origin, Unread
+from gpu_preflight.reading.unknown import known_text, mapping
+from gpu_preflight.rule import SEVERITIES, Finding, Rule, id_hint
 from gpu_preflight.rules import rules
-from gpu_preflight.rules.pods.pending_pods import pending_problem
-from gpu_preflight.rules.rule import SEVERITIES, Finding, Rule
+from gpu_preflight.rules.pods import pending_problem
 from gpu_preflight.scheduling.verdict import Verdict
 from gpu_preflight.schema.expressions import INSTALL, can_ask, has_rules
 
+# Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
+METADATA = "gpu-constructs"
+# Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
+ANNOTATION = "gpu-constructs.io/acknowledge."
+_KEYS = ("id", "reason", "path")
 # The rule that reports a Pending workload where no other rule does.
 _PENDING = "GPU120"
 # The rules that report verdicts of the scheduler.
 _OF_VERDICTS = (_PENDING, "GPU121", "GPU374")
 _FILES = (".yaml", ".yml", ".json")
+
+
+class Shared:
+    """What several clusters share, and what becomes of it in each.
+
+    Args:
+        cases: The clusters.
+        found: What rules find in them.
+    """
+
+    def __init__(self, cases: Sequence[Case], found: Iterable[Finding]) -> None:
+        self._cases, self._found = cases, list(found)
+        # Alternatives of one cluster share its name: what they have in common is applied in each of them.
+        self._explanations: dict[int, Explanation] = {}
+        self._names = {each.cluster.title: each.cluster.name for each in cases}
+
+    def explanation(self, case: Case) -> Explanation:
+        """Return what becomes of the GPU workloads of one of the clusters, computed once."""
+        if id(case) not in self._explanations:
+            self._explanations[id(case)] = explain(case, self.findings)
+        return self._explanations[id(case)]
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, of which those that hold in some clusters only are not certain."""
+        clusters: dict[tuple[str, Origin, str], set[str]] = {}
+        for each in self._found if self._origins else ():
+            if each.problem.origin in self._origins and not each.problem.unknown:
+                clusters.setdefault(_key(each), set()).add(self._names[each.cluster])
+        some = {key for key, names in clusters.items() if len(names) < len(set(self._names.values()))}
+        return tuple(_not_certain(each) if some and _key(each) in some else each for each in self._found)
+
+    @cached_property
+    def _origins(self) -> frozenset[Origin]:
+        """Where what names no cluster stands; nothing of one cluster alone."""
+        if len(set(self._names.values())) < 2:
+            return frozenset()
+        cluster = self._cases[0].cluster
+        objects = {each.origin for each in cluster.objects if each.cluster is None}
+        return frozenset(objects | {each.origin for each in cluster.charts if each.cluster is None})
+
+    def verdicts(self, case: Case, verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+        """Return verdicts on workloads of a cluster, of which no is not known where another cluster takes the pods."""
+        return tuple(self._maybe_there(each, case) if self._origins else each for each in verdicts)
+
+    def _maybe_there(self, verdict: Verdict, case: Case) -> Verdict:
+        taking = self._taking.get((verdict.workload.origin, verdict.workload.name), ())
+        other = next((each for each in taking if each != case.cluster.name), None)
+        if verdict.answer is not Answer.NO or other is None:
+            return verdict
+        here = "its program fails" if verdict.result == "failsAtStart" else "it would stay Pending"
+        text = f"its file names no cluster: {here} here, and cluster {other} may take it"
+        return replace(verdict, answer=Answer.UNKNOWN, reasons=(Reason(Answer.UNKNOWN, "pod", text), *verdict.reasons))
+
+    @cached_property
+    def _taking(self) -> Mapping[tuple[Origin, str], list[str]]:
+        """The clusters that take the pods, or may, by origin and name of workloads that name no cluster."""
+        found: dict[tuple[Origin, str], list[str]] = {}
+        for case in self._cases:
+            for each in self.explanation(case).verdicts:
+                if each.answer is not Answer.NO and each.workload.origin in self._origins:
+                    found.setdefault((each.workload.origin, each.workload.name), []).append(case.cluster.name)
+        return found
+
+
+def _key(finding: Finding) -> tuple[str, Origin, str]:
+    subject = finding.problem.subject
+    return finding.rule.id, finding.problem.origin, str(getattr(subject, "title", ""))
+
+
+def _not_certain(finding: Finding) -> Finding:
+    return replace(finding, problem=replace(finding.problem, unknown=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """One line of an acknowledgement file.
+
+    Attributes:
+        id: The rule.
+        reason: Why it is accepted.
+        path: Pattern of the origin's path, with ``*``.
+        file: Where the line stands.
+    """
+
+    id: str
+    reason: str
+    path: str = "*"
+    file: str = ""
+
+    def accepts(self, finding: Finding) -> bool:
+        """Whether a finding is one of those that it accepts."""
+        return self.id == finding.rule.id and fnmatchcase(finding.problem.origin.path, self.path)
+
+
+def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:
+    """Return the lines of acknowledgement files.
+
+    Raises:
+        UnusableInput: A line names no rule or gives no reason.
+    """
+    return tuple(
+        _line(document.file, line)
+        for document in documents
+        for line in mapping(document.content).get(ACKNOWLEDGEMENTS, [])
+    )
+
+
+def _line(file: str, line: Any) -> Acknowledgement:
+    for key in mapping(line):
+        # A misspelt path would accept the rule everywhere.
+        if key not in _KEYS:
+            hint = did_you_mean(str(key), _KEYS)
+            raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
+    rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
+    if why := _refused(rule, reason):
+        raise UnusableInput(f"{file}: acknowledgements: {why}")
+    return Acknowledgement(str(rule), str(reason).strip(), known_text(mapping(line).get("path")) or "*", file)
+
+
+def _refused(rule: str | None, reason: str | None) -> str | None:
+    if rule not in rules():
+        return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
+    return None if reason and reason.strip() else f"{rule} must have a reason, got {reason!r}"
+
+
+def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
+    """Return what metadata and annotations acknowledge in vain: what is no rule, or without a reason."""
+    written = list(told)
+    resources = {each.key: each for cluster in written for each in cluster.resources.values()}
+    objects = {each.origin: each for cluster in written for each in cluster.objects if each.annotations}
+    lines = [
+        *((each.origin, *line) for each in resources.values() for line in _of_template(each).items()),
+        *((each.origin, *line) for each in objects.values() for line in _of_object(each)),
+    ]
+    wrong = ((origin, _refused(rule, known_text(reason))) for origin, rule, reason in lines)
+    return tuple(f"{origin.file}: {origin.path}: acknowledge: {why}" for origin, why in wrong if why)
+
+
+def acknowledged(
+    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """Return the reason for which a finding is accepted, or ``None``.
+
+    Args:
+        finding: The finding.
+        cluster: The cluster it was found in.
+        listed: Lines of acknowledgement files.
+        accepted: What constructs acknowledge, by construct path.
+    """
+    for each in listed:
+        if each.accepts(finding):
+            return each.reason
+    rule, origin = finding.rule.id, finding.problem.origin
+    given = _in_template(rule, origin, cluster), _in_object(rule, origin, cluster)
+    # Blanks are no reason.
+    written = next((reason for each in given if each and (reason := each.strip())), None)
+    return written or _above(rule, origin, cluster, accepted)
+
+
+def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> str | None:
+    """Return the reason that the construct, or one around it, gives."""
+    resource = cluster.resources.get(origin.resource or "")
+    parts = resource.path.split("/") if resource and accepted else []
+    paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((reason for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
+
+
+def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+    resource = cluster.resources.get(origin.resource or "")
+    return known_text(_of_template(resource).get(rule)) if resource else None
+
+
+def _of_template(resource: Resource) -> Mapping[str, Any]:
+    return mapping(mapping(resource.metadata.get(METADATA)).get("acknowledge"))
+
+
+def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+    found = cluster.object_at(origin)
+    return known_text(found.annotations.get(f"{ANNOTATION}{rule}")) if found is not None else None
+
+
+def _of_object(each: Object) -> Iterator[tuple[str, Any]]:
+    for key, reason in each.annotations.items():
+        if str(key).startswith(ANNOTATION):
+            yield str(key).removeprefix(ANNOTATION), reason
 
 
 @dataclass(frozen=True)

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
+from gpu_facts.charts import KARPENTER, KEDA, KUEUE
 from gpu_facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
+from gpu_facts.light import dataclass, regex
 from gpu_facts.schemas import created_with
 from gpu_facts.today import today
-from gpu_preflight.judging.written import differ, moved
+from gpu_preflight.judging.deployed import Thing, differ, moved, references
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.resources import is_of_eksctl
-from gpu_preflight.reading.unknown import dig, is_true, known_text
+from gpu_preflight.reading.eksctl.groups import is_of_eksctl
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.unknown import dig, is_true, known_number, known_text, mapping
 
 Change = Literal["replaced", "renamed", "refused", "rolled back", "too early"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
 # EKS began with 1.10; of a 1.30 that YAML read as a number 1.3 is left.
 _MINOR = regex(r"1\.(\d{2,3})")
 _GONE = "what runs in the old one is gone"
+VERSIONS = ("ReleaseVersion", "Version")
+_LAUNCH = "LaunchTemplate"
+# A tag of the stack is on the group and on its instances. The CDK's filter leaves out the launch template's tags.
+_TAGS = (
+    '. If Tags.of(stack) adds the tag, deploy it with exclude_resource_types=["AWS::EC2::Instance"] first, then without'
+)
+# Chart, and the kinds whose objects, or whose NodeClaims, have a finalizer that its controller removes.
+# Sources, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/ (karpenter.sh/termination of NodeClaims) and
+# EC2NodeClasses (karpenter.k8s.aws/termination); kedacore/keda controllers/keda (finalizer.keda.sh); kueue
+# apis/kueue, ResourceInUseFinalizerName (kueue.x-k8s.io/resource-in-use)
+_FINALIZED: Mapping[str, frozenset[tuple[str, str]]] = {
+    KARPENTER: frozenset({(KARPENTER_DOMAIN, "NodePool"), (KARPENTER_AWS_DOMAIN, "EC2NodeClass")}),
+    KEDA: frozenset({("keda.sh", "ScaledObject"), ("keda.sh", "ScaledJob")}),
+    KUEUE: frozenset({(KUEUE_DOMAIN, "ClusterQueue"), (KUEUE_DOMAIN, "ResourceFlavor")}),
+}
+_Things = Mapping[tuple[str, ...], Thing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +171,108 @@ def version_step(before: Resource, after: Resource) -> Iterator[tuple[Change, st
 def _minor(resource: Resource) -> int | None:
     found = _MINOR.fullmatch(known_text(resource.properties.get("Version")) or "")
     return int(found[1]) if found else None
+
+
+def rejected_combination(before: Mapping[str, Any], after: Mapping[str, Any], *, launch_changes: bool) -> str:
+    """Return which changes of a group must be deployed one after another; empty if one update may combine them.
+
+    Args:
+        before: Properties of the group in the first version.
+        after: Properties in the second version.
+        launch_changes: Whether the content of its launch template changes.
+    """
+    names = dict.fromkeys((*before, *after))
+    changed = [each for each in names if each != _LAUNCH and differ(before.get(each), after.get(each))]
+    versions = [name for name in changed if name in VERSIONS]
+    others = [name for name in changed if name not in VERSIONS]
+    launch = [_LAUNCH] if launch_changes else []
+    order = (versions, others, launch) if others == ["Tags"] else (versions, launch, others)
+    steps = [" and ".join(each) for each in order if each]
+    if len(steps) < 2 or not (versions or launch):
+        return ""
+    return (
+        f"CloudFormation rejects a change of {', '.join(steps)} of one node group in one deployment; "
+        f"deploy them one after another: {', then '.join(steps)}{_TAGS if launch and others == ['Tags'] else ''}"
+    )
+
+
+def reset_size(old: Resource, new: Resource) -> str:
+    """Return to how many nodes an update of sizes sets a group that may run more; empty if it stops no node.
+
+    An update of sizes sends all of them, and the autoscaler's choice is lost if the template has the desired size. A
+    group never runs more nodes than its old maximum, so at that size or above no node stops.
+
+    Sources, read 2026-11: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
+    (desiredSize), https://github.com/aws/aws-cdk/issues/5215 (AutoScalingGroup)
+    """
+    if new.type == "AWS::EKS::Nodegroup":
+        before, after = (mapping(each.properties.get("ScalingConfig")) for each in (old, new))
+        names = ("MinSize", "MaxSize", "DesiredSize")
+    elif new.type == "AWS::AutoScaling::AutoScalingGroup":
+        before, after = dict(old.properties), dict(new.properties)
+        names = ("MinSize", "MaxSize", "DesiredCapacity")
+    else:
+        return ""
+    desired, most = known_number(after.get(names[2])), known_number(before.get(names[1]))
+    if desired is None or not any(differ(before.get(each), after.get(each)) for each in names):
+        return ""
+    if most is not None and desired >= most:
+        return ""
+    return (
+        f"{names[2]} sets the number of nodes to {desired}, however many run, and stops the others; leave it out of "
+        "the template if an autoscaler sets it"
+    )
+
+
+def abandoned_objects(old: Input, new: Input, before: _Things, after: _Things) -> Iterator[tuple[Thing, str]]:
+    """Yield the releases of controllers that are uninstalled too early, and what this leaves in the cluster."""
+    installed = {each.name for each in new.charts}
+    controllers = {str(each.origin.resource): each.name for each in old.charts if each.name not in installed}
+    kept = {each.once for each in after.values() if each.applied is not None}
+    for release in before.values():
+        name = controllers.get(release.resource.key, "") if release.resource is not None else ""
+        if name not in _FINALIZED or release.resource is None or release.key in after:
+            continue
+        cluster = str(release.once[1]) if release.once else None
+        served = [
+            each
+            for each in before.values()
+            if each.applied is not None and (each.applied.group, each.applied.kind) in _FINALIZED[name]
+            if each.once is not None and each.once[0] == cluster
+        ]
+        staying = [each.what for each in served if each.once in kept]
+        early = [
+            each.what for each in served if each.once not in kept and not _depends(each, release.resource.key, old)
+        ]
+        if staying:
+            yield release, f"{', '.join(staying)} stay without their controller; remove them in a deployment before it"
+        elif early:
+            yield (
+                release,
+                (
+                    f"{', '.join(early)} may be deleted after it, as they don't depend on the release, and then keep "
+                    "their finalizers, and what they launched keeps running; remove them in a deployment before it"
+                ),
+            )
+
+
+def _depends(thing: Thing, key: str, read: Input) -> bool:
+    """Whether CloudFormation deletes what applies an object before another resource of its stack.
+
+    An object of a file isn't deleted by a deployment.
+    """
+    if thing.resource is None:
+        return True
+    seen: set[str] = set()
+    left = [thing.resource.key]
+    while left:
+        one = read.resources.get(left.pop())
+        if one is None or one.key in seen:
+            continue
+        seen.add(one.key)
+        left += [each for each in (*one.depends_on, *references(one.properties)) if _stack(each) == _stack(key)]
+    return key in seen
+
+
+def _stack(key: str) -> str:
+    return key.partition("/")[0]

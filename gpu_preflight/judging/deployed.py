@@ -2,19 +2,253 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from ipaddress import IPv4Network
+from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_preflight.judging.things import Thing, references, resource_properties
-from gpu_preflight.judging.written import differ, plain
+from gpu_facts.light import dataclass
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.unknown import dig, known_text
+from gpu_preflight.reading.eksctl.groups import is_of_eksctl
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
 
+_SHOWN = 60
+# Characters that are shown before the first difference.
+_BEFORE = 20
+# Keys that name a member of a list: of containers, tags, block devices, requirements and tag specifications.
+_NAMES = ("name", "Name", "key", "Key", "deviceName", "DeviceName", "ResourceType")
+_MANIFEST, CHART = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"
+# Properties that AWS has once, so that a second resource cannot have them while the first one exists.
+_ONCE: Mapping[str, tuple[str, ...]] = {
+    "AWS::AutoScaling::AutoScalingGroup": ("AutoScalingGroupName",),
+    "AWS::EC2::LaunchTemplate": ("LaunchTemplateName",),
+    "AWS::EC2::Subnet": ("VpcId", "CidrBlock"),
+    "AWS::EC2::VPCEndpoint": ("VpcId", "ServiceName"),
+    "AWS::EKS::AccessEntry": ("ClusterName", "PrincipalArn"),
+    "AWS::EKS::Addon": ("ClusterName", "AddonName"),
+    "AWS::EKS::Cluster": ("Name",),
+    "AWS::EKS::Nodegroup": ("ClusterName", "NodegroupName"),
+    "AWS::EKS::PodIdentityAssociation": ("ClusterName", "Namespace", "ServiceAccount"),
+    "AWS::Events::Rule": ("Name",),
+    "AWS::IAM::InstanceProfile": ("InstanceProfileName",),
+    "AWS::IAM::ManagedPolicy": ("ManagedPolicyName",),
+    "AWS::IAM::Role": ("RoleName",),
+    "AWS::KMS::Alias": ("AliasName",),
+    "AWS::Logs::LogGroup": ("LogGroupName",),
+    "AWS::SQS::Queue": ("QueueName",),
+    "AWS::SSM::Parameter": ("Name",),
+    "AWS::Scheduler::Schedule": ("Name",),
+}
 # Address blocks of a VPC, which must not overlap while both exist.
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 _BLOCKS = ("AWS::EC2::Subnet", "AWS::EC2::VPCCidrBlock")
+
+
+def plain(value: Any) -> Any:
+    """Return a value to compare; one that only deployment knows is its expression."""
+    if isinstance(value, Unknown):
+        return value.expression
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def differ(before: Any, after: Any) -> bool:
+    """Whether two values are written differently."""
+    return bool(plain(before) != plain(after))
+
+
+def moved(name: str, before: Any, after: Any) -> str:
+    """Return how a value changes, in one line; of long values the part around the first difference."""
+    texts = _text(before), _text(after)
+    pairs = enumerate(zip(*texts, strict=False))
+    alike = next((index for index, (one, other) in pairs if one != other), min(map(len, texts)))
+    return f"{name}: {' -> '.join(_cut(each, alike) for each in texts)}"
+
+
+def leaf_changes(name: str, before: Any, after: Any, *, joint: str = ".") -> list[str]:
+    """Return what differs, one line for each value inside mappings and inside lists of mappings.
+
+    A member of a list is found by its name, e.g. ``BlockDeviceMappings[/dev/xvda].Ebs.VolumeSize: 200 -> 300``. Where
+    members have none, one that goes and one that comes each get a line.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [key for key in dict.fromkeys((*before, *after)) if differ(before.get(key), after.get(key))]
+        named = [(f"{name}{joint}{key}" if name else str(key), before.get(key), after.get(key)) for key in keys]
+        return [line for each in named for line in leaf_changes(*each, joint=joint)]
+    if isinstance(before, list) and isinstance(after, list):
+        return _member_changes(name, before, after, joint) or [moved(name, before, after)]
+    return [moved(name, before, after)]
+
+
+def _member_changes(name: str, before: list[Any], after: list[Any], joint: str) -> list[str]:
+    """Return what differs in two lists of mappings; nothing for other lists, or for another order."""
+    if not all(isinstance(each, dict) for each in (*before, *after)):
+        return []
+    was, now = _by_name(before), _by_name(after)
+    if was is None or now is None:
+        gone = [moved(name, each, None) for each in before if each not in after]
+        return gone + [moved(name, None, each) for each in after if each not in before]
+    keys = [key for key in dict.fromkeys((*was, *now)) if differ(was.get(key), now.get(key))]
+    if len(was) == len(now) == 1 and keys and was.keys() == now.keys():
+        return leaf_changes(name, was[keys[0]], now[keys[0]], joint=joint)
+    named = [(f"{name}[{key}]", was.get(key), now.get(key)) for key in keys]
+    return [line for each in named for line in leaf_changes(*each, joint=joint)]
+
+
+def _by_name(members: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the members of a list by their name, of pairs the value alone; ``None`` if names lack or repeat."""
+    found: dict[str, Any] = {}
+    for each in members:
+        key = next((key for key in _NAMES if isinstance(each.get(key), str)), None)
+        if key is None or each[key] in found:
+            return None
+        rest = {name: value for name, value in each.items() if name != key}
+        found[each[key]] = next(iter(rest.values())) if [name.lower() for name in rest] == ["value"] else each
+    return found
+
+
+def _cut(text: str, alike: int) -> str:
+    """Return a text, or if it is long, what it has from a little before the first difference on."""
+    if len(text) <= _SHOWN:
+        return text
+    start = max(0, alike - _BEFORE) if alike > _SHOWN - _BEFORE else 0
+    end = start + _SHOWN - 3
+    return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_inside(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(str(plain(each)) for each in value)
+    return str(plain(value))
+
+
+def _inside(value: Any) -> str:
+    return f"({', '.join(str(plain(each)) for each in value)})" if isinstance(value, list) else str(plain(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A resource, or an object that a resource applies or that is in a file.
+
+    Attributes:
+        key: What makes it the same in two inputs.
+        kind: Its type, or API group and kind.
+        where: How people find it.
+        once: What AWS or the cluster has once, its name last; ``None`` where there may be several.
+        resource: The resource.
+        applied: The object.
+    """
+
+    key: tuple[str, ...]
+    kind: str
+    where: str
+    once: tuple[str, ...] | None
+    resource: Resource | None
+    applied: Object | None = None
+
+    @property
+    def what(self) -> str:
+        """Its type and place."""
+        return f"{self.kind} {self.where}"
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where it is written."""
+        made = self.applied or self.resource
+        return made.origin if made is not None else None
+
+
+def renewed_thing(thing: Thing, replaced: frozenset[str]) -> Thing:
+    """Return a thing as it reads once the resources with some keys are replaced."""
+    if not replaced or thing.resource is None:
+        return thing
+    if thing.applied is not None:
+        applied = replace(
+            thing.applied,
+            content=renewed_value(thing.applied.content, replaced),
+            cluster=renewed_value(thing.applied.cluster, replaced),
+        )
+        return replace(thing, applied=applied, once=_object_identity(applied))
+    resource = replace(thing.resource, properties=renewed_value(thing.resource.properties, replaced))
+    return replace(thing, resource=resource, once=unique_identity(resource))
+
+
+def renewed_value(value: Any, replaced: frozenset[str]) -> Any:
+    """Return a value in which each reference to a resource that is replaced reads otherwise than before."""
+    if isinstance(value, Unknown):
+        return Unknown(f"new {value.expression}") if replaced & set(value.resources) else value
+    if isinstance(value, Mapping):
+        return {key: renewed_value(each, replaced) for key, each in value.items()}
+    return [renewed_value(each, replaced) for each in value] if isinstance(value, list) else value
+
+
+def things(read: Input) -> Iterator[Thing]:
+    """Yield every resource and object of an input."""
+    applied: dict[str, list[Object]] = {}
+    for each in read.objects:
+        if each.origin.resource in read.resources:
+            applied.setdefault(str(each.origin.resource), []).append(each)
+        else:
+            yield _object(each, None)
+    for resource in read.resources.values():
+        if resource.type == _MANIFEST and resource.key in applied:
+            yield from (_object(each, resource) for each in applied[resource.key])
+        elif not is_of_eksctl(resource):
+            # What eksctl makes of a change, `pool_changes` and `cluster_changes` say.
+            yield Thing((resource.key,), resource.type, resource.path, unique_identity(resource), resource)
+
+
+def _object(each: Object, resource: Resource | None) -> Thing:
+    once = _object_identity(each)
+    cluster, *rest, namespace, name = once
+    where = f"{namespace}/{name}" if namespace else name
+    key = (resource.key if resource else cluster, *rest, namespace, name)
+    return Thing(key, each.kind, where, once, resource, each)
+
+
+def _object_identity(each: Object) -> tuple[str, ...]:
+    namespace = str(dig(dict(each.content), "metadata", "namespace") or "")
+    return str(plain(each.cluster)), each.group, each.kind, namespace, each.name
+
+
+def unique_identity(resource: Resource) -> tuple[str, ...] | None:
+    """Return what AWS or a cluster has once of a resource; ``None`` if there may be several."""
+    if resource.type == "AWS::EC2::VPCEndpoint" and not _is_exclusive(resource):
+        return None
+    names = ("ClusterName", "Namespace", "Release") if resource.type == CHART else _ONCE.get(resource.type, ())
+    values = [plain(resource.properties.get(each)) for each in names]
+    return (resource.type, *map(str, values)) if values and values[-1] is not None else None
+
+
+def _is_exclusive(endpoint: Resource) -> bool:
+    """Whether a VPC takes an endpoint for one service once: by its private names, or by its routes.
+
+    Sources: https://docs.aws.amazon.com/vpc/latest/privatelink/interface-endpoints.html (private DNS names),
+    https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html (one for a service in a route table)
+    """
+    kind = endpoint.properties.get("VpcEndpointType") or "Gateway"
+    return kind == "Gateway" or is_true(endpoint.properties.get("PrivateDnsEnabled"))
+
+
+def resource_properties(thing: Thing) -> Mapping[str, Any]:
+    """Return the properties of the resource of a thing; none if it is in a file."""
+    return thing.resource.properties if thing.resource is not None else {}
+
+
+def references(value: Any) -> set[str]:
+    """Return the keys of the resources that a value refers to."""
+    if isinstance(value, Unknown):
+        return set(value.resources)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return {key for each in parts for key in references(each)}
 
 
 @dataclass(frozen=True, slots=True)

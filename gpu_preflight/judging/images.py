@@ -3,31 +3,130 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.software.chart_images import opaque, pulled
-from gpu_facts.software.images_of_charts import known_images
+from gpu_facts.light import dataclass, regex
+from gpu_facts.software.images_of_charts import known_images, opaque, pulled
 from gpu_facts.versions import pinned_charts
-from gpu_preflight.cluster.subnets import region_of_cluster
-from gpu_preflight.judging.image_names import ImageName, images_in, parsed
+from gpu_preflight.cluster.network import region_of_cluster
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.objects import Chart, Object, Origin, objects_of
-from gpu_preflight.reading.rendering.charts import helm_template
-from gpu_preflight.reading.rendering.rendering import Rendering
-from gpu_preflight.reading.unknown import Unknown, as_written, dig, known_text
+from gpu_preflight.reading.rendering.folders import helm_template
+from gpu_preflight.reading.rendering.programs import Rendering
+from gpu_preflight.reading.unknown import Unknown, as_written, dig, is_expression, known_text
 
+# Source: https://github.com/distribution/reference/blob/main/regexp.go (2026-11)
+_NAME = regex(
+    r"(?:(?P<registry>localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?|[A-Za-z0-9-]+:\d+)/)?"
+    r"(?P<path>[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[a-z0-9]+:[a-f0-9]{32,}))?",
+    re.ASCII,
+)
+_HUB = "docker.io"
+_ECR = regex(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
+# Arguments and variables that hand an image to who starts pods.
+_ARGUMENT = regex(r"--?(?!\S*default)[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
+_VARIABLE = regex(r"\w*IMAGE\w*")
 How = Literal["rendered", "read", "not known"]
 # What only tells of charts, definitions or images, and pulls none itself.
 _WITHOUT_IMAGES = ("Application", "ApplicationSet", "ConfigMap", "CustomResourceDefinition", "HelmRelease", "Secret")
 # The GPU Operator's settings, and parts of it whose tags end with what the node is.
 _CLUSTER_POLICY, _OF_KERNELS = "ClusterPolicy", ("driver", "gds", "gdrcopy")
 _TELLS = "render it: give its packed chart with --charts"
+CHARTS = "charts"
+_HOST = regex(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?", re.ASCII)
+_OCI = "oci://"
+_CHART_NAME = regex(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_VERSION = regex(r"\w[\w.+-]*", re.ASCII)
+_ADDRESS = regex(r"(oci|https?)://[A-Za-z0-9][\w./:~%+-]*", re.ASCII)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ImageName:
+    """The name of an image.
+
+    Attributes:
+        registry: Host of its registry, with a port where it has one.
+        path: Its path there.
+        tag: Its tag, empty where it has none.
+        digest: Its digest, empty where it has none.
+    """
+
+    registry: str
+    path: str
+    tag: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.registry}/{self.path}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """Tag and digest, as they stand behind its path; ``latest`` where it has neither."""
+        tag = self.tag or ("" if self.digest else "latest")
+        return f"{f':{tag}' if tag else ''}{f'@{self.digest}' if self.digest else ''}"
+
+
+def parsed(image: str | Unknown) -> ImageName | None:
+    """Return the name of an image, in full; ``None`` where a part of it is known at deployment only."""
+    found = _NAME.fullmatch(str(image))
+    if found is None:
+        return None
+    registry, path = found["registry"] or _HUB, found["path"]
+    if registry == _HUB and "/" not in path:
+        path = f"library/{path}"
+    return ImageName(registry, path, found["tag"] or "", found["digest"] or "")
+
+
+def images_in(content: Any) -> Iterator[str | Unknown]:
+    """Yield the images that an object names: of containers and volumes, and of fields, arguments and variables."""
+    left = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping):
+            # A part of an operator's settings that is off pulls nothing.
+            if value.get("enabled") is not False:
+                left += value.values()
+                yield from _named(value)
+        elif isinstance(value, (list, tuple)):
+            left += value
+            words = (each for each in value if isinstance(each, str))
+            yield from (found["image"] for each in words if (found := _ARGUMENT.fullmatch(each)))
+
+
+def _named(value: Mapping[str, Any]) -> Iterator[str | Unknown]:
+    image = value.get("image")
+    if isinstance(image, Mapping):
+        image = image.get("reference") if "reference" in image else _joined(image)
+    elif isinstance(image, str) and isinstance(value.get("repository"), str) and "/" not in image:
+        image = _joined({**value, "name": image, "tag": value.get("version", value.get("tag"))})
+    if isinstance(image, Unknown) or (isinstance(image, str) and (parsed(image) or is_expression(image))):
+        yield image
+    name, said = value.get("name"), value.get("value")
+    if isinstance(name, str) and isinstance(said, str) and _VARIABLE.fullmatch(name) and "/" in said and parsed(said):
+        yield said
+
+
+def _joined(parts: Mapping[str, Any]) -> str | None:
+    """Return the image of a mapping of its parts, ``None`` where one is missing."""
+    last, tag = parts.get("name"), parts.get("tag")
+    named = [parts.get("registry"), parts.get("repository"), last]
+    texts = [each for each in named if isinstance(each, str) and each]
+    if not isinstance(parts.get("repository"), str) or not isinstance(tag, (str, int, float)) or not tag:
+        return None
+    return f"{'/'.join(texts)}{'@' if str(tag).startswith('sha256:') else ':'}{tag}"
+
+
+def ecr_region(registry: str) -> str | None:
+    """Return the region of a private registry in ECR, ``None`` for any other."""
+    found = _ECR.fullmatch(registry)
+    return found["region"] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +300,90 @@ def _packed(chart: Chart, folder: Path | None) -> Path | None:
         return None
     names = [f"{chart.name}-{version}.tgz" for version in (chart.version, chart.version.removeprefix("v"))]
     return next((folder / each for each in names if (folder / each).is_file()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is copied to.
+
+    Attributes:
+        target: Its name in the mirror, with the mirror; ``None`` where it is not copied.
+        why: Why it is not; empty where it is.
+    """
+
+    target: str | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A registry that images and charts are copied to.
+
+    Attributes:
+        registry: Its host, with a port where it has one.
+
+    Raises:
+        ValueError: It is no host.
+    """
+
+    registry: str
+
+    def __post_init__(self) -> None:
+        if not _HOST.fullmatch(self.registry) or not {".", ":"} & set(self.registry):
+            raise ValueError(
+                "--mirror must be the host of a registry, such as 111122223333.dkr.ecr.eu-west-1.amazonaws.com or "
+                f"registry.example.com:5000, got {self.registry!r}; nodes take mirrors without scheme and path"
+            )
+
+    @property
+    def region(self) -> str | None:
+        """Its region in ECR, ``None`` for another registry."""
+        return ecr_region(self.registry)
+
+    @property
+    def charts(self) -> str:
+        """Where charts are taken from, as the app's context says it."""
+        return f"{_OCI}{self.registry}/{CHARTS}"
+
+    def of_image(self, image: ImageName, region: str | None) -> Place:
+        """Return where an image is copied to, for a cluster in a region."""
+        home, near = ecr_region(image.registry), region or self.region
+        if image.registry == self.registry:
+            return Place(None, "it is in the mirror")
+        if home is not None and near is None:
+            return Place(None, f"it is in ECR of {home}; copy it where the cluster is elsewhere")
+        if home is not None and home == near:
+            return Place(None, f"it is in ECR of {home}, as the cluster is")
+        # A manifest that is pulled by its digest keeps it under any tag.
+        suffix = f":{image.tag}" if image.tag else image.suffix
+        return Place(f"{self.registry}/{image.path}{suffix}")
+
+    def of_chart(self, chart: PulledChart) -> Place:
+        """Return where a chart is copied to."""
+        if chart.repository is None or chart.chart.version is None:
+            return Place(None, "where it is kept, or its version, is not known")
+        if chart.repository.startswith(f"{_OCI}{self.registry}/"):
+            return Place(None, "it is in the mirror")
+        words = (chart.chart.name, chart.chart.version, chart.repository)
+        if not all(rule.fullmatch(each) for rule, each in zip((_CHART_NAME, _VERSION, _ADDRESS), words, strict=True)):
+            return Place(None, "no chart has such a name, version or address")
+        # OCI has no plus sign in tags.
+        return Place(f"{self.registry}/{CHARTS}/{chart.chart.name}:{chart.chart.version.replace('+', '_')}")
+
+    def refuse_twins(self, found: Iterable[Pulls]) -> None:
+        """Refuse images that would take each other's place.
+
+        Raises:
+            ValueError: Two images of different registries come to one name.
+        """
+        names: dict[str, ImageName] = {}
+        for pulls in found:
+            for image in pulls.images:
+                target = self.of_image(image, pulls.region).target
+                other = names.setdefault(target, image) if target else image
+                unlike = other.digest != image.digest and bool(other.digest and image.digest)
+                if other.registry != image.registry or unlike:
+                    raise ValueError(
+                        f"--mirror {self.registry} must have a name for each image, got {target} for {other} and for "
+                        f"{image}; take one of them from another registry, or under another tag"
+                    )

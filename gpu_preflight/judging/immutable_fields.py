@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gpu_facts.kubernetes import queued_pod
 from gpu_facts.labels import EKS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN, KUEUE_QUEUE
-from gpu_facts.queued_pods import queued_pod
-from gpu_preflight.judging.written import differ
+from gpu_preflight.judging.deployed import differ
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpu_facts.hardware.prices import price_list, usd_per_hour
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.subnets import region_of
+from gpu_preflight.cluster.network import region_of
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.scheduling.pool_limits import nodes_needed, pods_per_node
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict

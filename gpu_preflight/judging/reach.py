@@ -13,10 +13,10 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.dangling import Dangling
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import known_text
-from gpu_preflight.rules.rule import Subject
+from gpu_preflight.reading.unread import Dangling
+from gpu_preflight.rule import Subject
 
 _CLAIMS = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}
 

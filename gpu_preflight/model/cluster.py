@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gpu_facts.charts import AWS_NODE, COREDNS, KUBE_PROXY
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import NODE_FEATURE
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources
 from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.model.answer import Answer
@@ -20,9 +20,9 @@ from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, Daem
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.dangling import Dangling
 from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Origin, Part, Repeated, Unread
 from gpu_preflight.reading.unknown import Unknown, dig, mapping
+from gpu_preflight.reading.unread import Dangling
 from gpu_preflight.reading.user_data import NONE, UserData
 
 # What `--assume` takes: software that runs in the cluster although the input doesn't hold it.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from operator import attrgetter
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.quantities import Resources, quantity, resources
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import Resources, add, quantity, resources
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 
 # What is asked for, as it is written; `Unknown` where all of it is known at deployment only.
 Amounts = Mapping[str, Any] | Unknown
+# Address, protocol and number.
+HostPort = tuple[str, str, int]
+_EVERY_ADDRESS = "0.0.0.0"
+# Of these a pod may have a higher limit than its request.
+_OVERCOMMITTED = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +146,119 @@ def read_container(raw: Mapping[str, Any]) -> Container:
 
 def _port(raw: Mapping[str, Any]) -> Port:
     return Port(raw.get("containerPort"), raw.get("hostPort"), raw.get("hostIP"), raw.get("protocol"), raw.get("name"))
+
+
+def requests(
+    containers: Iterable[Container], init_containers: Iterable[Container], whole: Resources, overhead: Resources
+) -> Resources:
+    """Return what a pod asks of a node, one place for a pod included.
+
+    Args:
+        containers: Its containers.
+        init_containers: Its init containers, in order.
+        whole: Requests of the pod itself, which go before the sum of its containers.
+        overhead: What its runtime takes.
+    """
+    return add({**of_containers(containers, init_containers), **whole}, overhead, {"pods": 1})
+
+
+def of_whole(limits: Resources, asked: Resources, parts: Resources) -> Resources:
+    """Return the requests of a pod itself, as the API server fills them in beside its limits.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/v1/defaults.go ``defaultPodRequests``
+
+    Args:
+        limits: Its limits.
+        asked: Its requests as they are written.
+        parts: What its containers request, which goes before its limits.
+    """
+    summed = {name: parts[name] for name in _OVERCOMMITTED if limits and name in parts}
+    return {**limits, **summed, **asked}
+
+
+def of_containers(
+    containers: Iterable[Container],
+    init_containers: Iterable[Container],
+    amounts: Callable[[Container], Resources] = attrgetter("requests"),
+) -> Resources:
+    """Return what the containers of a pod ask of a node, or another of their amounts; init containers in order."""
+    total = add(*(amounts(each) for each in containers))
+    before: Resources = {}
+    beside: Resources = {}
+    for each in init_containers:
+        if each.sidecar:
+            # A sidecar stays, beside the containers and beside every later init container.
+            beside = add(beside, amounts(each))
+            total = add(total, amounts(each))
+            before = _larger(before, beside)
+        else:
+            before = _larger(before, add(beside, amounts(each)))
+    return _larger(total, before)
+
+
+def _larger(left: Resources, right: Resources) -> Resources:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def invalid(containers: Iterable[Container]) -> list[str]:
+    """Return why the API server would refuse what containers ask for.
+
+    Source: kubernetes/kubernetes v1.36.1 pkg/apis/core/validation/validation.go
+    """
+    found = []
+    for container in containers:
+        asked = {"limits": mapping(container.limits), "requests": mapping(container.asked)}
+        for part, written in asked.items():
+            found += [f"{part} {name}: {why}" for name, value in written.items() if (why := _invalid(name, value))]
+        found += _unequal(asked["requests"], asked["limits"])
+    return found
+
+
+def _unequal(asked: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
+    pairs = {name: (quantity(name, asked[name]), quantity(name, limits[name])) for name in asked.keys() & limits.keys()}
+    return [
+        f"{name} is requested {pair[0]} times and limited to {pair[1]}; they must be equal"
+        for name, pair in pairs.items()
+        if is_extended(name) and None not in pair and pair[0] != pair[1]
+    ]
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that Kubernetes itself does not know."""
+    return "/" in name and not name.startswith("kubernetes.io/")
+
+
+def _invalid(name: str, value: Any) -> str | None:
+    if value is None:
+        # Nothing behind the colon is 0, or no field at all in a custom resource.
+        return None
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        return None if isinstance(value, Unknown) else f"{value!r} is no quantity"
+    amount = quantity(name, value)
+    if amount is None:
+        return f"{value!r} is no quantity"
+    if amount < 0:
+        return f"{value!r} is below 0"
+    whole = quantity("cpu", value)
+    return f"{value!r} is no whole number" if is_extended(name) and whole is not None and whole % 1000 else None
+
+
+def host_ports(containers: Iterable[Container], *, host_network: bool) -> frozenset[HostPort]:
+    """Return each port that containers take on their node."""
+    found = set()
+    for port in (port for each in containers for port in each.ports):
+        number = known_number(port.host) or (known_number(port.container) if host_network else None)
+        if number:
+            found.add((known_text(port.address) or _EVERY_ADDRESS, known_text(port.protocol) or "TCP", number))
+    return frozenset(found)
+
+
+def ports_clash(left: Iterable[HostPort], right: Iterable[HostPort]) -> bool:
+    """Whether two sets of host ports cannot be on one node."""
+    return any(
+        protocol == other_protocol
+        and number == other_number
+        and (address == other or _EVERY_ADDRESS in (address, other))
+        for address, protocol, number in left
+        for other, other_protocol, other_number in right
+    )

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.unknown import Unknown, is_expression, known_number, known_text

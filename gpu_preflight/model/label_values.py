@@ -10,17 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_facts.hardware.zones import is_no_zone, is_seen_zone
+from gpu_facts.hardware.regions import is_no_zone, is_seen_zone
 from gpu_facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
-from gpu_preflight.model.answer import Answer, yes_if
-from gpu_preflight.reading.unknown import Unknown, is_expression, items, known_text, may_equal
+from gpu_facts.light import dataclass, regex
+from gpu_preflight.model.answer import Answer, all_of, any_of, yes_if
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings, may_equal
 
 _OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
 _WHOLE = regex(r"[+-]?\d{1,18}")
 # Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
 _BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
+Labels = Mapping[str, "LabelValues | Unknown"]
+_NAME = "metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,6 @@ class LabelValues:
             least=max((each for each in (self.least, least) if each is not None), default=None),
             most=min((each for each in (self.most, most) if each is not None), default=None),
         )
-
-
-Labels = Mapping[str, "LabelValues | Unknown"]
 
 
 def exactly(*values: str) -> LabelValues:
@@ -257,3 +255,87 @@ def equal(labels: Mapping[str, Any]) -> Iterable[Requirement]:
     for key, value in labels.items():
         text = known_text(value)
         yield Requirement(key, "In", (text,) if text is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One of the alternatives of a node affinity.
+
+    Attributes:
+        labels: What it asks of labels.
+        fields: What it asks of fields, which is the node's name.
+    """
+
+    labels: tuple[Requirement, ...]
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a pod asks of a node's labels.
+
+    Attributes:
+        selector: ``nodeSelector``; all of it must hold.
+        terms: Required node affinity; one of them must hold. ``None`` without affinity.
+    """
+
+    selector: tuple[Requirement, ...] = ()
+    terms: tuple[Term, ...] | None = None
+
+    def takes(self, labels: Labels) -> Answer:
+        """Say whether a node with such labels may run the pod."""
+        if self.terms is None:
+            return _together(self.selector, labels)
+        return any_of(self._holds(each, labels) for each in self.terms)
+
+    def _holds(self, term: Term, labels: Labels) -> Answer:
+        # A term without expressions takes no node.
+        if not term.labels and not term.fields:
+            return Answer.NO
+        named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
+        return all_of((_together((*self.selector, *term.labels), labels), *named))
+
+    def unmet(self, labels: Labels) -> list[tuple[Requirement, Answer]]:
+        """Return what keeps the pod off: of several terms what the one that comes nearest adds."""
+        found = _unmet(self.selector, labels)
+        if self.terms is None or self.takes(labels) is Answer.YES:
+            return found
+        terms = [each for each in self.terms if each.labels or each.fields]
+        added = (_unmet((*self.selector, *each.labels, *each.fields), labels)[len(found) :] for each in terms)
+        nearest = min(added, key=_farness, default=[(Requirement("nodeAffinity", "without terms"), Answer.NO)])
+        return [*found, *nearest]
+
+
+def _together(wanted: tuple[Requirement, ...], labels: Labels) -> Answer:
+    return all_of(answer for _, answer in met_together(wanted, labels))
+
+
+def _unmet(wanted: tuple[Requirement, ...], labels: Labels) -> list[tuple[Requirement, Answer]]:
+    return [(each, answer) for each, answer in met_together(wanted, labels) if answer is not Answer.YES]
+
+
+def _farness(unmet: list[tuple[Requirement, Answer]]) -> tuple[bool, int]:
+    return any(answer is Answer.NO for _, answer in unmet), len(unmet)
+
+
+def selection(pod: Mapping[str, Any]) -> Selection:
+    """Return what a pod asks of a node's labels."""
+    affinity = pod.get("affinity")
+    for part in ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        affinity = affinity if isinstance(affinity, Unknown) else dig(affinity, part)
+    chosen = pod.get("nodeSelector")
+    if isinstance(chosen, Unknown):
+        selector: tuple[Requirement, ...] = (Requirement("nodeSelector", "In", None),)
+    else:
+        selector = tuple(equal(mapping(chosen)))
+    if isinstance(affinity, Unknown):
+        return Selection(selector, (Term((Requirement("nodeAffinity", "In", None),)),))
+    if not isinstance(affinity, dict):
+        return Selection(selector, None)
+    return Selection(selector, tuple(term(each) for each in mappings(affinity.get("nodeSelectorTerms"))))
+
+
+def term(raw: Mapping[str, Any]) -> Term:
+    """Return one of the ``nodeSelectorTerms``."""
+    labels = tuple(requirement(each) for each in mappings(raw.get("matchExpressions")))
+    return Term(labels, tuple(requirement(each) for each in mappings(raw.get("matchFields"))))

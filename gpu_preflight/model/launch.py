@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import GIB, quantity
 from gpu_facts.resources import DISK
 from gpu_preflight.reading.unknown import (

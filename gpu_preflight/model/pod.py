@@ -7,10 +7,10 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, quantity, resources
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.model import pod_size
+from gpu_preflight.model import container
 from gpu_preflight.model.container import (
     Amounts,
     Container,
@@ -19,7 +19,7 @@ from gpu_preflight.model.container import (
     read_amounts,
     read_container,
 )
-from gpu_preflight.model.node_selection import Selection, selection
+from gpu_preflight.model.label_values import Selection, selection
 from gpu_preflight.model.taints import Toleration, tolerations
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
@@ -194,24 +194,24 @@ class Pod:
     @cached_property
     def container_requests(self) -> Resources:
         """What its containers ask for."""
-        return pod_size.of_containers(self.containers or (), self.init_containers)
+        return container.of_containers(self.containers or (), self.init_containers)
 
     @cached_property
     def whole_requests(self) -> Resources:
         """Requests of the pod itself, those that the API server fills in included."""
-        return pod_size.of_whole(resources(self.limits), resources(self.asked), self.container_requests)
+        return container.of_whole(resources(self.limits), resources(self.asked), self.container_requests)
 
     @cached_property
     def requests(self) -> Resources:
         """What it asks of a node, one place for a pod included."""
         whole, overhead = self.whole_requests, resources(self.overhead)
-        return pod_size.requests(self.containers or (), self.init_containers, whole, overhead)
+        return container.requests(self.containers or (), self.init_containers, whole, overhead)
 
     @cached_property
     def refusals(self) -> tuple[str, ...]:
         """Why the API server refuses what it asks for."""
         missing = ["spec.containers is no list"] if self.containers is None else []
-        return (*missing, *pod_size.invalid((*(self.containers or ()), *self.init_containers)))
+        return (*missing, *container.invalid((*(self.containers or ()), *self.init_containers)))
 
     @cached_property
     def is_open(self) -> bool:
@@ -236,9 +236,9 @@ class Pod:
         return tuple(dict.fromkeys((*named, *(whole or ()), *(overhead or ()), *parts)))
 
     @cached_property
-    def host_ports(self) -> frozenset[pod_size.HostPort]:
+    def host_ports(self) -> frozenset[container.HostPort]:
         """Address, protocol and number of each of its ports on the node."""
-        return pod_size.host_ports(self._staying, host_network=self.host_network)
+        return container.host_ports(self._staying, host_network=self.host_network)
 
     @cached_property
     def has_open_ports(self) -> bool:

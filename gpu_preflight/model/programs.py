@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import quantity
 from gpu_facts.resources import GPU
 from gpu_preflight.model.container import Container

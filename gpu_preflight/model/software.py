@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import OPERATOR_CONFIG
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.model.label_values import Labels, LabelValues
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.reading.cloudformation import Resource

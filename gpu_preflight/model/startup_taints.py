@@ -12,7 +12,7 @@ from typing import Final
 
 from gpu_facts.cluster_autoscaler_flags import STARTUP_TAINTS as PREFIXES
 from gpu_facts.labels import TAINT_TAG
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.software import Autoscaler

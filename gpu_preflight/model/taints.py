@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.model.answer import Answer, any_of, yes_if
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mappings
 from gpu_preflight.reading.user_data import UserData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from gpu_facts.labels import SET_AT_RUN_TIME
 from gpu_preflight.model.answer import Answer, all_of, any_of
-from gpu_preflight.model.label_values import Labels
-from gpu_preflight.model.node_selection import Selection, Term
+from gpu_preflight.model.label_values import Labels, Selection, Term
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint, evicting, untolerated
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_facts.hardware.catalogue import catalogue, retired
 from gpu_facts.hardware.type_names import may_be_newer
 from gpu_facts.labels import GPU_TAINT
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_facts.resources import GPU
 from gpu_preflight.cluster.images import always_has_driver
 from gpu_preflight.model.answer import Answer

@@ -20,7 +20,7 @@ from gpu_facts.labels import (
     OLD_OS,
     OS,
 )
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_preflight.model.label_values import LabelValues, exactly
 from gpu_preflight.reading.unknown import Unknown
 

@@ -16,14 +16,14 @@ from gpu_facts.hardware.kubelet_reserve import (
     EVICTED_MEMORY,
     RESERVED_DISK,
     eni_pods,
+    least_memory,
     reserved_cpu,
     reserved_memory,
 )
-from gpu_facts.hardware.vm_memory import least_memory
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import regex
 from gpu_facts.quantities import GIB, MIB, quantity, resources
 from gpu_facts.resources import DISK
-from gpu_preflight.cluster.launch import is_visible
+from gpu_preflight.cluster.pools import is_visible
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.reading.unknown import dig, known_number, mapping
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.cpu_types import allocatable_without_gpus
+from gpu_facts.hardware.plain_types import allocatable_without_gpus
 from gpu_facts.hardware.regions import zone_ids_begin_with
 from gpu_facts.labels import (
     CAPACITY_TYPE,
@@ -28,25 +28,22 @@ from gpu_facts.labels import (
     ZONE,
     ZONE_ID,
 )
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, DISK, EFA, GPU
 from gpu_preflight.cluster.images import has_driver
-from gpu_preflight.cluster.launch import capacity_of
-from gpu_preflight.cluster.subnets import region_of
+from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.pools import capacity_of
 from gpu_preflight.model.answer import Answer, all_of, any_of
 from gpu_preflight.model.cluster import Cluster, Observation, Pool
+from gpu_preflight.model.container import HostPort
 from gpu_preflight.model.label_values import Labels, LabelValues, exactly
-from gpu_preflight.model.pod_size import HostPort
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.node.beliefs import belief
-from gpu_preflight.node.claim_drivers import claim_drivers, gives_gpus_by_name
+from gpu_preflight.node.autoscaler_view import Conflict, belief, conflicts, looked_at, may_conflict, overlaid
 from gpu_preflight.node.daemon_reach import Reached, reached
-from gpu_preflight.node.gpu_devices import registered
+from gpu_preflight.node.devices import claim_drivers, gives_gpus_by_name, registered
 from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
 from gpu_preflight.node.node_size import allocatable
-from gpu_preflight.node.overlays import Conflict, conflicts, looked_at, may_conflict, overlaid
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown
 

@@ -12,12 +12,12 @@ from dataclasses import field
 from typing import Any
 
 from gpu_facts.hardware.regions import partition_of
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.labels import SIZE_RESOURCE
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, one_of
-from gpu_preflight.reading.values import (
+from gpu_preflight.reading.versions import (
     MAX_STEPS,
     MAX_TEXT,
     Work,
@@ -35,6 +35,9 @@ _SUB = regex(r"\$\{(!?)([^}$]*)\}")
 # CloudFormation replaces it at deployment.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
 _DYNAMIC = "{{resolve:"
+# What the function is told, by what it answers. The wanted size is the least at creation and then what runs, which is
+# what it is where nobody states one.
+_TOLD = {"MinSize": "Min", "MaxSize": "Max", "DesiredSize": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,3 +440,26 @@ class Template:
         if name == "Fn::Or" and parts:
             return True if True in parts else None if None in parts else False
         return None
+
+
+def with_asked_sizes(properties: Mapping[str, Any], resources: Mapping[str, Resource]) -> dict[str, Any]:
+    """Return the properties of a managed or Auto Scaling group with the sizes that it will have."""
+    found = _filled(properties, resources)
+    if "ScalingConfig" in found:
+        found["ScalingConfig"] = _filled(mapping(found["ScalingConfig"]), resources) or found["ScalingConfig"]
+    return found
+
+
+def _filled(sizes: Mapping[str, Any], resources: Mapping[str, Resource]) -> dict[str, Any]:
+    asked = {name: _answer(value, resources) for name, value in sizes.items() if _asks(value, resources)}
+    return {name: asked.get(name, value) for name, value in sizes.items() if asked.get(name, value) is not None}
+
+
+def _asks(value: Any, resources: Mapping[str, Resource]) -> bool:
+    source = resources.get(value.resource or "") if isinstance(value, Unknown) else None
+    return source is not None and source.type == SIZE_RESOURCE and value.attribute in _TOLD
+
+
+def _answer(value: Unknown, resources: Mapping[str, Resource]) -> Any:
+    told = _TOLD[value.attribute or ""]
+    return resources[value.resource or ""].properties.get(told) if told is not None else None

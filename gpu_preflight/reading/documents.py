@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import stat
 import sys
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import yaml
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
-from gpu_preflight.reading.notation.loader import Loader, RepeatedKey, events
-from gpu_preflight.reading.notation.scalars import MAX_DIGITS
-from gpu_preflight.reading.pipes import is_device, is_pipe, read_pipe
-from gpu_preflight.reading.placeholders import has_actions, is_block_template, marked
+from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.notation import MAX_DIGITS, Loader, RepeatedKey, events
+from gpu_preflight.reading.objects import has_actions, is_block_template, marked
 from gpu_preflight.reading.unknown import dig, items
 
+# Far longer than a command takes to start that a shell has started already.
+WAIT_SECONDS = 10.0
+# Longer than a command such as cdk synth thinks before it writes.
+SILENCE_SECONDS = 600.0
+_PAUSE_SECONDS = 0.05
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
 # From this size on, a List is read one object at a time.
@@ -44,6 +49,62 @@ KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _TOO_MANY_DIGITS = "Exceeds the limit"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.
 NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
+# Of a cluster's objects, fields that the API server fills and preflight doesn't read.
+_PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
+_LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
+
+
+def is_pipe(file: Path) -> bool:
+    """Whether a path is a named pipe."""
+    try:
+        return stat.S_ISFIFO(file.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_device(file: Path) -> bool:
+    """Whether a path is a device, such as a terminal, which may have no end."""
+    try:
+        return stat.S_ISCHR(file.stat().st_mode) or stat.S_ISBLK(file.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: float = SILENCE_SECONDS) -> bytes:
+    """Return what is written to a pipe, at most so many bytes.
+
+    Args:
+        file: The pipe.
+        most: The most bytes.
+        wait: How long it is waited for a writer, in seconds.
+        silence: How long it is waited for what the writer writes next, in seconds.
+
+    Raises:
+        TimeoutError: Nobody writes to it, or no more.
+        OSError: It cannot be read.
+    """
+    found, until = bytearray(), time.monotonic() + wait
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while len(found) < most:
+            try:
+                data = os.read(descriptor, most - len(found))
+            except BlockingIOError:
+                # Somebody has it open and writes later.
+                if not select.select([descriptor], [], [], silence)[0]:
+                    raise TimeoutError(f"a pipe whose writer was silent for {silence:g} seconds") from None
+                continue
+            if data:
+                found += data
+            elif found:
+                break
+            elif time.monotonic() > until:
+                raise TimeoutError(f"a pipe to which nobody wrote within {wait:g} seconds")
+            else:
+                time.sleep(_PAUSE_SECONDS)
+    finally:
+        os.close(descriptor)
+    return bytes(found)
 
 
 class UnusableInput(ValueError):
@@ -150,11 +211,6 @@ def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
         raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
-
-
-# Of a cluster's objects, fields that the API server fills and preflight doesn't read.
-_PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
-_LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
 
 
 def is_list(start: str) -> bool:

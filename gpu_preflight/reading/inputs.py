@@ -7,10 +7,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.cloudformation import Export, Resource, Template
-from gpu_preflight.reading.dangling import Dangling, dangling
 from gpu_preflight.reading.documents import (
     KUSTOMIZATIONS,
     MAX_DEPTH,
@@ -23,7 +21,6 @@ from gpu_preflight.reading.documents import (
     read,
 )
 from gpu_preflight.reading.eksctl import configs as eksctl
-from gpu_preflight.reading.embedded import parse_embedded, with_read_policies
 from gpu_preflight.reading.objects import (
     BrokenReference,
     Chart,
@@ -34,9 +31,9 @@ from gpu_preflight.reading.objects import (
     objects_of,
 )
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
-from gpu_preflight.reading.unread import unread
-from gpu_preflight.reading.values import Work, is_template
-from gpu_preflight.reading.versions import separate_versions
+from gpu_preflight.reading.unread import Dangling, dangling, unread
+from gpu_preflight.reading.user_data import parse_embedded, with_read_policies
+from gpu_preflight.reading.versions import Work, is_template, separate_versions
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -226,7 +223,7 @@ def _read_folder(path: str, found: _Found) -> list[Document]:
     """Read the files of a folder, and what its charts and kustomizations come to."""
     # One file needs none of these, and starts sooner without.
     from gpu_preflight.reading.rendering.folders import render
-    from gpu_preflight.reading.rendering.rendering import documents_of
+    from gpu_preflight.reading.rendering.programs import documents_of
 
     made = render(Path(path))
     found.roots.append(Path(path))
@@ -422,7 +419,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         broken = tuple(brought.broken)
     for config in eksctl.configs(objects):
         resources |= {each.key: each for each in eksctl.resources_of(config)}
-        from gpu_preflight.reading.eksctl.device_plugins import device_plugins
+        from gpu_preflight.reading.eksctl.configs import device_plugins
 
         charts += eksctl.charts_of(config)
         objects += [*eksctl.service_accounts_of(config), *device_plugins(config, objects, charts)]

@@ -2,14 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Literal, get_args
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_preflight.reading.notation.loader import RepeatedKey
-from gpu_preflight.reading.placeholders import with_placeholders
-from gpu_preflight.reading.unknown import dig, mapping
+from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.notation import RepeatedKey
+from gpu_preflight.reading.unknown import Unknown, dig, mapping
+
+# Private-use characters, which manifests hardly hold, and which YAML takes for letters of a word.
+_OPENING = tuple(map(chr, range(0xE000, 0xE010)))
+_CLOSE = "\ue010"
+# ${NAME}, $NAME, $(NAME) and {{ ... }}.
+_PLACEHOLDER = regex(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.][A-Za-z0-9_.]*\)|\{\{[^{}]*\}\}")
+# A line that is nothing but an action of a template: what stands under it may be there or not.
+_BLOCK = regex(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
+_ACTION = regex(r"\{\{[^{}\n]*\}\}")
+# Texts of programs, which a shell, Prometheus or a kubelet reads, and that have such signs of their own.
+_PROGRAMS = (
+    "annotations",
+    "args",
+    "binaryData",
+    "command",
+    "data",
+    "env",
+    "exec",
+    "expr",
+    "query",
+    "script",
+    "stringData",
+    "userData",
+)
+# What an unread part of an input may hold. Each question considers only its kind.
+Part = Literal["pools", "software", "device-plugin", "objects"]
+ANYTHING: frozenset[Part] = frozenset(get_args(Part))
+# What known software installs: no pool, and no object that limits pods of others.
+SOFTWARE: frozenset[Part] = frozenset(("software", "device-plugin"))
+
+
+class Marks:
+    """Marks in a text, and the parts that they stand for.
+
+    Args:
+        text: The text, which may have marks of others.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Begin without a mark."""
+        self._parts: list[str] = []
+        self._open = next((each for each in _OPENING if each not in text), _OPENING[-1])
+        self._pattern = re.compile(f"{self._open}([0-9]{{1,9}}){_CLOSE}")
+
+    def mark(self, part: str) -> str:
+        """Return the mark that stands for a part from now on."""
+        self._parts.append(part)
+        return f"{self._open}{len(self._parts) - 1}{_CLOSE}"
+
+    def put_back(self, content: Any, made: Callable[[str], Any] = str) -> Any:
+        """Return what was parsed with the parts back in their places.
+
+        Args:
+            content: What was parsed.
+            made: What becomes of a value that had a mark in it; keys stay texts.
+        """
+        if isinstance(content, dict):
+            return {self._text(key): self.put_back(value, made) for key, value in content.items()}
+        if isinstance(content, list):
+            return [self.put_back(each, made) for each in content]
+        return made(self._text(content)) if isinstance(content, str) and self._open in content else content
+
+    def _text(self, text: Any) -> Any:
+        # An escape of the text may write a mark that nobody made.
+        return self._pattern.sub(self._part, text) if isinstance(text, str) else text
+
+    def _part(self, found: re.Match[str]) -> str:
+        number = int(found.group(1))
+        return self._parts[number] if number < len(self._parts) else found.group()
+
+
+def with_placeholders(content: Any) -> Any:
+    """Return an object in which each value that is filled in later is `Unknown`."""
+    if isinstance(content, dict):
+        return {key: value if key in _PROGRAMS else with_placeholders(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [with_placeholders(each) for each in content]
+    if isinstance(content, str) and "\n" not in content and _PLACEHOLDER.search(content):
+        return Unknown(content)
+    return content
+
+
+def has_actions(text: str) -> bool:
+    """Whether a text has actions of a template."""
+    return bool(_ACTION.search(text))
+
+
+def is_block_template(text: str) -> bool:
+    """Whether a text has actions of a template on lines of their own, so that only rendering tells what is there."""
+    return bool(_BLOCK.search(text))
+
+
+def marked(text: str) -> tuple[str, Marks]:
+    """Return a template's text with each action as a mark, which YAML takes for a word, and the marks."""
+    marks = Marks(text)
+    return _ACTION.sub(lambda found: marks.mark(found.group()), text), marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +124,6 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.path} in {self.file}"
-
-
-# What an unread part of an input may hold. Each question considers only its kind.
-Part = Literal["pools", "software", "device-plugin", "objects"]
-ANYTHING: frozenset[Part] = frozenset(get_args(Part))
-# What known software installs: no pool, and no object that limits pods of others.
-SOFTWARE: frozenset[Part] = frozenset(("software", "device-plugin"))
 
 
 @dataclass(frozen=True, slots=True)

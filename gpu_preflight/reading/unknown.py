@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, TypeVar
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 
 T = TypeVar("T")
 

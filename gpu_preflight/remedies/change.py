@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object, Origin

@@ -7,38 +7,46 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from gpu_facts.hardware.prices import price_list, usd_per_hour
 from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.cluster.network import region_of_cluster
+from gpu_preflight.judging.check import check
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.programs import programs
+from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.instance_labels import is_of_the_type
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.inputs import Input
-from gpu_preflight.remedies.change import Change, patch_of, with_containers_merged
-from gpu_preflight.remedies.of_pools import (
+from gpu_preflight.remedies.change import Change, changed, patch_of, with_containers_merged
+from gpu_preflight.remedies.pools import (
+    gpu_memory_of,
     labelled,
     larger_disk,
     missing_labels,
     more_nodes,
+    other_type,
     told_of,
     tolerating_plugins,
 )
-from gpu_preflight.remedies.of_quotas import larger, larger_queue, wider, within
-from gpu_preflight.remedies.of_scalers import bounded, scaler_of
-from gpu_preflight.remedies.of_types import gpu_memory_of, other_type
-from gpu_preflight.remedies.of_workloads import (
+from gpu_preflight.remedies.workloads import (
     as_believed,
+    bounded,
     fewer,
+    larger,
+    larger_queue,
     moved,
     requested,
+    scaler_of,
     smaller,
+    wider,
+    within,
     without_runtime,
 )
-from gpu_preflight.remedies.smallest import SmallestType, smallest_type
-from gpu_preflight.remedies.trials import Trials
+from gpu_preflight.scheduling.demand import smallest_type as smallest_type_for
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Each remedy is judged anew, so few are tried: for so many workloads that are unlike each other, on so many of the
@@ -60,6 +68,101 @@ _WITH_FEWER = "fewer pods are enough"
 Runs = Callable[[tuple[Change, ...]], bool]
 # What to change next in a cluster, by the verdict on a workload, the best first.
 Way = Callable[[Case, Verdict, Runs], Iterable[tuple[Change, ...]]]
+
+
+class Trials:
+    """Trials of changes for one workload.
+
+    Args:
+        given: What was read.
+        case: The cluster.
+        workload: The workload.
+        running: Names of the workloads that run and must keep running.
+        max_trials: How many sets of changes are checked.
+    """
+
+    def __init__(self, given: Input, case: Case, workload: Workload, running: frozenset[str], max_trials: int) -> None:
+        self._given, self._cluster, self._workload = given, case.cluster.title, workload
+        self._running, self._left = running, max_trials
+        self._seen: dict[str, tuple[Case, tuple[Verdict, ...]] | None] = {}
+
+    def runs(self, changes: tuple[Change, ...]) -> bool:
+        """Whether all pods run after the changes and no running workload stops.
+
+        They may run on conditions, which :meth:`conditions` returns.
+        """
+        judged = self._judged(changes)
+        return judged is not None and all(each.answer is Answer.YES or each.runs_if for each in judged[1])
+
+    def conditions(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
+        """Return on which conditions the pods run with some changes made."""
+        judged = self._judged(changes)
+        return tuple(dict.fromkeys(one for each in judged[1] for one in each.runs_if)) if judged else ()
+
+    def after(self, changes: tuple[Change, ...]) -> tuple[Case, Verdict] | None:
+        """Return the cluster and the verdict with some changes made, where it is one and still no."""
+        judged = self._judged(changes)
+        if judged is None or len(judged[1]) != 1 or judged[1][0].answer is not Answer.NO:
+            return None
+        return judged[0], judged[1][0]
+
+    def _judged(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
+        """Return the verdicts with some changes made; ``None`` where there is none, or enough was tried."""
+        key = repr([(each.key, each.origin, each.property, each.value) for each in changes])
+        if key not in self._seen:
+            asks = bool(changes) and self._left > 0
+            self._seen[key] = self._judge(changes) if asks else None
+            self._left -= asks
+        return self._seen[key]
+
+    def _judge(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
+        report = check(changed(self._given, self._workload.owner, changes), every_rule=False)
+        for case in report.cases:
+            if case.cluster.title == self._cluster:
+                verdicts = report.explanation(case, named=True).verdicts
+                found = tuple(each for each in verdicts if each.workload.name == self._workload.name)
+                return (case, found) if found and not self._stops_others(verdicts) else None
+        return None
+
+    def _stops_others(self, verdicts: tuple[Verdict, ...]) -> bool:
+        return any(each.answer is Answer.NO and each.workload.name in self._running for each in verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestType:
+    """The smallest instance type whose node has what a pod asks for.
+
+    Attributes:
+        name: Its name.
+        usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
+            none.
+        price_list: The region whose list has the price.
+    """
+
+    name: str
+    usd_per_hour: float | None
+    price_list: str
+
+
+def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
+    """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known.
+
+    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets. Of shares and slices, whose
+    size the settings of a pool decide, none is known.
+    """
+    region = region_of_cluster(case.cluster)
+    if any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons):
+        return None
+    if not all(any(map(_is_too_small, each.reasons)) for each in verdict.pools):
+        return None
+    if any(each.kind in ("rule", "program") and each.answer is Answer.NO for each in verdict.reasons):
+        return None
+    row = smallest_type_for(verdict.demand, region)
+    return None if row is None else SmallestType(row.name, usd_per_hour(row, region), price_list(region))
+
+
+def _is_too_small(reason: Reason) -> bool:
+    return reason.kind == "resource" and reason.answer is Answer.NO
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.reading.objects import Origin, Unread
-from gpu_preflight.rules.rule import Finding, Rule
+from gpu_preflight.rule import Finding, Rule
 
 View = dict[str, Any]
 

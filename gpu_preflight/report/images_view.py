@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpu_preflight.judging.image_names import ImageName, ecr_region
-from gpu_preflight.judging.images import Asker, PulledChart, Pulls
-from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.judging.images import Asker, ImageName, Mirror, PulledChart, Pulls, ecr_region
 from gpu_preflight.report.finding_view import View, origin_view
 
 _ADDON = "EKS has its images in its own ECR of the region; they are not to be copied"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_facts.data_files import data_of
+from gpu_facts.light import data_of
 from gpu_preflight.report.finding_view import View
 
 

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from gpu_preflight.report import markdown_review
+from gpu_facts.light import regex
 from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.images_wording import (
-    addon_lines,
-    chart_rows,
-    image_rows,
-    images_summary,
-    mirror_lines,
-)
-from gpu_preflight.report.markdown_parts import (
-    MOST_FINDINGS,
-    code,
-    cut,
-    details,
-    findings_table,
-    table,
-    told,
-)
 from gpu_preflight.report.wording import (
     ANSWERS,
+    MAY_BE,
     PRICES,
+    RESULTS,
+    addon_lines,
+    alike,
     answer_text,
     answers_summary,
+    ceiling_notes,
+    ceiling_rows,
+    chart_rows,
     cluster_summary,
     cost_text,
     findings_summary,
     headline,
+    image_rows,
+    images_summary,
     instance_notes,
     left_over,
+    listed_changes,
+    mirror_lines,
     money,
     named,
     nearest,
     open_value_texts,
+    other_changes,
     pods_of,
+    printable,
+    review_summary,
     would_do,
 )
 
+_FORMATTING = regex(r"[\\`*_\[\]<>|~&$]")
+_MENTION = regex(r"(@|#|GH-)(?=\w)")
+_LONGEST = 300
+# A comment holds 65,536 characters.
+MOST_FINDINGS = 60
+# Rows of findings, so that a comment stays below what it may hold.
+MOST = {"new": 40, "fixed": 15, "standing": 15}
+_MOST_POOLS = 30
+_MOST_DETAILS = 12
 # So that a comment stays below what it may hold.
 _MOST_WORKLOADS = 40
 _MOST_EXPLAINED = 8
@@ -50,6 +58,133 @@ _MOST_PODS = 3
 _MOST_VALUES = 20
 _GRAVE = ("no", "unknown", "yes")
 SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
+
+
+def told(text: object) -> str:
+    """Return a text that shows as it is written."""
+    line = printable(text)
+    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    # An invisible word joiner parts the sign from the name that it would mention.
+    parted = _MENTION.sub("\\1\N{WORD JOINER}", line)
+    return _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", parted)
+
+
+def code(text: object) -> str:
+    """Return a name as code."""
+    escaped = _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", printable(text)[:_LONGEST])
+    return f"<code>{escaped}</code>"
+
+
+def cut(parts: Sequence[str], most: int) -> str:
+    """Return the first parts, and how many are left out."""
+    left = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def details(summary: str, content: str) -> str:
+    """Return content that is folded in."""
+    return f"<details><summary>{summary}</summary>\n\n{content}\n\n</details>"
+
+
+def findings_table(findings: Sequence[View], *, most: int = MOST_FINDINGS) -> str:
+    """Return findings as a table of at most so many rows."""
+    ordered = [each for group in alike(findings) for each in group]
+    rows = [_finding(each) for each in ordered[:most]]
+    listed = table(("Rule", "What", "Where", "Fix"), rows)
+    left = len(ordered) - len(rows)
+    return f"{listed}\n\nAnd {left} more; `gpu-constructs check` lists them all." if left else listed
+
+
+def _finding(finding: View) -> tuple[str, ...]:
+    source = finding["source"]
+    rule = f"[{finding['id']}]({source})" if re.fullmatch(r"https://[\w./#?=&%~:+-]+", source) else finding["id"]
+    unsure = f" ({MAY_BE})" if finding["unknown"] else ""
+    fix = told(finding["fix"])
+    if finding["acknowledged"] is not None:
+        fix = f"accepted: {told(finding['acknowledged'])}"
+    return f"{rule} {finding['severity']}", told(finding["message"]) + unsure, code(finding["origin"]["path"]), fix
+
+
+def parts(view: View) -> Iterator[str]:
+    """Yield everything of a review but its findings."""
+    yield told(review_summary(view))
+    for each in view["controlPlanes"]:
+        yield f"⚠️ **Cluster {each['change']}:** {code(each['cluster'])}, {told(each['detail'])}"
+    yield from _pools(view)
+    yield from _changes(view)
+    yield table(("At most", "Before", "After", "Change"), _ceiling(view))
+    yield from (f"_{told(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))
+    yield from _workloads(view)
+    yield from _versions(view)
+    yield f"New: {findings_summary(view['new'])}. Fixed: {findings_summary(view['fixed'])}."
+
+
+def _ceiling(view: View) -> list[tuple[str, ...]]:
+    return [(told(name), before, after, change) for name, before, after, change in ceiling_rows(view["ceiling"])]
+
+
+def _pools(view: View) -> Iterator[str]:
+    listed = view["pools"]
+    replaced = [each for each in listed if each["change"] == "replaced"]
+    if replaced:
+        names = ", ".join(f"{code(each['name'])} of {code(each['cluster'])}" for each in replaced)
+        yield f"⚠️ **Replaced, so every node is drained:** {names}"
+    if listed:
+        rows = [_pool(each) for each in listed[:_MOST_POOLS]]
+        left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
+        yield details(f"Pools that change ({len(listed)})", table(("Pool", "Change", "What"), rows) + left)
+
+
+def _changes(view: View) -> Iterator[str]:
+    listed = listed_changes(view)
+    if listed:
+        rows = [(each["change"], code(each["what"]), told(each["detail"])) for each in listed[:_MOST_POOLS]]
+        left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
+        yield f"#### Resources and objects ({len(listed)})"
+        yield table(("Change", "What", "Detail"), rows) + left
+    if others := other_changes(view):
+        yield told(others)
+
+
+def _pool(pool: View) -> tuple[str, ...]:
+    shown = [told(each) for each in pool["details"][:_MOST_DETAILS]]
+    left = len(pool["details"]) - len(shown)
+    what = "<br>".join(shown) + (f"<br>and {left} more" if left else "")
+    return f"{code(pool['name'])}<br>{pool['kind']}", pool["change"], what
+
+
+def _workloads(view: View) -> Iterator[str]:
+    if view["workloads"]:
+        rows = [
+            (
+                code(each["name"]),
+                _result(each["beforeResult"]),
+                _result(each["afterResult"]),
+                told(each["reason"] or ""),
+            )
+            for each in view["workloads"][:_MOST_POOLS]
+        ]
+        yield f"#### Workloads whose verdict changes ({len(view['workloads'])})"
+        yield table(("Workload", "Before", "After", "Nearest reason"), rows)
+
+
+def _result(result: str | None) -> str:
+    return RESULTS[result] if result else "-"
+
+
+def _versions(view: View) -> Iterator[str]:
+    if view["versions"]:
+        rows = [
+            (told(each["what"]), code(each["before"] or "-"), code(each["after"] or "-"))
+            for each in view["versions"][:_MOST_POOLS]
+        ]
+        yield details(f"Versions ({len(view['versions'])})", table(("", "Before", "After"), rows))
 
 
 def render(view: View) -> str:
@@ -149,7 +284,7 @@ def _use(pool: View) -> tuple[str, ...]:
 
 def _review(view: View) -> Iterator[str]:
     yield _headline(view)
-    yield from markdown_review.parts(view)
+    yield from parts(view)
     shown = (
         ("New findings", "new", True),
         ("Fixed findings", "fixed", False),
@@ -157,7 +292,7 @@ def _review(view: View) -> Iterator[str]:
     )
     for title, key, unfolded in shown:
         if view[key]:
-            heading, listed = f"{title} ({len(view[key])})", findings_table(view[key], most=markdown_review.MOST[key])
+            heading, listed = f"{title} ({len(view[key])})", findings_table(view[key], most=MOST[key])
             yield f"#### {heading}\n\n{listed}" if unfolded else details(heading, listed)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text as RichText
 
-from gpu_preflight.report.text_parts import Part, Table, Text
+from gpu_preflight.report.plain_text import Part, Table, Text
 
 
 def write(parts: Iterable[Part], width: int, *, colour: bool) -> str:

@@ -4,45 +4,117 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpu_preflight.report import plain_text, text_review
+from gpu_preflight.report import plain_text
 from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.images_wording import (
-    addon_lines,
-    chart_rows,
-    image_rows,
-    images_summary,
-    mirror_lines,
-)
-from gpu_preflight.report.text_parts import Part, Text, findings_alike, heading, line, lines, table
+from gpu_preflight.report.plain_text import Part, Text, findings_alike, heading, line, lines, table
 from gpu_preflight.report.wording import (
     ANSWERS,
     HEADINGS,
     PRICES,
+    RESULTS,
+    addon_lines,
     alike,
     answer_text,
     answers_summary,
+    ceiling_notes,
+    ceiling_rows,
+    chart_rows,
     cluster_summary,
     cost_text,
     count,
     findings_summary,
     headline,
+    image_rows,
+    images_summary,
     instance_notes,
     left_over,
     listed,
+    listed_changes,
+    mirror_lines,
     money,
     named,
     open_value_texts,
+    other_changes,
     pods_of,
     workloads_alike,
     would_do,
 )
-from gpu_preflight.rules.rule import SEVERITIES
+from gpu_preflight.rule import SEVERITIES
 
+_CEILING = ("At most", "Before", "After", "Change")
+_STYLES = {
+    "replaced": "no",
+    "refused": "no",
+    "removed": "unknown",
+    "rolled back": "unknown",
+    "too early": "unknown",
+    "renamed": "unknown",
+    "changed": "",
+    "added": "yes",
+}
 PLAIN_WIDTH = 110
 # For all pods, also where a pool may not have so many; in two lines, as each column takes from the last.
 _NEEDED = "Nodes\nneeded"
 # Most values of deployment that are listed.
 _VALUES = 10
+
+
+def parts(view: View) -> Iterator[Part]:
+    """Yield everything of a review but its findings."""
+    yield from _control_planes(view)
+    yield from _pools(view)
+    yield from _changes(view)
+    yield heading("All GPU pools together")
+    yield table(_CEILING, ceiling_rows(view["ceiling"]), right=_CEILING[1:])
+    yield from (line(each, "dim") for each in ceiling_notes(view["ceiling"]["after"]))
+    yield from _versions(view)
+    yield from _workloads(view)
+
+
+def _control_planes(view: View) -> Iterator[Part]:
+    for each in view["controlPlanes"]:
+        yield heading(f"{each['change']}: cluster {each['cluster']}", _STYLES[each["change"]])
+        yield line(f"  {each['detail']}")
+
+
+def _pools(view: View) -> Iterator[Part]:
+    if not view["pools"]:
+        yield line("No pool changes.")
+    for each in view["pools"]:
+        drained = ", its nodes are drained" if each["change"] == "replaced" else ""
+        yield heading(f"{each['change']}: pool {each['name']} of {each['cluster']}{drained}", _STYLES[each["change"]])
+        yield from (line(f"  {detail}") for detail in each["details"])
+
+
+def _changes(view: View) -> Iterator[Part]:
+    """Yield each change that is not merely in place, then how many of each class there are."""
+    if listed := listed_changes(view):
+        yield heading("Resources and objects")
+        yield table(("Change", "What", "Detail"), [(each["change"], each["what"], each["detail"]) for each in listed])
+    if others := other_changes(view):
+        yield line(others, "dim")
+
+
+def _versions(view: View) -> Iterator[Part]:
+    if view["versions"]:
+        yield heading("Versions")
+        rows = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
+        yield table(("", "Before", "After"), rows)
+
+
+def _workloads(view: View) -> Iterator[Part]:
+    if view["workloads"]:
+        yield heading("Workloads whose verdict changes")
+        rows = [
+            (each["name"], _result(each, "before"), _result(each, "after"), each["reason"] or "")
+            for each in view["workloads"]
+        ]
+        yield table(("Workload", "Before", "After", "Nearest reason"), rows)
+
+
+def _result(workload: View, side: str) -> Text:
+    answer = workload[side]
+    return line(RESULTS[workload[f"{side}Result"]], answer) if answer else line("-")
 
 
 def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
@@ -172,7 +244,7 @@ def _use(pool: View) -> tuple[object, ...]:
 
 
 def _review(view: View) -> Iterator[Part]:
-    yield from text_review.parts(view)
+    yield from parts(view)
     for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
         yield from _group(title, view[key], "bold", advice=key != "fixed")
     new = findings_summary(view["new"])

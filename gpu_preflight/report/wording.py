@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_facts.hardware.prices import price_text
 from gpu_facts.image_releases import LTS, PRODUCTION
 from gpu_preflight.judging.changes import EFFECTS
 from gpu_preflight.report.finding_view import View
-from gpu_preflight.rules.rule import SEVERITIES
+from gpu_preflight.rule import SEVERITIES
 
 # Of a pool, and of a workload.
 ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
@@ -31,11 +31,12 @@ _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
 # Most rules that are named beside a value that only deployment sets.
 _RULES = 4
 MAY_BE = "may be: something is not in the input, or known at deployment only"
-
-
 # The API server takes names of 253 characters at most, and a report is for readers.
 LONGEST_NAME = 200
 _LONGEST_TEXT = 20_000
+# What is said of one workload and not of those like it; a remedy is looked for on the first of them.
+_OF_ONE = ("name", "namespace", "origin", "priority", "wouldDo", "smallestType")
+Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def printable(text: object) -> str:
@@ -165,10 +166,6 @@ def alike(findings: Iterable[View]) -> list[list[View]]:
     for each in findings:
         groups.setdefault((each["id"], each["fix"], str(each["acknowledged"])), []).append(each)
     return list(groups.values())
-
-
-# What is said of one workload and not of those like it; a remedy is looked for on the first of them.
-_OF_ONE = ("name", "namespace", "origin", "priority", "wouldDo", "smallestType")
 
 
 def workloads_alike(workloads: Iterable[View]) -> list[tuple[str, View]]:
@@ -386,3 +383,59 @@ def instance_notes(view: View) -> list[str]:
     notes += [f"{each['name']} has no price: {each['withoutPrice']}." for each in rows if each["withoutPrice"]]
     left = view["leftOutWithoutPrice"]
     return notes + [f"{each['name']} is left out for want of a price: {each['why']}." for each in left]
+
+
+def image_rows(cluster: View, *, mirrored: bool) -> Rows:
+    """Return the columns and the rows of a cluster's images."""
+    columns = ("Image", "Asked for by", *(("In the mirror",) if mirrored else ()))
+    return columns, [_image(each, mirrored=mirrored) for each in cluster["images"]]
+
+
+def _image(image: View, *, mirrored: bool) -> tuple[str, ...]:
+    askers = [f"{each['what']} ({each['value']})" if each["value"] else each["what"] for each in image["askedBy"]]
+    return image["reference"], listed(askers, "object"), *(_place(image) if mirrored else ())
+
+
+def chart_rows(cluster: View, *, mirrored: bool) -> Rows:
+    """Return the columns and the rows of a cluster's charts."""
+    columns = ("Chart", "From", "Its images", *(("In the mirror",) if mirrored else ()))
+    return columns, [_chart(each, mirrored=mirrored) for each in cluster["charts"]]
+
+
+def _chart(chart: View, *, mirrored: bool) -> tuple[str, ...]:
+    name = f"{chart['name']} {chart['version'] or '(version not known)'}"
+    how = f"read {chart['asOf']}" if chart["images"] == "read" else chart["images"]
+    return name, chart["repository"] or "not known", how, *(_place(chart) if mirrored else ())
+
+
+def _place(each: View) -> tuple[str]:
+    return (each["target"] or f"not copied: {each['notCopied']}",)
+
+
+def addon_lines(cluster: View) -> Iterator[str]:
+    """Yield what is said of the add-ons of a cluster."""
+    if cluster["addons"]:
+        names = [each["name"] for each in cluster["addons"]]
+        yield f"Add-ons {', '.join(names)}: {cluster['addons'][0]['images']}."
+
+
+def images_summary(view: View) -> str:
+    """Return how much is pulled, in one line."""
+    images = len({each["reference"] for one in view["clusters"] for each in one["images"]})
+    charts = len({(each["name"], each["version"]) for one in view["clusters"] for each in one["charts"]})
+    missing = sum(len(each["notKnown"]) for each in view["clusters"]) + len(view["unread"])
+    told = f"{count(images, 'image')} and {count(charts, 'chart')} in {count(len(view['clusters']), 'cluster')}"
+    return f"{told}; {missing} not known" if missing else told
+
+
+def mirror_lines(view: View) -> Iterator[str]:
+    """Yield what charts and nodes are to be told of the mirror."""
+    mirror = view["mirror"]
+    if mirror is None:
+        return
+    yield f"Charts: the context key gpu-constructs:chartMirror is {mirror['chartMirror']}"
+    if mirror["ecrRegion"]:
+        yield "Images: name them in the mirror by image= and values=; nodes do not take ECR as a mirror of others"
+    elif mirror["registryMirrors"]:
+        said = ", ".join(f'"{name}": "{address}"' for name, address in mirror["registryMirrors"].items())
+        yield f"Images: Host(registry_mirrors={{{said}}})"

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from types import MappingProxyType, ModuleType
 
-from gpu_preflight.rules.rule import Rule
+from gpu_preflight.rule import Rule
 
 
 @cache

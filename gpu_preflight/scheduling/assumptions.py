@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpu_facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
 from gpu_preflight.admission.unevaluated import image_assumptions
 from gpu_preflight.cluster.kueue import local_queues, queue_of
-from gpu_preflight.cluster.launch import is_visible
-from gpu_preflight.cluster.objects.named_data import DataKind, keys_by_name, named_data
-from gpu_preflight.cluster.objects.storage import claimed, volume_of
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.cluster.objects import DataKind, keys_by_name, named_data
+from gpu_preflight.cluster.pools import is_visible
+from gpu_preflight.cluster.storage import claimed, volume_of
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.unknown import known_text, mappings
 from gpu_preflight.scheduling.verdict import PoolVerdict

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpu_facts.charts import DRANET
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.resources import DEVICE_CLASS
-from gpu_preflight.model.answer import Answer, any_of
+from gpu_preflight.model.answer import Answer, Reason, any_of
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.workload import Workload
-from gpu_preflight.node.claim_drivers import claim_drivers, is_of_gpus
+from gpu_preflight.node.devices import claim_drivers, is_of_gpus
 from gpu_preflight.node.nodes import NodeToBe, minor
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings

@@ -11,15 +11,13 @@ from dataclasses import replace
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.type_names import why_not_sold
 from gpu_facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import distinct, show
 from gpu_facts.resources import DEVICE_CLASS, DISK, EFA, GPU, NVIDIA, OF_HAMI
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.container import ports_clash
 from gpu_preflight.model.label_values import Labels, LabelValues, Requirement
-from gpu_preflight.model.pod_size import ports_clash
-from gpu_preflight.model.reason import Reason, worst
 from gpu_preflight.model.taints import Taint, Toleration, evicting, untolerated
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand

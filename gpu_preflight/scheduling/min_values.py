@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import LabelValues
-from gpu_preflight.model.reason import Reason
-from gpu_preflight.node.karpenter_options import option
+from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mappings
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpu_facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer, all_of
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, exactly, requirement

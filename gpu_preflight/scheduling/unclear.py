@@ -5,23 +5,26 @@ A maximum that is not known is not the same as none, and a label that may be the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpu_facts.hardware.zones import is_seen_zone
+from gpu_facts.hardware.regions import is_seen_zone
 from gpu_facts.labels import RESOURCE_TAG
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import Resources, add
 from gpu_facts.resources import DISK, NVIDIA
 from gpu_preflight.cluster.images import has_driver
-from gpu_preflight.cluster.launch import is_visible
-from gpu_preflight.cluster.pools import group_tags
-from gpu_preflight.cluster.subnets import class_has_subnet
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.cluster.network import class_has_subnet
+from gpu_preflight.cluster.pools import group_tags, is_visible
+from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.taints import untolerated
 from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, choices, is_expression, mapping, mappings
 from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.fitting import by_labels, by_ports, by_resources, evictions
+from gpu_preflight.scheduling.verdict import PoolVerdict
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
 _OF_NODES = ("label", "resource", "autoscaler", "topology", "volume")
@@ -206,3 +209,39 @@ def _is_open_tag(key: str, value: object) -> bool:
 def _has_unknown(value: object) -> bool:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
     return any(isinstance(each, Unknown) for each in values)
+
+
+def on_each_node(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> PoolVerdict:
+    """Say whether the nodes of a pool run the pod of a DaemonSet.
+
+    Args:
+        wanted: The pod as it is written.
+        pool: The pool.
+        nodes: Its nodes-to-be, which count what the DaemonSet takes where it runs.
+    """
+    of_taints = [
+        Reason(answer, "taint", f"does not tolerate taint {taint}, and EKS adds nothing to a DaemonSet; add it", 1)
+        for taint, answer in untolerated(wanted.pod.tolerations, pool.taints, daemon=True)
+    ]
+    of_taints += evictions(wanted.pod.tolerations, pool.taints)
+    reasons = dict.fromkeys([*of_taints, *(each for node in nodes for each in _reasons(wanted, node, pool, of_taints))])
+    types = tuple(node.instance_type for node in nodes if node.instance_type)
+    return PoolVerdict(pool, worst(reasons), tuple(reasons), types, per_node=1, nodes_taking=nodes)
+
+
+def _reasons(wanted: Demand, node: NodeToBe, pool: Pool, of_taints: list[Reason]) -> list[Reason]:
+    of_labels = by_labels(wanted, node, pool).reasons
+    runs = worst((*of_taints, *of_labels))
+    alone = _without_itself(node, wanted.requests, runs)
+    return [*of_labels, *by_resources(wanted, alone, pool).reasons, *by_ports(wanted, alone, pool).reasons]
+
+
+def _without_itself(node: NodeToBe, takes: Resources, runs: Answer) -> NodeToBe:
+    """Return a node as it is without the DaemonSet's own pod."""
+    least = node.least if runs is Answer.NO else _back(node.least, takes)
+    most = _back(node.most, takes) if runs is Answer.YES else node.most
+    return replace(node, least=least, most=most, ports=frozenset(), unsure_ports=frozenset())
+
+
+def _back(have: Mapping[str, int], takes: Resources) -> dict[str, int]:
+    return {name: amount for name, amount in add(have, takes).items() if name in have}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_preflight.model.answer import Answer
+from gpu_facts.light import dataclass
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand

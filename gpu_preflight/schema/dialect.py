@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.unknown import Unknown, known_number
 
 # Placeholders of the programs that people fill in templates with.

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.reading.eksctl.groups import canonical_family
-from gpu_preflight.reading.embedded import parse_embedded
 from gpu_preflight.reading.unknown import Unknown, as_written, items, known_number, known_text, mapping
+from gpu_preflight.reading.user_data import parse_embedded
 from gpu_preflight.schema.dialect import is_open
 
 # Default Kubernetes minor version of this eksctl release.

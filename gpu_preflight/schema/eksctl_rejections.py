@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass
 from gpu_preflight.reading.eksctl.groups import (
     AL2023,
     AMI_FAMILIES,

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpu_facts.schemas import Schema, schema_of, source_of
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.values import is_partly_unknown
+from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.dialect import is_open
 from gpu_preflight.schema.fields import kind_of
 

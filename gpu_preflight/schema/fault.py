@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_facts.light_patterns import regex
+from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import near
 
 FaultKind = Literal["value", "unknown", "missing"]

@@ -5,22 +5,60 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
+from gpu_facts.light import dataclass, regex
 from gpu_facts.schemas import EKSCTL, KUBERNETES, Schema, schema_of, source_of
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.schema import dialect
 from gpu_preflight.schema.fault import Fault, is_typo_of
-from gpu_preflight.schema.filled_in import is_filled_in
 from gpu_preflight.schema.judge import Judge
-from gpu_preflight.schema.renamed import RENAMED
 
+# By kind.
+# Sources: kubernetes-sigs/jobset 08dfbdfd6 pkg/webhooks/jobset_webhook.go,
+# kubernetes-sigs/lws 060ab4da1 pkg/webhooks/leaderworkerset_webhook.go (2026-08)
+FILLED_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "jobset.x-k8s.io/v1alpha2/JobSet": ("spec.failurePolicy.rules[].name",),
+        "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet": ("spec.networkConfig.subdomainPolicy",),
+    }
+)
+_NUMBER = regex(r"\[\d+\]")
+# By kind and old name, of a field or a value.
+RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("HorizontalPodAutoscaler", "metric"): "pods.metric",
+        ("HorizontalPodAutoscaler", "metricName"): "metric.name",
+        ("HorizontalPodAutoscaler", "metricSelector"): "metric.selector",
+        ("HorizontalPodAutoscaler", "targetAverageUtilization"): "target.averageUtilization",
+        ("HorizontalPodAutoscaler", "targetAverageValue"): "target.averageValue",
+        ("HorizontalPodAutoscaler", "targetValue"): "target.value",
+        ("VerticalPodAutoscaler", "maxResources"): "maxAllowed",
+        ("VerticalPodAutoscaler", "minResources"): "minAllowed",
+        ("ClusterQueue", "admissionChecks"): "admissionChecksStrategy",
+        ("ClusterQueue", "cohort"): "cohortName",
+        ("EC2NodeClass", "amiSelector"): "amiSelectorTerms",
+        ("EC2NodeClass", "securityGroupSelector"): "securityGroupSelectorTerms",
+        ("EC2NodeClass", "subnetSelector"): "subnetSelectorTerms",
+        ("NodePool", "ttlSecondsAfterEmpty"): "spec.disruption.consolidateAfter",
+        ("NodePool", "ttlSecondsUntilExpired"): "spec.template.spec.expireAfter",
+        ("NodePool", "consolidation"): "spec.disruption.consolidationPolicy",
+        ("NodePool", "WhenUnderutilized"): "WhenEmptyOrUnderutilized",
+        ("NodePool", "providerRef"): "nodeClassRef",
+        ("NodePool", "apiVersion"): "group",
+    }
+)
 # More of one resource or object help nobody.
 _MOST = 20
 # How the readers of objects read them; API servers ask the definition of every other kind.
 _DIALECTS = {KUBERNETES: dialect.KUBERNETES, EKSCTL: dialect.EKSCTL}
+
+
+def is_filled_in(kind: str, path: str) -> bool:
+    """Whether a webhook fills in the field at a path of a kind."""
+    return _NUMBER.sub("[]", path) in FILLED_IN.get(kind, ())
 
 
 class Fields:

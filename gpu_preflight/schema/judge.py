@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_facts.schemas import Schema
 from gpu_preflight.reading.unknown import Unknown
-from gpu_preflight.reading.values import is_partly_unknown
+from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.dialect import Dialect, is_open, is_open_key, number_of
 from gpu_preflight.schema.fault import Fault, is_slip, meant, one_of
 

@@ -10,7 +10,7 @@ from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.players.cluster.pod_status import is_ready
 from gpu_rehearsal.report import Line, Moment, Outcome, Report
-from gpu_rehearsal.scenes.by_hand import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
+from gpu_rehearsal.scenes.scale import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
 from gpu_rehearsal.scenes.witnesses import cause, wait_until_none, waits_for_the_absent
 from gpu_rehearsal.scenes.workloads import workloads
 from gpu_rehearsal.stage import Stage

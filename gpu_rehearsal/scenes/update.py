@@ -10,7 +10,7 @@ from gpu_rehearsal.assemblies import Assembly
 from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cluster.pod_status import is_over, is_ready
 from gpu_rehearsal.report import Line, Outcome
-from gpu_rehearsal.scenes.by_hand import one_node_more, waits_for_hands
+from gpu_rehearsal.scenes.scale import one_node_more, waits_for_hands
 from gpu_rehearsal.scenes.witnesses import cause, wait_until_none, waits_for_the_absent
 from gpu_rehearsal.stage import Stage
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
 
 from gpu_facts.labels import NODE_POOL
-from gpu_rehearsal.players.cluster.absent_software import DEVICES
+from gpu_rehearsal.players.cluster.addons import DEVICES
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.players.cluster.pod_status import owner
 from gpu_rehearsal.pools import GpuPool

@@ -10,8 +10,7 @@ from gpu_facts.kubernetes import LABEL_VALUE
 from gpu_facts.quantities import add
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.label_values import LabelValues, Requirement
-from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.model.label_values import LabelValues, Requirement, Selection
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import DAEMON_SET_TOLERATIONS
 from gpu_preflight.node.nodes import NodeToBe

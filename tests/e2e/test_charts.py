@@ -22,11 +22,10 @@ from gpu_constructs.exposure.load_balancer_controller import controller_values a
 from gpu_constructs.metrics.prometheus_stack import stack_values
 from gpu_constructs.nodes.node_termination_handler import handler_values
 from gpu_constructs.pod_scaling.keda import keda_values
-from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
+from gpu_constructs.pod_scaling.metrics_server import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import controller_values as controller_values_of_vpa
 from gpu_constructs.queueing.kai import kai_values
-from gpu_constructs.queueing.kueue import kueue_values
-from gpu_constructs.queueing.operators import DYNAMO_VALUES
+from gpu_constructs.queueing.kueue import DYNAMO_VALUES, kueue_values
 from gpu_facts import versions
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.software.daemon_sets import daemon_sets_of_chart

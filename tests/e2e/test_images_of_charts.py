@@ -13,12 +13,11 @@ from gpu_constructs.devices.dra_driver import dra_driver_values
 from gpu_constructs.queueing.kai import kai_values
 from gpu_facts import charts
 from gpu_facts.charts import NAMESPACES
-from gpu_facts.software.chart_images import ChartImages, pulled
-from gpu_facts.software.images_of_charts import CHARTS
-from gpu_preflight.judging.image_names import images_in, parsed
+from gpu_facts.software.images_of_charts import CHARTS, ChartImages, pulled
+from gpu_preflight.judging.images import images_in, parsed
 from gpu_preflight.reading.documents import parse
-from gpu_preflight.reading.rendering.charts import helm_template
-from gpu_preflight.reading.rendering.rendering import Rendering
+from gpu_preflight.reading.rendering.folders import helm_template
+from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import dig
 from tools import charts as packed
 

@@ -20,7 +20,7 @@ from gpu_constructs.workloads import (
     SecretMount,
     VolumeClaimMount,
 )
-from gpu_preflight.admission.mounting.volume_mounts import not_mounted
+from gpu_preflight.admission.controllers import not_mounted
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.reading.inputs import read_input
 from gpu_rehearsal.players.cluster.client import Client, Refused

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.model.label_values import Selection
 from gpu_preflight.node.nodes import nodes_to_be, reaches
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.scheduling import fitting

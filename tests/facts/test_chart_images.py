@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_facts import charts
-from gpu_facts.software.chart_images import ChartImages, opaque, pulled
-from gpu_facts.software.images_of_charts import CHARTS, known_images
+from gpu_facts.software.images_of_charts import CHARTS, ChartImages, known_images, opaque, pulled
 from gpu_facts.versions import KARPENTER, KEDA, KUBE_PROMETHEUS_STACK, pinned_charts
 from tests.chart_values import unknown_values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.model_weights import weights_of
+from gpu_facts.model_servers import weights_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.nodes.host.surroundings import al2023_scripts
+from gpu_constructs.nodes.user_data import al2023_scripts
 from tests.conftest import ROOT
 from tests.emitted import Template
 from tests.hosts import SURROUNDED

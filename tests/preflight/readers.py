@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.cluster.clusters import clusters, workloads
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.inputs import read_input

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_preflight import rules as package
 from gpu_preflight.case import Case
-from gpu_preflight.rules.rule import Check, Problem, Rule, rule
+from gpu_preflight.rule import Check, Problem, Rule, rule
 from tests.conftest import ROOT
 
 

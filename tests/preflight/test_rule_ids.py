@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_preflight.rule import RETIRED, id_hint, rule_id
 from gpu_preflight.rules import rules
-from gpu_preflight.rules.rule_ids import RETIRED, id_hint, rule_id
 
 FILE = Path(__file__).parent / "rule_ids.yaml"
 IDS = yaml.safe_load(FILE.read_text())
@@ -20,7 +20,7 @@ GIVEN = IDS["given"]
 def test_every_id_that_was_given_is_a_rule_or_retired() -> None:
     gone = set(GIVEN) - set(rules()) - set(RETIRED)
 
-    assert gone == set(), "say in gpu_preflight/rules/rule_ids.py that they are retired, and what finds it now"
+    assert gone == set(), "say in gpu_preflight/rule.py that they are retired, and what finds it now"
 
 
 def test_every_rule_has_an_id_that_is_written_down() -> None:

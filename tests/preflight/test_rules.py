@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
-from gpu_preflight.rules.rule import Finding
 
 FIXTURES = Path(__file__).parent / "rules"
 

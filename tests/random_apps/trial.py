@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_preflight.judging.check import Report, check
-from gpu_preflight.judging.stops import Stops
+from gpu_preflight.judging.explain import Stops
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.inputs import read_input
 from tests.conftest import FLAGS

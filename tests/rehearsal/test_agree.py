@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.scheduling.fitting import TURNED_AWAY
 from gpu_rehearsal.report import Outcome
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from gpu_facts import versions
-from gpu_rehearsal.players.cluster.absent_software import GROUPS, Definitions
+from gpu_rehearsal.players.cluster.addons import GROUPS, Definitions
 from gpu_rehearsal.players.internet import Charts
-from gpu_rehearsal.unplayed import Unplayed
+from gpu_rehearsal.stage import Unplayed
 
 _OBJECTS, _RELEASE, _DEFINITIONS = (
     "Custom::AWSCDK-EKS-KubernetesResource",

@@ -6,17 +6,23 @@ pkg/vpc/vpc.go (2026-08-21)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.zones import is_seen_zone
-from gpu_facts.light_patterns import regex
+from gpu_facts.hardware.regions import is_seen_zone
+from gpu_facts.light import regex
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.resources import NODES_SCALE, metadata, resource
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
+from gpu_preflight.reading.user_data import parse_embedded
 
+GROUP = "eksctl.io"
+# Of a group: how its instance types are written.
+TYPES_AS = "eksctl.io/types"
+# Of a group: whether the role that eksctl makes for its nodes may scale groups; absent where the user sets policies.
+NODES_SCALE = "eksctl.io/nodes-scale"
 AL2023, AL2, BOTTLEROCKET = "AmazonLinux2023", "AmazonLinux2", "Bottlerocket"
 BOTTLEROCKETS = (BOTTLEROCKET, f"{BOTTLEROCKET}Fips")
 # The oldest and the newest minor version of Kubernetes that each release of Ubuntu is for; ``None`` where it is open.
@@ -42,6 +48,54 @@ _ZONE = regex(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
 _SUBNET = "eksctl::Subnet"
 # The same, of a subnet that eksctl makes with the cluster.
 CLUSTER_SUBNET = "eksctl::ClusterSubnet"
+SECURITY_GROUPS = Unknown("${security groups of eksctl}")
+_GIB, _KIND, _IOPS, _THROUGHPUT = 80, "gp3", 3000, 125
+_WITH_IOPS = ("gp3", "io1", "io2")
+_LOWEST_IOPS = {"gp3": _IOPS, "io1": 100, "io2": 100}
+_BOUNDARY = "//"
+_NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
+# What eksctl asks EKS for once the cluster is there.
+_ENDPOINT, _AUTHORITY, _RANGE = "Endpoint", "CertificateAuthorityData", "KubernetesNetworkConfig.ServiceIpv4Cidr"
+
+
+def metadata(config: Object) -> dict[str, Any]:
+    """Return name, region, version and tags of a cluster."""
+    return mapping(config.content.get("metadata"))
+
+
+def resource(
+    config: Object, name: str, kind: str, properties: dict[str, Any], more: Mapping[str, Any] | None = None
+) -> Resource:
+    """Return a resource that eksctl makes of a config.
+
+    Args:
+        config: The ClusterConfig.
+        name: What it is called, once in a config.
+        kind: Its type in CloudFormation.
+        properties: Its properties; those that are ``None`` are left out.
+        more: What else is told of how it is written.
+    """
+    key = f"{config.name}/{name}"
+    region = known_text(metadata(config).get("region"))
+    told = {GROUP: config.name, **(more or {})}
+    return Resource(config.origin.file, key, kind, without_none(properties), key, (), told, False, region)
+
+
+def is_of_eksctl(made: Resource) -> bool:
+    """Whether a resource is one that eksctl makes of a config."""
+    return GROUP in made.metadata
+
+
+def written_at(made: Resource, name: str) -> tuple[str, ...]:
+    """Return where a property of a group is in the file of eksctl; nothing for a group that eksctl doesn't make."""
+    if not is_of_eksctl(made):
+        return ()
+    return ("managedNodeGroups" if made.type == "AWS::EKS::Nodegroup" else "nodeGroups", name)
+
+
+def without_none(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return properties without those that are not said."""
+    return {key: value for key, value in properties.items() if value is not None}
 
 
 def canonical_family(name: Any) -> Any:
@@ -176,3 +230,162 @@ def node_permissions(group: dict[str, Any]) -> dict[str, bool]:
     if any(isinstance(each, Unknown) for each in parts):
         return {}
     return {NODES_SCALE: parts[-1] is True}
+
+
+def launch_template_data(config: Object, group: dict[str, Any], user_data: Any) -> dict[str, Any]:
+    """Return what stands in the launch template of a group, its image and its instance type excepted."""
+    on_reservation = mapping(group.get("capacityReservation"))
+    data = {
+        "BlockDeviceMappings": _disks(group),
+        "CapacityReservationSpecification": _reservation(on_reservation) if on_reservation else None,
+        # eksctl writes it beside a reservation only.
+        "InstanceMarketOptions": _market(group) if on_reservation else None,
+        "MetadataOptions": {
+            "HttpPutResponseHopLimit": 1 if group.get("disablePodIMDS") is True else 2,
+            "HttpTokens": "optional" if group.get("disableIMDSv1") is False else "required",
+        },
+        "NetworkInterfaces": _interfaces(group),
+        "Placement": {"GroupName": dig(group, "placement", "groupName")} if group.get("placement") else None,
+        "TagSpecifications": _tags(config, group),
+        "UserData": user_data,
+    }
+    return without_none(data)
+
+
+def _reservation(said: dict[str, Any]) -> dict[str, Any]:
+    target = mapping(said.get("capacityReservationTarget"))
+    named = {
+        "CapacityReservationId": target.get("capacityReservationID"),
+        "CapacityReservationResourceGroupArn": target.get("capacityReservationResourceGroupARN"),
+    }
+    preference = said.get("capacityReservationPreference")
+    specification = {
+        "CapacityReservationPreference": preference,
+        "CapacityReservationTarget": without_none(named) or None,
+    }
+    return without_none(specification)
+
+
+def _market(group: dict[str, Any]) -> dict[str, Any] | None:
+    kind = dig(group, "instanceMarketOptions", "marketType")
+    return {"MarketType": kind} if kind else None
+
+
+def _disks(group: dict[str, Any]) -> list[dict[str, Any]]:
+    device = group.get("volumeName") or ("/dev/xvdb" if str(family_of(group)).startswith(BOTTLEROCKET) else None)
+    if device is None:
+        device = "/dev/sda1" if str(family_of(group)).startswith("Windows") else "/dev/xvda"
+    return [_disk(each) for each in ({**group, "volumeName": device}, *mappings(group.get("additionalVolumes")))]
+
+
+def _disk(said: dict[str, Any]) -> dict[str, Any]:
+    kind = said.get("volumeType") or _KIND
+    ebs = {
+        "VolumeSize": said.get("volumeSize", _GIB),
+        "VolumeType": kind,
+        "Iops": said.get("volumeIOPS", _LOWEST_IOPS[kind]) if kind in _WITH_IOPS else None,
+        "Throughput": said.get("volumeThroughput", _THROUGHPUT) if kind == _KIND else None,
+        "Encrypted": said.get("volumeEncrypted"),
+        "KmsKeyId": said.get("volumeKmsKeyID"),
+    }
+    return {"DeviceName": said.get("volumeName"), "Ebs": without_none(ebs)}
+
+
+def _interfaces(group: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return an interface of EFA for each network card that every type of the group has."""
+    if group.get("efaEnabled") is not True:
+        return None
+    rows = [catalogue().get(str(each)) for each in items(types_of(group))]
+    cards = [len(each.network_cards) if each else 1 for each in rows]
+    return [
+        {
+            "DeviceIndex": min(card, 1),
+            "Groups": SECURITY_GROUPS,
+            "InterfaceType": "efa",
+            "NetworkCardIndex": card,
+        }
+        for card in range(min(cards, default=1))
+    ]
+
+
+def _tags(config: Object, group: dict[str, Any]) -> list[dict[str, Any]]:
+    tags = [{"Key": key, "Value": value} for key, value in tags_of(config, group).items()]
+    return [{"ResourceType": each, "Tags": tags} for each in ("instance", "volume")] if tags else []
+
+
+def user_data(config: Object, group: dict[str, Any], *, joins_by_itself: bool) -> Any:
+    """Return user data as a launch template has it, ``None`` without any.
+
+    Args:
+        config: The ClusterConfig.
+        group: The group.
+        joins_by_itself: Whether nobody but eksctl tells the nodes which cluster to join.
+    """
+    if str(family_of(group)).startswith(BOTTLEROCKET):
+        text = _toml(config, group, joins_by_itself)
+    else:
+        text = _mime(config, group, joins_by_itself)
+    return {"Fn::Base64": Unknown(text)} if text else None
+
+
+def _mime(config: Object, group: dict[str, Any], joins_by_itself: bool) -> str:
+    scripts = [f"#!/bin/bash\n{each}" for each in items(group.get("preBootstrapCommands"))]
+    configs = [{**_NODE_CONFIG, "spec": each} for each in _node_configs(config, group, joins_by_itself)]
+    override = parse_embedded(config.origin.file, group.get("overrideBootstrapCommand"))
+    configs += [override] if isinstance(override, dict) else []
+    parts = [("text/x-shellscript", each) for each in scripts]
+    parts += [("application/node.eks.aws", json.dumps(each, default=str)) for each in configs]
+    if not parts:
+        return ""
+    body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
+    return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n{body}--{_BOUNDARY}--\n'
+
+
+def _node_configs(config: Object, group: dict[str, Any], joins_by_itself: bool) -> Iterator[dict[str, Any]]:
+    if joins_by_itself:
+        flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels_of(config, group).items())}"]
+        taints = ",".join(map(_flag, taints_of(group)))
+        yield {
+            "cluster": {
+                "name": metadata(config).get("name"),
+                "apiServerEndpoint": _of_cluster(config, _ENDPOINT),
+                "certificateAuthority": _of_cluster(config, _AUTHORITY),
+                "cidr": _of_cluster(config, _RANGE),
+            },
+            "kubelet": {
+                "flags": [*flags, *([f"--register-with-taints={taints}"] if taints else [])],
+                "config": mapping(group.get("kubeletExtraConfig")),
+            },
+        }
+    if group.get("maxPodsPerNode"):
+        yield {"kubelet": {"config": {"maxPods": group["maxPodsPerNode"]}}}
+
+
+def _of_cluster(config: Object, attribute: str) -> str:
+    return f"${{{config.name}/Cluster.{attribute}}}"
+
+
+def _flag(taint: dict[str, Any]) -> str:
+    return f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
+
+
+def _toml(config: Object, group: dict[str, Any], joins_by_itself: bool) -> str:
+    settings = mapping(dig(group, "bottlerocket", "settings"))
+    taints = {str(each.get("key")): f"{each.get('value') or ''}:{each.get('effect')}" for each in taints_of(group)}
+    cluster = {"cluster-name": metadata(config).get("name")}
+    if joins_by_itself:
+        cluster["api-server"] = _of_cluster(config, _ENDPOINT)
+        cluster["cluster-certificate"] = _of_cluster(config, _AUTHORITY)
+    written = {**mapping(settings.get("kubernetes")), "node-labels": labels_of(config, group), "node-taints": taints}
+    if group.get("maxPodsPerNode"):
+        written["max-pods"] = group["maxPodsPerNode"]
+    return "\n".join(_lines(("settings",), {**settings, "kubernetes": {**written, **cluster}}))
+
+
+def _lines(path: tuple[str, ...], value: Any) -> Iterator[str]:
+    """Yield a setting a line, each key in quotes, since those of Kubernetes have dots."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _lines((*path, str(key)), each)
+    elif value is not None:
+        yield f"{'.'.join(json.dumps(each) for each in path)} = {json.dumps(value, default=str)}"

@@ -3,15 +3,94 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import Any
 
-from gpu_facts.light_dataclasses import dataclass
-from gpu_preflight.reading.gitops.substitution import Variables
-from gpu_preflight.reading.objects import Object
+from gpu_facts.light import dataclass, regex
+from gpu_facts.software.daemon_sets import daemon_sets_of_chart
+from gpu_preflight.reading.objects import ANYTHING, SOFTWARE, Chart, Object, Part
+from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_preflight.reading.user_data import parse_embedded
+
+_DISABLED = "kustomize.toolkit.fluxcd.io/substitute"
+# A name, and what stands in place of one that is not set or empty.
+_VARIABLE = regex(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])([^{}]*))?\}")
+_INDEX = regex(r"(.+)\[(\d{1,3})\]")
+_MAX_INDEX = 100
+_DOT = regex(r"(?<!\\)\.")
+# Of a range of versions only the controller knows which one it takes.
+_VERSION = regex(r"v?\d+\.\d+\.\d+[^\s*<>=~^|,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """Values of variables.
+
+    Attributes:
+        values: What is known.
+        hidden: Names whose value is not known.
+        open: Whether there may be others.
+        unread: Where values stand that are not read.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    open: bool = False
+    unread: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether Flux substitutes at all; without a variable it leaves every text as it is."""
+        return bool(self.values or self.hidden or self.open)
+
+    def put_into(self, text: str) -> str:
+        """Return a text with the values of its variables; one that is not known stays."""
+        return _VARIABLE.sub(self._value, text)
+
+    def _value(self, found: re.Match[str]) -> str:
+        escaped, name, kind, default = found.groups()
+        if escaped:
+            return found.group()[1:]
+        if name in self.hidden or (self.open and name not in self.values):
+            return found.group()
+        return self.values.get(name) or (default or "" if kind else "")
+
+
+def variables(owner: Object, every: list[Object]) -> Variables:
+    """Return the variables of a Kustomization: those of ConfigMaps and Secrets, then those that it states itself."""
+    values: dict[str, str] = {}
+    hidden: set[str] = set()
+    unread: list[str] = []
+    for reference in mappings(dig(owner.spec, "postBuild", "substituteFrom")):
+        found = _source(reference, owner, every)
+        if found is None:
+            unread += [] if reference.get("optional") is True else [f"{reference.get('kind')} {reference.get('name')}"]
+            continue
+        known = mapping(found.content.get("data")) if found.kind == "ConfigMap" else {}
+        texts = {key: text for key, each in known.items() if (text := known_text(each)) is not None}
+        names = {*mapping(found.content.get("data")), *mapping(found.content.get("stringData"))}
+        values |= {key: text.replace("\n", "") for key, text in texts.items()}
+        hidden = (hidden - texts.keys()) | (names - texts.keys())
+    stated = mapping(dig(owner.spec, "postBuild", "substitute"))
+    values |= {key: str(value).replace("\n", "") for key, value in stated.items()}
+    return Variables(values, frozenset(hidden - stated.keys()), bool(unread), tuple(unread))
+
+
+def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Object | None:
+    for each in every:
+        named = (each.kind, each.name) == (reference.get("kind"), str(reference.get("name")))
+        if named and each.namespace == owner.namespace:
+            return each
+    return None
+
+
+def is_left_alone(content: Mapping[str, Any]) -> bool:
+    """Whether an object says that nothing is put into it."""
+    metadata = mapping(content.get("metadata"))
+    return any(mapping(metadata.get(each)).get(_DISABLED) == "disabled" for each in ("labels", "annotations"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +173,112 @@ class Deployment:
         named += ["postBuild"] if self.variables else []
         named += ["helm values"] if self.values is not None else []
         return (*named, *self.unread)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What lies beside the objects of an input.
+
+    Attributes:
+        roots: The folders that were read. Nothing outside of them is.
+    """
+
+    roots: tuple[Path, ...] = ()
+
+    def folder(self, path: str, owner: Object) -> Path | None:
+        """Return the folder of a path, ``None`` where it is not there or where only the repository tells."""
+        return self._place(path, owner, Path.is_dir)
+
+    def file(self, path: str, owner: Object) -> Path | None:
+        """Return the file of a path, ``None`` where it is not there."""
+        return self._place(path, owner, Path.is_file)
+
+    def holds(self, place: Path) -> bool:
+        """Whether a folder lies in what was read."""
+        return place.is_dir() and any(root.resolve() in (place, *place.parents) for root in self.roots)
+
+    def _place(self, path: str, owner: Object, is_there: Callable[[Path], bool]) -> Path | None:
+        parts = [each for each in PurePosixPath(normpath(path)).parts if each not in ("/", "//", ".")]
+        if not parts or ".." in parts:
+            return None
+        try:
+            return next((place for each in self._tops(owner) if is_there(place := self._inside(each, parts))), None)
+        except (OSError, ValueError, RuntimeError):
+            # No path can have such a name, or a link leads to itself.
+            return None
+
+    def _inside(self, top: Path, parts: list[str]) -> Path:
+        """Return a path below the top of a repository; one that leads out of what was read is no path."""
+        place = top.joinpath(*parts).resolve()
+        inside = any(root.resolve() in (place, *place.parents) for root in self.roots)
+        return place if inside else Path("/", "\0")
+
+    def _tops(self, owner: Object) -> Iterator[Path]:
+        """Yield where the repository may begin: above the object, the outermost first, or else where reading began."""
+        around = Path(owner.origin.file).resolve()
+        if any(root.resolve() in around.parents for root in self.roots):
+            yield from reversed(around.parents)
+        yield from (root.resolve() for root in self.roots)
+
+
+def read_values(owner: Object, text: Any) -> dict[str, Any]:
+    """Return values that are written as a text of YAML."""
+    return mapping(parse_embedded(owner.origin.file, text if isinstance(text, (str, Unknown)) else None))
+
+
+def merged(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values on top of others."""
+    both = {
+        key: merged(left[key], right[key])
+        for key in left.keys() & right.keys()
+        if isinstance(left[key], dict) and isinstance(right[key], dict)
+    }
+    return {**left, **right, **both}
+
+
+def with_parameter(values: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return values with one more at a path such as ``a.b[0].c``; a dot of a key is written with a backslash."""
+    keys = [each.replace("\\.", ".") for each in _DOT.split(path)]
+    return _put(values, keys, value)
+
+
+def _put(values: Mapping[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
+    head, rest = keys[0], keys[1:]
+    if found := _INDEX.fullmatch(head):
+        return {**values, found[1]: _item(values.get(found[1]), int(found[2]), rest, value)}
+    return {**values, head: _put(mapping(values.get(head)), rest, value) if rest else value}
+
+
+def _item(listed: Any, index: int, rest: list[str], value: Any) -> list[Any]:
+    found, place = list(listed) if isinstance(listed, list) else [], min(index, _MAX_INDEX)
+    found += [{} for _ in range(place + 1 - len(found))]
+    found[place] = _put(mapping(found[place]), rest, value) if rest else value
+    return found
+
+
+def typed(value: Any) -> Any:
+    """Return a value as ``helm --set`` types it."""
+    if not isinstance(value, str):
+        return value
+    known = {"true": True, "false": False, "null": None}
+    return int(value) if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value) else known.get(value, value)
+
+
+def parts_of_chart(name: Any) -> frozenset[Part]:
+    """Return what a chart may install that can't be read: software that preflight knows installs no pool."""
+    known = daemon_sets_of_chart(str(name).rstrip("/").rsplit("/", 1)[-1], None, {}) is not None
+    return SOFTWARE if known else ANYTHING
+
+
+def chart_of(owner: Object, name: Any, version: Any, values: Mapping[str, Any], namespace: str, release: str) -> Chart:
+    """Return the release of a chart that an object stands for."""
+    text = known_text(version) or ""
+    return Chart(
+        name=str(name).rstrip("/").rsplit("/", 1)[-1],
+        version=text if _VERSION.fullmatch(text) else None,
+        values=values,
+        origin=owner.origin,
+        properties={"Release": release},
+        namespace=namespace,
+        cluster=owner.cluster,
+    )

@@ -11,11 +11,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_preflight.reading.gitops.beside import Beside
-from gpu_preflight.reading.gitops.chart_values import merged, read_values, typed, with_parameter
-from gpu_preflight.reading.gitops.charts import chart_of, parts_of_chart
-from gpu_preflight.reading.gitops.deployments import Deployment
-from gpu_preflight.reading.gitops.substitution import variables
+from gpu_preflight.reading.gitops.deployments import (
+    Beside,
+    Deployment,
+    chart_of,
+    merged,
+    parts_of_chart,
+    read_values,
+    typed,
+    variables,
+    with_parameter,
+)
 from gpu_preflight.reading.objects import Chart, Object, Unread
 from gpu_preflight.reading.unknown import dig, items, known_text, mapping, mappings
 

@@ -11,14 +11,11 @@ from typing import Any
 
 from gpu_facts.kubernetes import CLUSTER_SCOPED
 from gpu_preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, parse
-from gpu_preflight.reading.gitops.beside import Beside
-from gpu_preflight.reading.gitops.deployments import Deployment
-from gpu_preflight.reading.gitops.substitution import is_left_alone
-from gpu_preflight.reading.notation.writer import written
+from gpu_preflight.reading.gitops.deployments import Beside, Deployment, is_left_alone
+from gpu_preflight.reading.notation import written
 from gpu_preflight.reading.objects import Object, objects_of
-from gpu_preflight.reading.rendering.charts import helm_template
-from gpu_preflight.reading.rendering.kustomizations import kustomize_build
-from gpu_preflight.reading.rendering.rendering import Rendering
+from gpu_preflight.reading.rendering.folders import helm_template, kustomize_build
+from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import as_written, dig, mapping
 
 

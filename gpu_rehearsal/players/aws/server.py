@@ -32,8 +32,7 @@ from gpu_rehearsal.players.aws.api import (
     rewind,
 )
 from gpu_rehearsal.players.aws.ec2.fleets import Catalogue, Fleets
-from gpu_rehearsal.players.aws.ec2.images import Images
-from gpu_rehearsal.players.aws.ec2.launches import INTERRUPTION, Capacity, Launches, Notices
+from gpu_rehearsal.players.aws.ec2.launches import INTERRUPTION, Capacity, Images, Launches, Notices
 from gpu_rehearsal.players.aws.ec2.reachability import Reachability, have_network
 from gpu_rehearsal.players.aws.eks.access import Access
 from gpu_rehearsal.players.aws.eks.addons import Addons, Identities

@@ -10,11 +10,10 @@ from typing import Any, NoReturn
 
 from botocore import xform_name
 
-from gpu_rehearsal.players.cloudformation.account import partition_of
 from gpu_rehearsal.players.cloudformation.events import Deployment
 from gpu_rehearsal.players.cloudformation.intrinsics import as_text
 from gpu_rehearsal.players.cloudformation.shaping import Shaping, tags, validate
-from gpu_rehearsal.players.cloudformation.template import Resource
+from gpu_rehearsal.players.cloudformation.template import Resource, partition_of
 
 # Seconds from a look at a resource to the next, and for how long one is looked at.
 LOOKS_EVERY, PATIENCE = 0.2, 3600.0

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
-from gpu_rehearsal.players.cloudformation.account import Account
 from gpu_rehearsal.players.cloudformation.functions.assets import Assets
-from gpu_rehearsal.players.cloudformation.functions.functions import Functions
-from gpu_rehearsal.players.cloudformation.template import Order
+from gpu_rehearsal.players.cloudformation.functions.invocation import Functions
+from gpu_rehearsal.players.cloudformation.template import Account, Order
 from gpu_rehearsal.players.credentials import Authority
 from gpu_rehearsal.players.processes import Handler, Server
 

@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpu_rehearsal.players.cloudformation.account import partition_of
 from gpu_rehearsal.players.cloudformation.creation import Made
 from gpu_rehearsal.players.cloudformation.events import StackIdentity
 from gpu_rehearsal.players.cloudformation.intrinsics import NO_VALUE, evaluate
-from gpu_rehearsal.players.cloudformation.template import Template
+from gpu_rehearsal.players.cloudformation.template import Template, partition_of
 
 
 class Known:

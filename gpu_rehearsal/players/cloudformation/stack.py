@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpu_rehearsal.players.cloudformation.account import Account, partition_of
 from gpu_rehearsal.players.cloudformation.creation import Deployed
 from gpu_rehearsal.players.cloudformation.events import (
     Answers,
@@ -24,11 +23,20 @@ from gpu_rehearsal.players.cloudformation.events import (
     StackIdentity,
 )
 from gpu_rehearsal.players.cloudformation.functions.assets import Assets
-from gpu_rehearsal.players.cloudformation.functions.functions import Functions, Run
+from gpu_rehearsal.players.cloudformation.functions.invocation import Functions, Run
 from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, refuse_unless_asserted
 from gpu_rehearsal.players.cloudformation.known import Known
 from gpu_rehearsal.players.cloudformation.operation import Operation, Replaces, Skip
-from gpu_rehearsal.players.cloudformation.template import Order, Resource, Template, existing, order, values
+from gpu_rehearsal.players.cloudformation.template import (
+    Account,
+    Order,
+    Resource,
+    Template,
+    existing,
+    order,
+    partition_of,
+    values,
+)
 from gpu_rehearsal.players.credentials import Authority
 
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11)

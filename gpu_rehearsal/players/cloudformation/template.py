@@ -8,8 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Protocol
+
+import botocore.session
+
+from gpu_rehearsal.players.credentials import Credentials, Source
 
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html (2026-11)
 SECTIONS = frozenset(
@@ -39,6 +44,12 @@ ATTRIBUTES = frozenset(
         "UpdateReplacePolicy",
     }
 )
+KEYS = frozenset(
+    {"AllowedPattern", "AllowedValues", "ConstraintDescription", "Default", "Description", "NoEcho", "Type"}
+)
+_STORED = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
+Order = Mapping[str, tuple[str, ...]]
+Invoke = Callable[[str, bytes], bytes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,12 +158,6 @@ def placeholders(text: str) -> Iterator[str]:
             yield name.strip()
 
 
-KEYS = frozenset(
-    {"AllowedPattern", "AllowedValues", "ConstraintDescription", "Default", "Description", "NoEcho", "Type"}
-)
-_STORED = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
-
-
 def values(
     declared: Mapping[str, Mapping[str, Any]], given: Mapping[str, str], stored: Callable[[str], str]
 ) -> dict[str, Any]:
@@ -193,9 +198,6 @@ def _typed(kind: str, text: str) -> Any:
     if kind in ("String", "Number") or kind.startswith("AWS::EC2::"):
         return text
     raise ValueError(f"parameter type {kind} is not played")
-
-
-Order = Mapping[str, tuple[str, ...]]
 
 
 def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Resource]:
@@ -248,3 +250,57 @@ def _waits_for(
             f"for {resource.logical_id}"
         )
     return tuple(sorted(named | (set(resource.depends_on) & set(resources))))
+
+
+class Account(Protocol):
+    """AWS as it is played elsewhere.
+
+    Attributes:
+        endpoint: Address that answers for every service.
+        region: Region of the stack.
+        account: Twelve digits.
+    """
+
+    endpoint: str
+    region: str
+    account: str
+
+    @property
+    def functions(self) -> Invoke | None:
+        """What answers Invoke of Lambda: takes the name of a function and its payload."""
+
+    @functions.setter
+    def functions(self, invoke: Invoke) -> None: ...
+
+    @property
+    def stack_resources(self) -> dict[str, Callable[[str], str]]:
+        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+
+    def client(self, service: str, *, role: str = "") -> Any:
+        """Return a client of the SDK that acts as a role, or as the administrator."""
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """Return credentials of a role for a service that its trust policy allows."""
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
+
+
+@cache
+def partition_of(region: str) -> str:
+    """Return the partition of a region, e.g. ``aws``."""
+    return str(botocore.session.get_session().get_partition_for_region(region))
+
+
+def bootstrap(aws: Account, *, qualifier: str = "hnb659fds", version: int = 30) -> None:
+    """Store the version of the bootstrap stack; the assets' bucket and the roles of a deployment are not played.
+
+    Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11)
+
+    Args:
+        aws: Account and region to bootstrap.
+        qualifier: The CDK's own, or that of an app which says another.
+        version: Of the bootstrap template.
+    """
+    name = f"/cdk-bootstrap/{qualifier}/version"
+    aws.client("ssm").put_parameter(Name=name, Type="String", Value=str(version), Overwrite=True)

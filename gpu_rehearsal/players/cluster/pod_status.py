@@ -15,8 +15,7 @@ from itertools import chain
 from typing import Any
 
 from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.instances import now
-from gpu_rehearsal.players.cluster.node_size import number
+from gpu_rehearsal.players.cluster.instances import now, number
 
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 # $$ stands for a dollar.

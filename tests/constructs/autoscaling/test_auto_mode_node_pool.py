@@ -24,7 +24,7 @@ from gpu_constructs import (
     TimeSlicing,
     UpTo,
 )
-from gpu_constructs.autoscaling.auto_mode_manifests import node_class, node_pool
+from gpu_constructs.autoscaling.auto_mode_node_pool import node_class, node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand

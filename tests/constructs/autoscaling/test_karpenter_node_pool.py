@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import Disk, Karpenter, KarpenterNodePool, NodeShape, Reservation, Spot, UpTo
-from gpu_constructs.autoscaling.karpenter_manifests import ec2_node_class, node_pool
+from gpu_constructs.autoscaling.karpenter_node_pool import ec2_node_class, node_pool
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
 from gpu_constructs.pools import Budget, Disruption
 from gpu_constructs.pools.capacity import OnDemand

@@ -15,8 +15,7 @@ from aws_cdk.assertions import Annotations, Match
 
 from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, TimeSlicing
 from gpu_constructs.devices import DraDriver, GpuOperator
-from gpu_constructs.devices.gpu_operator import gpu_operator_values
-from gpu_constructs.devices.gpu_operator_values import KNOWN
+from gpu_constructs.devices.gpu_operator import KNOWN, gpu_operator_values
 from gpu_constructs.pools import Exclusive, Sharing
 from tests.chart_values import unknown_values
 from tests.templates import CHART, depends_on, of_type, only, resources_of

@@ -12,8 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from gpu_constructs import GpuCluster
 from gpu_constructs.cluster import gpu_vpc
 from gpu_constructs.exposure import LoadBalancerController
-from gpu_constructs.exposure.load_balancer_controller import controller_values
-from gpu_constructs.exposure.load_balancer_policy import load_balancer_statements
+from gpu_constructs.exposure.load_balancer_controller import controller_values, load_balancer_statements
 from gpu_facts.labels import LOAD_BALANCER_TAG
 from tests.templates import CHART, depends_on, of_type, resources_of, text_of
 

@@ -13,10 +13,10 @@ from constructs import Construct
 from jsii import _reference_map
 
 from gpu_constructs import ClusterAutoscaler, DevicePlugin, ManagedNodeGroup, NodeShape, TimeSlicing
-from gpu_constructs.installing.claims import PathOf
 from gpu_constructs.installing.cluster_ref import cluster_ref
 from gpu_constructs.installing.context import DELIVERY
 from gpu_constructs.installing.gitops import FILES
+from gpu_constructs.installing.registry import PathOf
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 

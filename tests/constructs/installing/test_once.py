@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.installing.claims import Claims
-from gpu_constructs.installing.once import Meeting, Once
+from gpu_constructs.installing.registry import Claims, Meeting, Once
 
 
 def test_the_first_makes_it_and_the_others_get_it() -> None:

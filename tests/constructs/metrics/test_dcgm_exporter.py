@@ -14,9 +14,15 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import NodeShape
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
-from gpu_constructs.metrics.dcgm_fields import DEFAULT_FIELDS, FIELDS, counters_csv
 from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
-from gpu_constructs.metrics.rules import alerting_rules, prometheus_rule, recording_rules
+from gpu_constructs.metrics.rules import (
+    DEFAULT_FIELDS,
+    FIELDS,
+    alerting_rules,
+    counters_csv,
+    prometheus_rule,
+    recording_rules,
+)
 from tests.schemas import validate_custom
 from tests.templates import (
     CHART,

@@ -19,9 +19,9 @@ from gpu_constructs.nodes.group_arguments import (
     refuse_unless_values,
 )
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
-from gpu_constructs.pools.node_repair import NodeRepair
+from gpu_constructs.pools.disruption import NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.scaling_options import ScalingOptions
+from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.hardware.catalogue import instance_type
 
 WHO = "Test/Nodes"

@@ -13,7 +13,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import AutoModeNodePool, GpuCluster, ManagedNodeGroup, NodeShape, Taint, UpTo
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
-from gpu_constructs.autoscaling.karpenter_manifests import node_pool
+from gpu_constructs.autoscaling.karpenter_node_pool import node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool
 from gpu_constructs.metrics import DcgmExporter
 from gpu_constructs.nodes import Bootstrap, SelfManagedNodeGroup
@@ -21,9 +21,9 @@ from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.pools import CustomImage
 from gpu_constructs.pools.capacity import OnDemand
-from gpu_constructs.pools.device_manager import DeviceManagerName
 from gpu_constructs.pools.disruption import Disruption
 from gpu_constructs.pools.pool import tolerations
+from gpu_constructs.pools.sharing import DeviceManagerName
 from gpu_constructs.storage import S3CsiDriver
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.node.daemon_reach import refusing_taints

@@ -14,10 +14,9 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import Mig, NodeShape, UpTo
-from gpu_constructs.autoscaling.auto_mode_manifests import node_class
+from gpu_constructs.autoscaling.auto_mode_node_pool import node_class
 from gpu_constructs.autoscaling.node_pool import Network, NodePool
-from gpu_constructs.nodes.host.surroundings import al2023_scripts
-from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+from gpu_constructs.nodes.user_data import al2023_scripts, joining_user_data, node_class_user_data, user_data
 from gpu_constructs.pools import Host, NodeConfig, OnDemand, ShellScript
 from tests.hosts import CERTIFICATE, PROXY, SURROUNDED
 from tests.user_data import membership, parts_of

@@ -14,8 +14,7 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ManagedNodeGroup, Mig, NodeShape
-from gpu_constructs.nodes.host.merging import MAX_BYTES, joined
-from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
+from gpu_constructs.nodes.user_data import MAX_BYTES, joined, joining_user_data, node_class_user_data, user_data
 from gpu_constructs.pools import BottlerocketSettings, Host, Kubelet, NodeConfig, ShellScript
 from tests.templates import only, resources_of, text_of
 from tests.user_data import membership, parts_of

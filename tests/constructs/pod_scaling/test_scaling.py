@@ -30,15 +30,15 @@ from gpu_constructs.pod_scaling import (
     SqsQueue,
     VerticalPodAutoscaler,
 )
-from gpu_constructs.pod_scaling.keda import keda_values
-from gpu_constructs.pod_scaling.prometheus_adapter import adapter_values
-from gpu_constructs.pod_scaling.rightsizing import controller_values, vertical_pod_autoscaler
-from gpu_constructs.pod_scaling.scaling_manifests import (
+from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import (
     Scale,
     horizontal_pod_autoscaler,
     scaled_object,
     trigger_authentication,
 )
+from gpu_constructs.pod_scaling.keda import keda_values
+from gpu_constructs.pod_scaling.metrics_server import adapter_values
+from gpu_constructs.pod_scaling.rightsizing import controller_values, vertical_pod_autoscaler
 from tests.chart_values import unknown_values
 from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import validate, validate_custom

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_constructs import NodeShape
-from gpu_constructs.pools.device_manager import DEVICE_MANAGERS
+from gpu_constructs.pools.sharing import DEVICE_MANAGERS
 
 
 def shape(**says: Any) -> NodeShape:

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import AutoMode, GpuCluster
 from gpu_constructs.cluster.addons import Addons
 from gpu_constructs.storage import EbsCsiDriver, EbsStorageClass, Gp3
-from gpu_constructs.storage.storage_class_manifest import storage_class_chart
+from gpu_constructs.storage.manifests import storage_class_chart
 from tests.linting import cfn_lint
 from tests.schemas import validate
 from tests.templates import (

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuCluster, ManagedNodeGroup, NodeShape
 from gpu_constructs.storage import FsxCsiDriver, LustreFileSystem, PersistentLustre, ScratchLustre
-from gpu_constructs.storage.lustre.manifest import lustre_chart
+from gpu_constructs.storage.manifests import lustre_chart
 from gpu_facts.hardware.lustre import is_size
 from tests.linting import cfn_lint
 from tests.schemas import validate

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_constructs.storage import S3Mount
-from gpu_constructs.storage.s3_permissions import key_actions, mount_statements
+from gpu_constructs.storage.s3_volume import key_actions, mount_statements
 
 BUCKET = "arn:aws:s3:::data"
 

@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import GpuCluster
 from gpu_constructs.identity import WorkloadIdentity
 from gpu_constructs.storage import S3CsiDriver, S3Mount, S3Volume
-from gpu_constructs.storage.s3_volume_manifest import s3_volume_chart
+from gpu_constructs.storage.manifests import s3_volume_chart
 from tests.linting import cfn_lint
 from tests.schemas import validate
 from tests.templates import (

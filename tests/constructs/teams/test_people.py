@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuCluster
 from gpu_constructs.cluster import AutoMode
-from gpu_constructs.teams.rights import member_rules, operator_rules, viewer_rules
+from gpu_constructs.teams.access import member_rules, operator_rules, viewer_rules
 from tests.conftest import FLAGS
 from tests.templates import Resources, manifests_of, of_type, resources_of, text_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.teams.rights import member_rules, operator_rules, viewer_rules
+from gpu_constructs.teams.access import member_rules, operator_rules, viewer_rules
 
 Names = dict[str, set[str]]
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuPod, ManagedNodeGroup, NodeShape
 from gpu_constructs.workloads.job_manifest import job_manifest
-from gpu_constructs.workloads.mpi.nccl_test_manifest import mpi_job
+from gpu_constructs.workloads.nccl_test_manifest import mpi_job
 from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
 
 

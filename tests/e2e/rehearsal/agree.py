@@ -14,8 +14,7 @@ from typing import Literal
 from gpu_facts.labels import NODE_POOL
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.reason import Reason
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.scheduling.fitting import TURNED_AWAY
 from gpu_rehearsal.assemblies import Assembly

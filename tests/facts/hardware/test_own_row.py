@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_constructs import NodeShape
-from gpu_facts.hardware.catalogue import catalogue, instance_type
-from gpu_facts.hardware.own_row import refuse_unless_row
+from gpu_facts.hardware.catalogue import catalogue, instance_type, refuse_unless_row
 
 
 @pytest.mark.parametrize(

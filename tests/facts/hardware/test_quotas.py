@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.quotas import QUOTAS, quota_of
+from gpu_facts.hardware.prices import QUOTAS, quota_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.hardware.zones import is_elsewhere, is_no_zone, is_seen_zone, last_letter
+from gpu_facts.hardware.regions import is_elsewhere, is_no_zone, is_seen_zone, last_letter
 
 
 @pytest.mark.parametrize(

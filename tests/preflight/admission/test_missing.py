@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_preflight.admission.missing import missing
+from gpu_preflight.admission.controllers import missing
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 

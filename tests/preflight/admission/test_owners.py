@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.owners import not_valid_owner
-from gpu_preflight.admission.schedules import is_schedule
+from gpu_preflight.admission.owners import is_schedule, not_valid_owner
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.quota_objects import beyond_objects
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.admission.quotas import beyond_objects
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.objects import Object, Origin

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_preflight.admission.quotas import NamespaceQuotas
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.pod import read_pod
 from gpu_preflight.model.workload import Workload

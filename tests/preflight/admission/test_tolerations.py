@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.tolerations import tolerating
+from gpu_preflight.admission.controllers import tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.model.taints import Taint, stay, tolerates, tolerations

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
-from gpu_preflight.admission.tolerations import flavored
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.admission.controllers import flavored
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown

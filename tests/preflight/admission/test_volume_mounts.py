@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.mounting.volume_mounts import not_mounted
+from gpu_preflight.admission.controllers import not_mounted
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.pod import read_pod
 from gpu_preflight.model.workload import Workload

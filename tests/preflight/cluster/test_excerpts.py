@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.cluster.objects.excerpts import may_be_excerpt
+from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 

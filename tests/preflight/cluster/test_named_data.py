@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.cluster.objects.named_data import NamedData, keys_by_name, named_data
+from gpu_preflight.cluster.objects import NamedData, keys_by_name, named_data
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import read_pod
 from gpu_preflight.reading.objects import Object, Origin

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.cluster.objects.namespaces import is_selected
+from gpu_preflight.cluster.objects import is_selected
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.objects import Object, Origin

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from gpu_preflight.command_line import progress
-from gpu_preflight.command_line.progress import Progress
+from gpu_preflight.command_line import console
+from gpu_preflight.command_line.console import Progress
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer, which Windows does not have")
 
@@ -31,8 +31,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool, seconds: float)
     """Return what is written while a step takes some seconds."""
     terminal = Terminal(is_terminal=is_terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.05)
-    monkeypatch.setattr(progress, "_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(console, "DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(console, "_EVERY_SECONDS", 0.05)
     with Progress() as running:
         running.step = "checking"
         until = time.monotonic() + seconds

@@ -12,13 +12,13 @@ from typing import Any
 
 from hypothesis import Phase, given, settings
 
-from gpu_preflight.cluster.subnets import region_of
+from gpu_preflight.cluster.network import region_of
 from gpu_preflight.judging.check import check
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input, read_input
-from gpu_preflight.scheduling.ceiling import ceiling
+from gpu_preflight.scheduling.pool_limits import ceiling
 from tests.preflight.strategies.pods import pods
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.strategies.worlds import worlds

@@ -12,8 +12,8 @@ import pytest
 from gpu_preflight.judging.check import check
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.reading.cloudformation import Template
-from gpu_preflight.reading.dangling import dangling
 from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.unread import dangling
 from tests.preflight.hostile.files import GROUP, everything, file_of
 from tests.preflight.hostile.work import calls
 

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from gpu_preflight.reading.values import Work
+from gpu_preflight.reading.versions import Work
 
 
 @contextmanager

@@ -9,9 +9,7 @@ import pytest
 import yaml
 
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.judging.image_names import ImageName, ecr_region, images_in, parsed
-from gpu_preflight.judging.images import Pulls, pulls
-from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.judging.images import ImageName, Mirror, Pulls, ecr_region, images_in, parsed, pulls
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.unknown import Unknown
 

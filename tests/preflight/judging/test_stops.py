@@ -15,7 +15,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.rules.rule import Subject
+from gpu_preflight.rule import Subject
 from tests.preflight.test_rules import FIXTURES, fixtures, name_of
 
 # Objects that pools and their GPUs are made of.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.judging.written import leaf_changes
+from gpu_preflight.judging.deployed import leaf_changes
 
 LONG = "registry.example.com/models/of/a/long/path/" + "x" * 40
 

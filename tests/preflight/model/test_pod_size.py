@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_preflight.model.container import Container, Port
-from gpu_preflight.model.pod_size import HostPort, host_ports, invalid, is_extended, ports_clash, requests
+from gpu_preflight.model.container import (
+    Container,
+    HostPort,
+    Port,
+    host_ports,
+    invalid,
+    is_extended,
+    ports_clash,
+    requests,
+)
 from gpu_preflight.reading.unknown import Unknown
 
 EXAMPLES = settings(max_examples=100)

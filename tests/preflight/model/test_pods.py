@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from gpu_facts.labels import ZONE
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.label_values import exactly
-from gpu_preflight.model.node_selection import selection
+from gpu_preflight.model.container import ports_clash
+from gpu_preflight.model.label_values import exactly, selection
 from gpu_preflight.model.pod import read_pod
-from gpu_preflight.model.pod_size import ports_clash
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.scheduling.topology import topology
 from tests.preflight.readers import manifest, workload

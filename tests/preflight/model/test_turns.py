@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.reading.objects import Object
 from tests.preflight.readers import ORIGIN
 

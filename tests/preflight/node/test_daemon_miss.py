@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_facts.resources import GPU
-from gpu_preflight.model.label_values import equal, exactly
-from gpu_preflight.model.node_selection import Selection
+from gpu_preflight.model.label_values import Selection, equal, exactly
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint, Toleration

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.node.gpu_devices import built_in
+from gpu_preflight.node.devices import built_in
 from tests.preflight.readers import pool, pool_told
 
 OFF = "[settings.kubelet-device-plugins.nvidia]\nenabled = false\n"

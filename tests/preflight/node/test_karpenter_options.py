@@ -9,7 +9,7 @@ import pytest
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.software import Autoscaler
-from gpu_preflight.node.karpenter_options import feature_gate, option
+from gpu_preflight.node.autoscaler_view import feature_gate, option
 from gpu_preflight.reading.objects import Chart
 from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_preflight.model.label_values import Labels, exactly
-from gpu_preflight.node.overlays import conflicts
+from gpu_preflight.node.autoscaler_view import conflicts
 from gpu_preflight.reading.objects import Object, Origin
 
 SMALL: Labels = {"size": exactly("small"), "zone": exactly("a", "b")}

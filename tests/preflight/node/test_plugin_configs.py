@@ -10,7 +10,7 @@ from gpu_facts.charts import DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_preflight.cluster.software import software
 from gpu_preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_preflight.model.software import DaemonSet, MissingConfig
-from gpu_preflight.node.device_sharing import Offer, plugin_offer
+from gpu_preflight.node.devices import Offer, plugin_offer
 from gpu_preflight.reading.objects import Chart, Origin
 from gpu_preflight.reading.unknown import Unknown
 

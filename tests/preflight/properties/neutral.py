@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gpu_preflight.reading.values import is_template
+from gpu_preflight.reading.versions import is_template
 from tests.preflight.properties.samples import Sample
 
 # Content by name of a file.

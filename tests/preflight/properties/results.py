@@ -12,7 +12,7 @@ from gpu_preflight.judging.check import check
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.rules.rule import Finding
+from gpu_preflight.rule import Finding
 from tests.preflight.properties.samples import Sample
 
 _ORDER = (Answer.NO, Answer.UNKNOWN, Answer.YES)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_preflight.reading.documents import read
-from gpu_preflight.reading.values import is_template
+from gpu_preflight.reading.versions import is_template
 from tests.preflight.scheduling.decided import CASES, Decided
 from tests.preflight.world_files import LATER, written
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_preflight.model.label_values import Requirement
-from gpu_preflight.reading.embedded import parse_embedded
 from gpu_preflight.reading.unknown import Unknown
+from gpu_preflight.reading.user_data import parse_embedded
 from tests.preflight.readers import cluster_of
 
 FILE = "stack.template.json"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_preflight.reading.documents import UnusableInput, parse
-from gpu_preflight.reading.notation.writer import written
+from gpu_preflight.reading.notation import written
 from tests.preflight.reading.programs import needs
 
 HEAD = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n"

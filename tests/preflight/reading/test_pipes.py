@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_preflight.reading import documents
-from gpu_preflight.reading.documents import UnusableInput, read
-from gpu_preflight.reading.pipes import read_pipe
+from gpu_preflight.reading.documents import UnusableInput, read, read_pipe
 
 
 @pytest.fixture

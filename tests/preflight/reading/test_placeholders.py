@@ -12,7 +12,7 @@ from gpu_preflight.judging.check import check
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.documents import NOT_RENDERED, UnusableInput
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.reading.placeholders import with_placeholders
+from gpu_preflight.reading.objects import with_placeholders
 from gpu_preflight.reading.unknown import Unknown
 
 JOB = """

@@ -16,7 +16,7 @@ from threading import Thread
 
 import pytest
 
-from gpu_preflight.reading.rendering import chart_schemas, layers, network, processes, programs
+from gpu_preflight.reading.rendering import folders, programs
 from gpu_preflight.reading.rendering.folders import render
 from tests.conftest import ROOT
 from tests.preflight.reading.programs import needs
@@ -136,12 +136,12 @@ def test_no_schema_of_a_packed_part_reaches_out(
         packed.add(inner, "inner")
 
     closed = reasons(whole)
-    monkeypatch.setattr(chart_schemas, "is_closable", lambda: False)
-    monkeypatch.setattr(processes, "closing", lambda: None)
+    monkeypatch.setattr(folders, "is_closable", lambda: False)
+    monkeypatch.setattr(programs, "closing", lambda: None)
     without_filter = reasons(whole)
 
     assert server.count == 0
-    if network.is_closable():
+    if programs.is_closable():
         assert "its chart is not rendered, because helm refused it" in closed[0]
     assert "refers to anything that the packed chart inner-0.1.0.tgz names, which is not fetched" in without_filter[0]
 
@@ -181,7 +181,7 @@ def test_an_older_helm_does_not_render_a_chart_whose_schema_reaches_out(
     )
 
 
-@pytest.mark.skipif(not network.is_closable(), reason="the system has no filter of system calls, such as in macOS")
+@pytest.mark.skipif(not programs.is_closable(), reason="the system has no filter of system calls, such as in macOS")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_no_program_reaches_a_network(host: str) -> None:
     code = f"import socket; socket.create_connection(({host!r}, 9))"
@@ -218,7 +218,7 @@ def test_a_chart_that_prints_too_much_is_not_rendered(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of CPU time")
 def test_a_chart_that_takes_too_much_time_is_not_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("helm")
-    monkeypatch.setattr(processes, "MAX_CPU_SECONDS", 1)
+    monkeypatch.setattr(programs, "MAX_CPU_SECONDS", 1)
 
     [why] = reasons(chart(tmp_path, ENDLESS))
 
@@ -226,7 +226,7 @@ def test_a_chart_that_takes_too_much_time_is_not_rendered(tmp_path: Path, monkey
 
 
 def test_output_is_read_up_to_its_limit() -> None:
-    done = [processes.run_bounded(["echo", "abc"], {}, seconds=9, most_bytes=most) for most in (3, 4)]
+    done = [programs.run_bounded(["echo", "abc"], {}, seconds=9, most_bytes=most) for most in (3, 4)]
 
     assert [each.is_cut for each in done] == [True, False]
 
@@ -235,7 +235,7 @@ def test_a_program_that_is_late_is_ended_with_what_it_started(tmp_path: Path) ->
     script = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(60)"
     began = time.monotonic()
 
-    done = processes.run_bounded([sys.executable, "-c", script], {}, seconds=1, most_bytes=100)
+    done = programs.run_bounded([sys.executable, "-c", script], {}, seconds=1, most_bytes=100)
 
     assert done.is_late
     assert time.monotonic() - began < 20
@@ -293,12 +293,12 @@ def test_nothing_outlives_a_command_that_a_signal_ends(tmp_path: Path, number: s
 
 def test_a_layer_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    if (first := layers.program_of_layer.__wrapped__("helm")) is None:
+    if (first := programs.program_of_layer.__wrapped__("helm")) is None:
         pytest.skip("no kubectl layer is installed")
     made = Path(first)
     before = made.stat().st_mtime_ns
 
-    assert layers.program_of_layer.__wrapped__("helm") == first
+    assert programs.program_of_layer.__wrapped__("helm") == first
     assert made.stat().st_mtime_ns == before
     assert made.is_relative_to(tmp_path / "gpu-constructs" / "programs")
     assert made.parent.stat().st_mode & 0o777 == 0o700
@@ -307,7 +307,7 @@ def test_a_layer_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made.chmod(0o700)
     with made.open("r+b") as stream:
         stream.write(b"other")
-    assert layers.program_of_layer.__wrapped__("helm") == first
+    assert programs.program_of_layer.__wrapped__("helm") == first
     assert made.read_bytes()[:4] == b"\x7fELF"
 
 
@@ -318,4 +318,4 @@ def test_a_cache_that_others_may_write_to_is_not_used(tmp_path: Path, monkeypatc
     (tmp_path / "gpu-constructs").chmod(0o777)
 
     with pytest.raises(PermissionError, match="must belong to this user alone"):
-        layers._private_folder("x")
+        programs._private_folder("x")

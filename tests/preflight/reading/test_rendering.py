@@ -15,7 +15,7 @@ import yaml
 
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.reading.inputs import Input, read_input
-from gpu_preflight.reading.rendering import kustomizations, programs, rendering
+from gpu_preflight.reading.rendering import folders, programs
 from gpu_preflight.reading.rendering.folders import render
 from tests.preflight.reading.programs import needs, without_programs
 
@@ -155,7 +155,7 @@ def test_no_field_of_a_kustomization_fetches(
 )
 def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("kubectl")
-    monkeypatch.setattr(rendering.Rendering, "run", lambda self, command: pytest.fail("run"))
+    monkeypatch.setattr(programs.Rendering, "run", lambda self, command: pytest.fail("run"))
     written(overlay, {"prod/kustomization.yaml": {"resources": ["../base", name]}})
 
     why = render(overlay).problems[0].reason
@@ -170,10 +170,10 @@ def test_programs_find_no_others(tmp_path: Path) -> None:
 
 
 def test_a_kustomization_of_too_many_folders_is_not_rendered(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kustomizations, "MAX_FOLDERS", 1)
-    made = rendering.Rendering()
+    monkeypatch.setattr(folders, "MAX_FOLDERS", 1)
+    made = programs.Rendering()
 
-    assert kustomizations.kustomize_build(overlay / "prod", made) == (
+    assert folders.kustomize_build(overlay / "prod", made) == (
         None,
         f"a base cannot be read: {overlay}/prod/kustomization.yaml: must take in at most 1 folders, got more",
     )
@@ -267,10 +267,10 @@ def test_what_helm_refuses_is_said(chart: Path) -> None:
 
 def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("kubectl")
-    monkeypatch.setattr(rendering, "run", lambda command, seconds: pytest.fail("too late"))
-    made = rendering.Rendering(until=0)
+    monkeypatch.setattr(programs, "run", lambda command, seconds: pytest.fail("too late"))
+    made = programs.Rendering(until=0)
 
-    kustomizations.render_kustomizations(overlay, made)
+    folders.render_kustomizations(overlay, made)
 
     why = made.problems[0].reason
     assert "because rendering took more than 60 seconds; name one folder of it" in why
@@ -278,7 +278,7 @@ def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_not_more_is_rendered_than_is_read(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("kubectl")
-    monkeypatch.setattr(rendering, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(programs, "MAX_FILE_BYTES", 10)
 
     why = render(overlay).problems[0].reason
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_preflight import reading
 from gpu_preflight.reading import documents, notation
-from gpu_preflight.reading.notation import loader
 from tests.conftest import ROOT
 
 PREFLIGHT = ROOT / "tests" / "preflight"
@@ -25,8 +25,8 @@ def pure() -> ModuleType:
     """The module of the documents, loaded once more where PyYAML has no libyaml."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(yaml, "CSafeLoader", raising=False)
-        patch.delitem(sys.modules, loader.__name__)
-        patch.setattr(notation, "loader", loader)
+        patch.delitem(sys.modules, notation.__name__)
+        patch.setattr(reading, "notation", notation)
         spec = importlib.util.spec_from_file_location("documents_without_libyaml", str(documents.__file__))
         assert spec is not None
         assert spec.loader is not None
@@ -49,7 +49,7 @@ def contents(reader: ModuleType, text: str) -> list[Any]:
 
 def test_each_has_its_loader(pure: ModuleType) -> None:
     assert issubclass(pure.Loader, yaml.SafeLoader)
-    assert issubclass(loader.Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert issubclass(notation.Loader, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @pytest.mark.parametrize("folder", ["report", "rules/GPU010", "rules/GPU100", "rules/GPU200", "judging"])

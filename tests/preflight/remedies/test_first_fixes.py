@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_preflight.model.container import Container
-from gpu_preflight.remedies.of_workloads import required_gpus, used_gpus
+from gpu_preflight.remedies.workloads import required_gpus, used_gpus
 from tests.preflight.remedies.pending import PendingCase, fixes, is_right, read_pending
 
 CASES = read_pending()

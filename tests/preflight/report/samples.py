@@ -10,18 +10,16 @@ from typing import Any
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.judging.changes import Change, ResourceChange
-from gpu_preflight.judging.check import Report
+from gpu_preflight.judging.check import Report, Shared
 from gpu_preflight.judging.explain import Explanation, explain
-from gpu_preflight.judging.pool_changes import PoolChange
-from gpu_preflight.judging.review import Fate, Move, Review
-from gpu_preflight.judging.shared import Shared
+from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.view import check_view, explain_view, review_view
-from gpu_preflight.rules.rule import Finding, Problem, Rule
-from gpu_preflight.scheduling.ceiling import Ceiling
+from gpu_preflight.rule import Finding, Problem, Rule
+from gpu_preflight.scheduling.pool_limits import Ceiling
 from tests.preflight.readers import pool
 
 HERE = Path(__file__).parent

@@ -12,8 +12,7 @@ import jsonschema
 import pytest
 
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.judging.images import pulls
-from gpu_preflight.judging.mirror import Mirror
+from gpu_preflight.judging.images import Mirror, pulls
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report import copy_script, markdown, text
 from gpu_preflight.report import json as as_json

@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.html.element import Html, tag
-from gpu_preflight.report.html.page import render
+from gpu_preflight.report.html.page import Html, render, tag
 from gpu_preflight.report.view import check_view, review_view
 from tests.preflight.report import samples
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.review import Review
 from gpu_preflight.report import markdown
-from gpu_preflight.report.markdown_parts import code, told
+from gpu_preflight.report.markdown import code, told
 from gpu_preflight.report.view import check_view, explain_view, review_view
 from tests.preflight.report import samples
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_preflight.report import plain_text, styled_text
-from gpu_preflight.report.text_parts import Listing, Part, heading, line, table
+from gpu_preflight.report.plain_text import Listing, Part, heading, line, table
 from tests.conftest import ROOT
 
 WORDS = st.text(st.sampled_from("ab c-./"), max_size=130) | st.text(st.sampled_from("x "), max_size=400)

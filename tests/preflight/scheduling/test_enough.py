@@ -10,7 +10,7 @@ import pytest
 from gpu_facts.labels import ZONE
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.label_values import exactly
-from gpu_preflight.scheduling.enough import shortage
+from gpu_preflight.scheduling.replica_capacity import shortage
 from gpu_preflight.scheduling.topology import Evenly, Topology
 from gpu_preflight.scheduling.verdict import PoolVerdict
 from tests.preflight.readers import pool

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from gpu_facts.quantities import GIB
 from gpu_facts.resources import EFA, GPU, SHARED_GPU
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.label_values import LabelValues, exactly
-from gpu_preflight.model.reason import Reason
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.workloads import workloads
+from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool

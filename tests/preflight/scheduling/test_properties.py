@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_preflight.case import Case
-from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.reason import worst
+from gpu_preflight.model.answer import Answer, worst
 from gpu_preflight.node.nodes import nodes_to_be
 from gpu_preflight.scheduling.demand import demand
 from gpu_preflight.scheduling.fitting import fits

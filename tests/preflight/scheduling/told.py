@@ -7,13 +7,12 @@ from typing import Literal
 
 from gpu_preflight.case import Case
 from gpu_preflight.judging.check import findings_of
-from gpu_preflight.judging.stops import Stops
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.judging.explain import Stops
+from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.reason import Reason, worst
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
-from gpu_preflight.rules.rule import Finding
+from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.demand import Demand, demand
 from gpu_preflight.scheduling.fitting import fits
 from gpu_preflight.scheduling.memory import Memory

@@ -16,7 +16,7 @@ from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.report.markdown import render as markdown
 from gpu_preflight.report.view import check_view
-from gpu_preflight.rules.schemas.definition_rules import SAID_ELSEWHERE
+from gpu_preflight.rules.schemas import SAID_ELSEWHERE
 from gpu_preflight.schema import expressions
 from gpu_preflight.schema.expressions import INSTALL, broken_rules, can_ask
 from tests.preflight.schema.test_file import parts

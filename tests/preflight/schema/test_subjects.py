@@ -13,7 +13,7 @@ from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.rules.rule import Subject
+from gpu_preflight.rule import Subject
 
 GROUP = {
     "ClusterName": "demo",

@@ -14,7 +14,7 @@ from botocore.exceptions import ParamValidationError
 from gpu_facts.schemas import created_with
 from gpu_rehearsal.players.cloudformation.creation import Creation, CreationFailed, Deployed, Made
 from gpu_rehearsal.players.cloudformation.events import Clients, Deployment, StackIdentity
-from gpu_rehearsal.players.cloudformation.functions.functions import Functions
+from gpu_rehearsal.players.cloudformation.functions.invocation import Functions
 from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, resolve
 from gpu_rehearsal.players.cloudformation.resource_types.table import CUSTOM, TYPES, type_of
 from gpu_rehearsal.players.cloudformation.template import Resource

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.account import bootstrap
 from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cloudformation.resource_types import lambdas as custom_resources
 from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.players.cloudformation.template import bootstrap
 from gpu_rehearsal.players.credentials import Authority
 from tests.conftest import ROOT
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
@@ -227,7 +227,7 @@ def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, mon
 def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount, tmp_path: Path) -> None:
     made = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
     aws.client("eks").create_cluster(**made)
-    handler = (ROOT / "gpu_constructs/nodes/managed/desired_size_handler.py").read_text()
+    handler = (ROOT / "gpu_constructs/nodes/desired_size_handler.py").read_text()
     said = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
     resources = custom(handler, said, Timeout=90)
     stack = stack_of(aws, tmp_path, resources)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_rehearsal.players.cluster.bootstrap import Bootstrap
-from gpu_rehearsal.players.cluster.device_managers import (
+from gpu_rehearsal.players.cluster.devices import (
     DRA,
     EFA,
     PLUGIN,

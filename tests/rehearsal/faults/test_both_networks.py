@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.cluster import security_groups
+from gpu_preflight.cluster import network
 from gpu_rehearsal.assemblies import read
 from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.cloudformation.account import bootstrap
 from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.players.cloudformation.template import bootstrap
 from gpu_rehearsal.players.credentials import Source
 from tests.rehearsal.faults.apps import ACCOUNT, P5, REGION, STACK
 from tests.rehearsal.faults.assembly import CloudAssembly
@@ -25,7 +25,7 @@ NETWORKS: Mapping[str, Callable[[], bool]] = {
     "private-subnets-without-route": lambda: True,
     "p5-in-isolated-subnets": lambda: True,
     "endpoint-for-an-office-only": lambda: True,
-    "template-with-control-plane-group": lambda: hasattr(security_groups, "shut_out"),
+    "template-with-control-plane-group": lambda: hasattr(network, "shut_out"),
 }
 _CREATED = ("AWS::EC2::", "AWS::EKS::Cluster", "AWS::IAM::", "AWS::KMS::")
 

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from gpu_rehearsal.players.aws.api import AwsRefusal
-from gpu_rehearsal.players.aws.ec2.images import Images
+from gpu_rehearsal.players.aws.ec2.launches import Images
 from gpu_rehearsal.players.aws.eks.clusters import Cluster
 from gpu_rehearsal.players.aws.region import Region
 

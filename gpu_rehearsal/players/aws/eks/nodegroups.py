@@ -12,8 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.players.aws.ec2.images import Images
-from gpu_rehearsal.players.aws.ec2.launches import Launches, with_tags
+from gpu_rehearsal.players.aws.ec2.launches import Images, Launches, with_tags
 from gpu_rehearsal.players.aws.eks.access import Access
 from gpu_rehearsal.players.aws.eks.clusters import Cluster, Clusters, done
 from gpu_rehearsal.players.aws.eks.joining import Joining, own_name

@@ -12,11 +12,9 @@ from typing import Any
 from gpu_rehearsal.players.cloudformation.creation import Creation, Made
 from gpu_rehearsal.players.cloudformation.resource_types import (
     clusters,
-    identities,
     instances,
     lambdas,
     network,
-    stores,
 )
 
 Create = Callable[[Creation], Made]
@@ -85,9 +83,9 @@ TYPES: Mapping[str, Type] = {
         by("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
         instances.update_auto_scaling_group,
     ),
-    "AWS::CDK::Metadata": Type(stores.metadata, _nothing, again(stores.metadata)),
+    "AWS::CDK::Metadata": Type(network.metadata, _nothing, again(network.metadata)),
     "AWS::CloudWatch::Alarm": Type(
-        stores.alarm, by("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(stores.alarm)
+        network.alarm, by("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(network.alarm)
     ),
     "AWS::CloudFormation::CustomResource": CUSTOM,
     "AWS::EC2::EIP": Type(network.elastic_ip, by("ec2", "ReleaseAddress", "AllocationId"), network.retag),
@@ -144,33 +142,33 @@ TYPES: Mapping[str, Type] = {
         clusters.update_pod_identity_association,
     ),
     "AWS::Events::Rule": Type(instances.rule, instances.delete_rule, instances.update_rule),
-    "AWS::FSx::FileSystem": Type(stores.file_system, by("fsx", "DeleteFileSystem", ref="FileSystemId")),
-    "AWS::IAM::InstanceProfile": Type(identities.instance_profile, identities.delete_instance_profile),
+    "AWS::FSx::FileSystem": Type(network.file_system, by("fsx", "DeleteFileSystem", ref="FileSystemId")),
+    "AWS::IAM::InstanceProfile": Type(instances.instance_profile, instances.delete_instance_profile),
     "AWS::IAM::ManagedPolicy": Type(
-        identities.managed_policy, identities.delete_managed_policy, identities.update_managed_policy
+        instances.managed_policy, instances.delete_managed_policy, instances.update_managed_policy
     ),
-    "AWS::IAM::Policy": Type(identities.policy, identities.delete_policy, identities.update_policy),
-    "AWS::IAM::Role": Type(identities.role, identities.delete_role, identities.update_role),
+    "AWS::IAM::Policy": Type(instances.policy, instances.delete_policy, instances.update_policy),
+    "AWS::IAM::Role": Type(instances.role, instances.delete_role, instances.update_role),
     "AWS::IAM::RolePolicy": Type(
-        identities.role_policy,
+        instances.role_policy,
         by("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
-        again(identities.role_policy),
+        again(instances.role_policy),
     ),
-    "AWS::KMS::Alias": Type(stores.alias, by("kms", "DeleteAlias", "AliasName"), stores.update_alias),
-    "AWS::KMS::Key": Type(stores.key, stores.delete_key, stores.update_key),
+    "AWS::KMS::Alias": Type(network.alias, by("kms", "DeleteAlias", "AliasName"), network.update_alias),
+    "AWS::KMS::Key": Type(network.key, network.delete_key, network.update_key),
     "AWS::Lambda::Function": Type(lambdas.function, lambdas.delete_function, again(lambdas.function)),
     "AWS::Lambda::LayerVersion": Type(lambdas.layer_version, lambdas.delete_layer_version),
     "AWS::Lambda::Permission": Type(lambdas.permission, _nothing),
     "AWS::Logs::LogGroup": Type(
-        stores.log_group, by("logs", "DeleteLogGroup", ref="logGroupName"), stores.update_log_group
+        network.log_group, by("logs", "DeleteLogGroup", ref="logGroupName"), network.update_log_group
     ),
-    "AWS::S3::Bucket": Type(stores.bucket, by("s3", "DeleteBucket", ref="Bucket")),
+    "AWS::S3::Bucket": Type(network.bucket, by("s3", "DeleteBucket", ref="Bucket")),
     "AWS::S3::BucketPolicy": Type(
-        stores.bucket_policy, by("s3", "DeleteBucketPolicy", "Bucket"), again(stores.bucket_policy)
+        network.bucket_policy, by("s3", "DeleteBucketPolicy", "Bucket"), again(network.bucket_policy)
     ),
     "AWS::SQS::Queue": Type(instances.queue, by("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
     "AWS::SQS::QueuePolicy": Type(instances.queue_policy, instances.delete_queue_policy, again(instances.queue_policy)),
-    "AWS::SSM::Parameter": Type(stores.parameter, by("ssm", "DeleteParameter", ref="Name"), stores.update_parameter),
+    "AWS::SSM::Parameter": Type(network.parameter, by("ssm", "DeleteParameter", ref="Name"), network.update_parameter),
     "AWS::Scheduler::Schedule": Type(
         instances.schedule, by("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
     ),

@@ -116,7 +116,7 @@ def cloudformation() -> Stack:
 @pytest.fixture
 def code(monkeypatch: pytest.MonkeyPatch, cloudformation: Stack) -> ModuleType:
     """The module of the function, as it starts in Lambda."""
-    found = importlib.reload(importlib.import_module("gpu_constructs.nodes.managed.desired_size_handler"))
+    found = importlib.reload(importlib.import_module("gpu_constructs.nodes.desired_size_handler"))
     real = found.client
     monkeypatch.setattr(found, "client", lambda name: cloudformation if name == "cloudformation" else real(name))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 import pytest
 
-from gpu_constructs.workloads.parts.command import command_words
+from gpu_constructs.workloads.init_container import command_words
 
 TOKEN = "hf_" + "aB" * 17
 

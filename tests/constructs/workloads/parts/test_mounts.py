@@ -17,8 +17,7 @@ from gpu_constructs.workloads import (
     SecretMount,
     VolumeClaimMount,
 )
-from gpu_constructs.workloads.parts.mount_path import volume_name
-from gpu_constructs.workloads.parts.mounts import scratch_gib, volumes_of
+from gpu_constructs.workloads.mounts import scratch_gib, volume_name, volumes_of
 
 IMAGE = "registry.example.com/train:1"
 WEIGHTS = VolumeClaimMount(path="/models", claim="weights")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.workloads.parts.overlay import overlay_of, with_overlay
+from gpu_constructs.workloads.overlay import overlay_of, with_overlay
 
 POD: dict[str, Any] = {
     "containers": [

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_constructs import GpuPod
 from gpu_constructs.workloads import ConfigMapEnv, ConfigMapKey, InitContainer, SecretEnv, SecretKey
-from gpu_constructs.workloads.parts.environment import EnvValue, env_manifest
+from gpu_constructs.workloads.init_container import EnvValue, env_manifest
 
 IMAGE = "registry.example.com/train:1"
 TOKEN = "hf_" + "aB" * 17

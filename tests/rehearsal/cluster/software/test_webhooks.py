@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from gpu_rehearsal.players.cluster.absent_software import Webhooks
+from gpu_rehearsal.players.cluster.addons import Webhooks
 from gpu_rehearsal.players.credentials import Authority
 
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -1,0 +1,264 @@
+"""An EKS add-on that brings a driver for storage, and the role of that driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.installing import eks_resources, registry
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.pod_identity import keep_role, trust
+from gpu_constructs.installing.registry import CsiDriver, PathOf
+from gpu_constructs.pools.labels_and_taints import DRIVER_NAMES, StorageDriver
+from gpu_facts.charts import EBS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
+from gpu_facts.kubernetes import KUBE_SYSTEM, QUALIFIED_NAME
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import words
+from gpu_facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
+SERVICE_ACCOUNT = "ebs-csi-controller-sa"
+# AmazonEBSCSIDriverPolicyV2 would leave volumes without the driver's tag alone, those made by hand among them. AWS'
+# reference and the driver's own docs call it by different ARNs (2026-11), one of which fails the deployment.
+POLICY = "service-role/AmazonEBSCSIDriverPolicy"
+# Of its controller; the service account of its DaemonSet needs no role.
+# Source: kubernetes-sigs/aws-fsx-csi-driver v1.9.0 charts/aws-fsx-csi-driver/values.yaml
+_SERVICE_ACCOUNT = "fsx-csi-controller-sa"
+# The service account of its DaemonSet, as which it mounts; the controller has another and asks AWS for nothing.
+# Source: awslabs/mountpoint-s3-csi-driver 2.7.0 charts/aws-mountpoint-s3-csi-driver/values.yaml
+_S3_ACCOUNT = "s3-csi-driver-sa"
+# Source: https://github.com/awslabs/mountpoint-s3-csi-driver/issues/504 (2025-06)
+_WITHOUT_POD_IDENTITY = ("v0.", "v1.")
+
+
+def refuse_unless_version(who: object, version: object) -> None:
+    """Refuse what is neither the version of an add-on nor absent.
+
+    Raises:
+        TypeError: ``version`` is no text.
+    """
+    if version is not None and (not isinstance(version, str) or not version):
+        raise TypeError(f"{who}: version must be one such as 'v1.63.1-eksbuild.1', got {version!r}")
+
+
+def csi_addon(
+    scope: Construct,
+    *,
+    cluster: ClusterRef,
+    name: str,
+    service_account: str,
+    version: str | None,
+    managed_policy_arns: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> CsiDriver:
+    """Install the add-on of a driver into a cluster, and tell who asks for the driver that it is there."""
+    role = iam.CfnRole(
+        scope,
+        "Role",
+        assume_role_policy_document=trust(
+            scope, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=service_account
+        ),
+        managed_policy_arns=list(managed_policy_arns) or None,
+    )
+    keep_role(role, cluster, namespace=KUBE_SYSTEM, service_account=service_account)
+    addon = eks_resources.CfnAddon(
+        scope,
+        "Resource",
+        addon_name=name,
+        addon_version=version,
+        cluster_name=cluster.name_token,
+        configuration_values=json.dumps(values) if values else None,
+        pod_identity_associations=[{"roleArn": role.attr_arn, "serviceAccount": service_account}],
+        # The template is what counts, not what somebody edited in the cluster.
+        resolve_conflicts="OVERWRITE",
+    )
+    set_logical_id(addon, cluster, "Addon", name)
+    cluster.software.addons[name] = values or {}
+    # EKS refuses associations without the agent of Pod Identity, and the pods need nodes.
+    cluster.wait_for_foundation(cast("Construct", addon))
+    driver = CsiDriver(addon=addon, role=role)
+    cluster.csi_drivers[name] = driver
+    return driver
+
+
+@named_arguments
+class EbsCsiDriver(Construct):
+    """The EKS add-on ``aws-ebs-csi-driver``, with a role for its controller.
+
+    A `GpuCluster` has it, and a cluster of this app gets it with the first `EbsStorageClass`. Make it for an imported
+    cluster that has none; that needs the add-on ``eks-pod-identity-agent``. Auto Mode has a driver of its own.
+
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html (2026-08)
+
+    Args:
+        cluster: Cluster to install into.
+        version: Version of the add-on, e.g. ``v1.63.1-eksbuild.1``. Default: EKS' own.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has the driver from this library, or is in Auto Mode.
+
+    Attributes:
+        driver: The add-on, and its role.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, version: str | None = None) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        refuse_unless_version(who, version)
+        if ref.auto_mode:
+            raise ValueError(f"{who}: cluster must not be in Auto Mode, which has its own driver, got {ref.path!r}")
+        ref.claim(who, registry.EBS_CSI_DRIVER, why="both serve the same volumes")
+        policy = iam.ManagedPolicy.from_aws_managed_policy_name(POLICY)
+        self.driver = csi_addon(
+            self,
+            cluster=ref,
+            name=EBS_CSI_DRIVER,
+            service_account=SERVICE_ACCOUNT,
+            version=version,
+            managed_policy_arns=[policy.managed_policy_arn],
+        )
+
+
+def ebs_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
+    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    made_here = cluster.auto_mode is not None
+    if made_here and EBS_CSI_DRIVER not in cluster.csi_drivers:
+        EbsCsiDriver(cluster.shared(cluster.stack), "EbsCsiDriver", cluster=cluster.cluster)
+    return cluster.csi_drivers.get(EBS_CSI_DRIVER)
+
+
+@named_arguments
+class FsxCsiDriver(Construct):
+    """The EKS add-on ``aws-fsx-csi-driver``, with a role that may nothing: to mount what exists takes no permission.
+
+    A cluster of this app gets it with the first `LustreFileSystem`. Make it before to state its version, or for an
+    imported cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has. To make a
+    file system for each claim the role would need more, and gets it nowhere here: what a claim makes, no stack deletes.
+    Nor does it need its region for what exists: it asks the metadata service, then the Kubernetes API, and starts.
+
+    Sources: https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html,
+    https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md (2026-11-22)
+
+    Args:
+        cluster: Cluster to install into.
+        version: Version of the add-on, e.g. ``v1.9.0-eksbuild.1``. Default: EKS' own.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has the driver from this library.
+
+    Attributes:
+        driver: The add-on, and its role.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, version: str | None = None) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        refuse_unless_version(who, version)
+        ref.claim(who, registry.FSX_CSI_DRIVER, why="both serve the same volumes")
+        self.driver = csi_addon(
+            self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
+        )
+
+
+def fsx_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
+    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    made_here = cluster.auto_mode is not None
+    if made_here and FSX_CSI_DRIVER not in cluster.csi_drivers:
+        FsxCsiDriver(cluster.shared(cluster.stack), "FsxCsiDriver", cluster=cluster.cluster)
+    return cluster.csi_drivers.get(FSX_CSI_DRIVER)
+
+
+@named_arguments
+class S3CsiDriver(Construct):
+    """The EKS add-on ``aws-mountpoint-s3-csi-driver``, with a role that may nothing until an `S3Volume` says what.
+
+    A cluster of this app gets it with the first `S3Volume`. Make it before to state its version, or for an imported
+    cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
+
+    Sources: https://docs.aws.amazon.com/eks/latest/userguide/s3-csi.html,
+    https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/INSTALL.md (2026-08)
+
+    Args:
+        cluster: Cluster to install into.
+        version: Version of the add-on, ``v2.0.0-eksbuild.1`` or newer. Default: EKS' own.
+        controller_tolerates: Keys of taints that its controller tolerates, for a cluster whose nodes all have some. The
+            first versions with a controller refuse it. Default: none, as the controller has none.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has the driver from this library, the version knows no Pod Identity, or a key is none.
+
+    Attributes:
+        driver: The add-on, and its role.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        version: str | None = None,
+        controller_tolerates: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        refuse_unless_version(who, version)
+        if version is not None and version.startswith(_WITHOUT_POD_IDENTITY):
+            raise ValueError(f"{who}: version must be v2 or newer, which takes a role by Pod Identity, got {version!r}")
+        keys = words(who, "controller_tolerates", controller_tolerates)
+        for key in keys:
+            if not QUALIFIED_NAME.fullmatch(key):
+                raise ValueError(
+                    f"{who}: controller_tolerates must hold keys of taints such as 'CriticalAddonsOnly', got {key!r}"
+                )
+        ref.claim(who, registry.S3_CSI_DRIVER, why="both serve the same volumes")
+        # GPU nodes are tainted. Nodes' pods tolerate every taint by default in newer versions only.
+        values: dict[str, Any] = {"node": {"tolerateAllTaints": True}}
+        if keys:
+            values["controller"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in keys]}
+        self.driver = csi_addon(
+            self, cluster=ref, name=S3_CSI_DRIVER, service_account=_S3_ACCOUNT, version=version, values=values
+        )
+
+
+def s3_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
+    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    made_here = cluster.auto_mode is not None
+    if made_here and S3_CSI_DRIVER not in cluster.csi_drivers:
+        S3CsiDriver(cluster.shared(cluster.stack), "S3CsiDriver", cluster=cluster.cluster)
+    return cluster.csi_drivers.get(S3_CSI_DRIVER)
+
+
+_BRING: Mapping[StorageDriver, Callable[[ClusterRef], CsiDriver | None]] = {
+    "ebs": ebs_csi_driver,
+    "fsx": fsx_csi_driver,
+    "s3": s3_csi_driver,
+}
+
+
+def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
+    """Bring drivers into a cluster of this app; an imported one may have its own.
+
+    Raises:
+        ValueError: One is there, and too old to take its startup taint away.
+    """
+    for each in drivers:
+        made = _BRING[each](cluster)
+        version = made.addon.addon_version if made is not None else None
+        if keeps_its_taint(DRIVER_NAMES[each], version):
+            first, second = TAINT_REMOVED_SINCE[DRIVER_NAMES[each]]
+            raise ValueError(
+                f"{who}: storage_drivers must have drivers that take their startup taint away, got {each!r} of version "
+                f"{version}; v{first}.{second} does, or leave it out"
+            )

@@ -1,1 +1,0 @@
-"""File systems of FSx for Lustre, and how pods mount them."""

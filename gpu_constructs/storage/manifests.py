@@ -1,0 +1,148 @@
+"""The volume of a file system of FSx for Lustre, and the claim that pods mount."""
+
+from __future__ import annotations
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+
+from gpu_constructs.storage.gp3 import Gp3
+from gpu_constructs.storage.s3_mount import S3Mount
+from gpu_facts.hardware.lustre import LEAST_GIB
+from gpu_facts.labels import COMPUTE_TYPE, ZONE
+from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, FSX, S3
+
+# The name of no class: nobody makes a volume for the claim.
+_NO_CLASS = ""
+# What every file system has: Kubernetes lets nobody change the request of a claim whose class doesn't resize volumes.
+_REQUEST = k8s.Quantity.from_string(f"{LEAST_GIB}Gi")
+# Kubernetes asks for a size, and Mountpoint for none.
+_SIZE = k8s.Quantity.from_string("1Gi")
+# Also of a mount that is read-only, which its option says: Kubernetes changes no access mode of a claim.
+_MODES = ["ReadWriteMany"]
+
+
+def lustre_chart(
+    *,
+    name: str,
+    namespace: str,
+    volume: str,
+    size_gib: int,
+    file_system_id: str,
+    dns_name: str,
+    mount_name: str,
+    zone: str | None,
+) -> cdk8s.Chart:
+    """Return a volume that is kept for one claim, and that claim.
+
+    With a zone only nodes there take pods that claim it, and autoscalers make nodes there.
+    """
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    modes, size = ["ReadWriteMany"], k8s.Quantity.from_string(f"{size_gib}Gi")
+    k8s.KubePersistentVolume(
+        chart,
+        "Volume",
+        metadata=k8s.ObjectMeta(name=volume),
+        spec=k8s.PersistentVolumeSpec(
+            capacity={"storage": size},
+            access_modes=modes,
+            persistent_volume_reclaim_policy="Retain",
+            storage_class_name=_NO_CLASS,
+            claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
+            # Without it a lock that a program takes is refused.
+            mount_options=["flock"],
+            csi=k8s.CsiPersistentVolumeSource(
+                driver=FSX,
+                volume_handle=file_system_id,
+                volume_attributes={"dnsname": dns_name, "mountname": mount_name},
+            ),
+            node_affinity=_only_in(zone) if zone is not None else None,
+        ),
+    )
+    k8s.KubePersistentVolumeClaim(
+        chart,
+        "Claim",
+        metadata=k8s.ObjectMeta(name=name, namespace=namespace),
+        spec=k8s.PersistentVolumeClaimSpec(
+            access_modes=modes,
+            storage_class_name=_NO_CLASS,
+            resources=k8s.ResourceRequirements(requests={"storage": _REQUEST}),
+            volume_name=volume,
+        ),
+    )
+    return chart
+
+
+def _only_in(zone: str) -> k8s.VolumeNodeAffinity:
+    there = k8s.NodeSelectorRequirement(key=ZONE, operator="In", values=[zone])
+    return k8s.VolumeNodeAffinity(
+        required=k8s.NodeSelector(node_selector_terms=[k8s.NodeSelectorTerm(match_expressions=[there])])
+    )
+
+
+def s3_volume_chart(
+    *, name: str, namespace: str, volume: str, bucket_name: str, region: str, prefix: str, mount: S3Mount, by_pod: bool
+) -> cdk8s.Chart:
+    """Return a volume that is kept for one claim, and that claim.
+
+    Of two volumes with one handle in a pod Kubernetes mounts one, so the handle is the name of the volume, unique in
+    the cluster. The region is stated, because the metadata service, which would tell it, does not answer pods.
+    """
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    attributes = {
+        "bucketName": bucket_name,
+        "authenticationSource": "pod" if by_pod else "driver",
+        **mount.attributes,
+    }
+    k8s.KubePersistentVolume(
+        chart,
+        "Volume",
+        metadata=k8s.ObjectMeta(name=volume),
+        spec=k8s.PersistentVolumeSpec(
+            capacity={"storage": _SIZE},
+            access_modes=_MODES,
+            persistent_volume_reclaim_policy="Retain",
+            storage_class_name=_NO_CLASS,
+            claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
+            mount_options=[*mount.options, f"region {region}", *([f"prefix {prefix}"] if prefix else [])],
+            csi=k8s.CsiPersistentVolumeSource(driver=S3, volume_handle=volume, volume_attributes=attributes),
+        ),
+    )
+    k8s.KubePersistentVolumeClaim(
+        chart,
+        "Claim",
+        metadata=k8s.ObjectMeta(name=name, namespace=namespace),
+        spec=k8s.PersistentVolumeClaimSpec(
+            access_modes=_MODES,
+            storage_class_name=_NO_CLASS,
+            resources=k8s.ResourceRequirements(requests={"storage": _SIZE}),
+            volume_name=volume,
+        ),
+    )
+    return chart
+
+
+def storage_class_chart(
+    *, name: str, volume: Gp3, key_arn: str | None, is_default: bool, retain: bool, auto_mode: bool
+) -> cdk8s.Chart:
+    """Return a class that waits for the first pod of a claim, because only then a zone is known."""
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    # Beside nodes of Auto Mode a cluster may have others, where its driver does not run.
+    # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
+    of_auto_mode = k8s.TopologySelectorLabelRequirement(key=COMPUTE_TYPE, values=["auto"])
+    term = k8s.TopologySelectorTerm(match_label_expressions=[of_auto_mode])
+    k8s.KubeStorageClass(
+        chart,
+        "StorageClass",
+        metadata=k8s.ObjectMeta(name=name, annotations={DEFAULT_CLASS: "true"} if is_default else None),
+        provisioner=EBS_OF_AUTO_MODE if auto_mode else EBS,
+        parameters={
+            **volume.parameters,
+            "encrypted": "true",
+            **({"kmsKeyId": key_arn} if key_arn is not None else {}),
+        },
+        reclaim_policy="Retain" if retain else "Delete",
+        volume_binding_mode="WaitForFirstConsumer",
+        allow_volume_expansion=True,
+        allowed_topologies=[term] if auto_mode else None,
+    )
+    return chart

@@ -1,0 +1,273 @@
+"""The way of a person into a cluster: one access entry, whoever lets them in, and for how much.
+
+Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.installing import eks_resources
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.registry import PathOf
+from gpu_facts.kubernetes import TRAINING_JOBS
+from gpu_facts.labels import EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import words
+
+_PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)
+# Roles that IAM Identity Center makes for permission sets; a new one has another suffix.
+# Source: https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html (2026-11)
+_OF_IDENTITY_CENTER = "/AWSReservedSSO_"
+CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
+# What a member may do: the words of Kubernetes' own roles for people.
+Right = Literal["view", "edit", "admin"]
+# The policy for one namespace.
+POLICIES: Mapping[Right, str] = {
+    "view": "AmazonEKSViewPolicy",
+    "edit": "AmazonEKSEditPolicy",
+    "admin": "AmazonEKSAdminPolicy",
+}
+Rule = dict[str, list[str]]
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_KAI = "scheduling.run.ai"
+# Plurals by API group. What members make:
+_MADE: Mapping[str, tuple[str, ...]] = {
+    "jobset.x-k8s.io": ("jobsets",),
+    "leaderworkerset.x-k8s.io": ("leaderworkersets", "leaderworkersets/scale"),
+    "kubeflow.org": tuple(f"{each.lower()}s" for each in TRAINING_JOBS),
+    "trainer.kubeflow.org": ("trainjobs", "trainingruntimes"),
+    "ray.io": ("rayclusters", "rayjobs", "rayservices"),
+    "nvidia.com": ("dynamographdeployments",),
+    "resource.k8s.io": ("resourceclaims", "resourceclaimtemplates"),
+    "keda.sh": ("scaledjobs", "scaledobjects", "triggerauthentications"),
+    "autoscaling.k8s.io": ("verticalpodautoscalers",),
+}
+# What is made for them, or for their cluster by who runs it.
+_SEEN: Mapping[str, tuple[str, ...]] = {
+    KUEUE_DOMAIN: ("localqueues", "workloads"),
+    "visibility.kueue.x-k8s.io": ("localqueues/pendingworkloads",),
+    _KAI: ("podgroups",),
+    "metrics.k8s.io": ("pods",),
+}
+# What belongs to no namespace. Secrets are in none of these lists.
+_OF_THE_CLUSTER: Mapping[str, tuple[str, ...]] = {
+    "": ("nodes", "persistentvolumes"),
+    KUEUE_DOMAIN: ("admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies"),
+    "visibility.kueue.x-k8s.io": ("clusterqueues/pendingworkloads",),
+    _KAI: ("queues",),
+    KARPENTER_DOMAIN: ("nodeclaims", "nodeoverlays", "nodepools"),
+    KARPENTER_AWS_DOMAIN: ("ec2nodeclasses",),
+    EKS_DOMAIN: ("nodeclasses", "nodediagnostics"),
+    "metrics.k8s.io": ("nodes",),
+    "node.k8s.io": ("runtimeclasses",),
+    "resource.k8s.io": ("deviceclasses", "resourceslices"),
+    "scheduling.k8s.io": ("priorityclasses",),
+    "storage.k8s.io": ("csidrivers", "csinodes", "storageclasses", "volumeattachments"),
+}
+VIEWERS, OPERATORS = "gpu-constructs:viewers", "gpu-constructs:operators"
+_VIEWER_ROLE, _OPERATOR_ROLE = "gpu-constructs-viewer", "gpu-constructs-operator"
+
+
+@named_arguments
+class AccessEntry(Construct):
+    """What a principal may do in a cluster. EKS takes one entry for each, and in it each policy once.
+
+    Each construct that grants access adds to it. Its logical id depends on cluster and principal alone. So it stays
+    when one of several teams leaves the app, and when a viewer becomes an administrator.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str) -> None:
+        super().__init__(scope, id)
+        # Namespaces of each policy; none of one for the whole cluster.
+        self._policies: dict[str, list[str]] = {}
+        self._groups: list[str] = []
+        self._resource = eks_resources.CfnAccessEntry(
+            self, "Resource", cluster_name=cluster.name_token, principal_arn=principal_arn, type="STANDARD"
+        )
+        set_logical_id(self._resource, cluster, "AccessEntry", name_of(principal_arn))
+
+    def let(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
+        """Add a policy, for one namespace or the whole cluster, and a group."""
+        known = self._policies.get(policy)
+        whole = namespace is None or known == []
+        self._policies[policy] = [] if whole else [*(known or ()), str(namespace)]
+        if group is not None and group not in self._groups:
+            self._groups.append(group)
+        self._resource.access_policies = [self._associated(*each) for each in self._policies.items()]
+        self._resource.kubernetes_groups = list(self._groups) or None
+
+    def _associated(self, policy: str, namespaces: list[str]) -> eks_resources.CfnAccessEntry.AccessPolicyProperty:
+        of_entry = eks_resources.CfnAccessEntry
+        scope = of_entry.AccessScopeProperty(
+            type="namespace" if namespaces else "cluster", namespaces=list(namespaces) or None
+        )
+        return of_entry.AccessPolicyProperty(policy_arn=policy_arn(self, policy), access_scope=scope)
+
+
+def policy_arn(scope: Construct, policy: str) -> str:
+    """Return the ARN of an access policy of EKS."""
+    return f"arn:{cdk.Stack.of(scope).partition}:eks::aws:cluster-access-policy/{policy}"
+
+
+def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn: str) -> AccessEntry:
+    """Return the access entry of a principal, made once for a cluster, in its stack.
+
+    Raises:
+        ValueError: The principal administers the cluster.
+    """
+    if cluster.holder(administrator(principal_arn)) is not None:
+        raise ValueError(
+            f"{who}: {argument} must not name who administers the cluster, and may do everything, got "
+            f"{principal_arn!r}; leave it out here or of admins"
+        )
+    shared = cluster.shared(cluster.stack)
+    id = f"Access-{name_of(principal_arn)}"
+    found = shared.node.try_find_child(id)
+    if isinstance(found, AccessEntry):
+        return found
+    return AccessEntry(shared, id, cluster=cluster, principal_arn=principal_arn)
+
+
+def administrator(principal_arn: str) -> str:
+    """Return what a cluster has one of where a principal administers it."""
+    return f"administrator {principal_arn}"
+
+
+def name_of(principal_arn: str) -> str:
+    """Return account, kind and name of a principal, which tell it from others."""
+    return principal_arn.partition(":iam::")[2]
+
+
+def refuse_unless_principals(who: object, argument: str, arns: tuple[str, ...]) -> None:
+    """Refuse what names no IAM user or role, or one twice.
+
+    Raises:
+        ValueError: It does.
+    """
+    for arn in arns:
+        if not _PRINCIPAL.fullmatch(arn):
+            raise ValueError(
+                f"{who}: {argument} must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts "
+                "get-caller-identity' shows yours, and of an assumed role the access entry takes the role's ARN"
+            )
+    if len(set(arns)) < len(arns):
+        raise ValueError(f"{who}: {argument} must differ, got {arns!r}; leave one of each")
+
+
+def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
+    """Warn of roles that get another name, and so lose their access, without anybody changing the app."""
+    for arn in arns:
+        if _OF_IDENTITY_CENTER in arn:
+            cdk.Annotations.of(who).add_warning_v2(
+                f"gpu-constructs:roleOfIdentityCenter:{name_of(arn)}",
+                f"{PathOf(who)}: {arn} is a role of IAM Identity Center, which makes one with another suffix when the "
+                "permission set is assigned anew; access ends then until the new ARN stands here. A role of your own "
+                "that the permission set may assume stays",
+            )
+
+
+def member_rules(right: Right) -> list[Rule]:
+    """Return what members of a team may do in its namespace beside their policy."""
+    made = _rules(_MADE, _READ if right == "view" else (*_READ, *_WRITE))
+    return [*made, *_rules(_SEEN, _READ)]
+
+
+def viewer_rules() -> list[Rule]:
+    """Return what viewers of a cluster may do beside the policy for viewing."""
+    return [*_rules(_MADE, _READ), *_rules(_SEEN, _READ), *_rules(_OF_THE_CLUSTER, _READ)]
+
+
+def operator_rules() -> list[Rule]:
+    """Return what operators of a cluster may do beside viewers: nothing that would run an image of their own.
+
+    Whoever may write pods, or what makes them, in every namespace runs them as any service account, and so is an
+    administrator. Operators end pods and what made them, and change how many there are.
+    """
+    return [
+        # kubectl cordon, drain, taint and label.
+        _rule("", ["nodes"], ["patch"]),
+        _rule("", ["pods"], ["delete", "deletecollection"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("apps", ["deployments/scale", "replicasets/scale", "statefulsets/scale"], ["get", "patch", "update"]),
+        _rule("batch", ["jobs"], ["delete", "deletecollection"]),
+        *_rules(_MADE, ("delete", "deletecollection")),
+        # Hold a queue, end what it admitted.
+        _rule(KUEUE_DOMAIN, ["clusterqueues", "localqueues", "workloads"], ["patch"]),
+        _rule(KARPENTER_DOMAIN, ["nodeclaims"], ["delete"]),
+    ]
+
+
+def _rules(resources: Mapping[str, tuple[str, ...]], verbs: tuple[str, ...]) -> list[Rule]:
+    return [_rule(group, list(names), list(verbs)) for group, names in resources.items()]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def bound_role(name: str, group: str, rules: list[Rule], *, namespace: str | None = None) -> list[dict[str, Any]]:
+    """Return a role, of a namespace or of the cluster, and what binds a group to it."""
+    rbac = "rbac.authorization.k8s.io"
+    prefix = "" if namespace else "Cluster"
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    role = {"apiVersion": f"{rbac}/v1", "kind": f"{prefix}Role", "metadata": metadata, "rules": rules}
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": f"{prefix}RoleBinding",
+        "metadata": dict(metadata),
+        "roleRef": {"apiGroup": rbac, "kind": f"{prefix}Role", "name": name},
+        "subjects": [{"apiGroup": rbac, "kind": "Group", "name": group}],
+    }
+    return [role, binding]
+
+
+def principals(who: object, argument: str, given: object) -> tuple[str, ...]:
+    """Return people by their ARNs.
+
+    Raises:
+        TypeError: They are no list.
+        ValueError: One is no IAM user or role, or is named twice.
+    """
+    arns = words(who, argument, given)
+    refuse_unless_principals(who, argument, arns)
+    return arns
+
+
+def refuse_two_parts(who: object, **given: Sequence[str]) -> None:
+    """Refuse somebody who is named in two ways: EKS takes one access entry, and the greater right has the lesser.
+
+    Raises:
+        ValueError: Somebody is.
+    """
+    named: dict[str, str] = {}
+    for argument, arns in given.items():
+        for arn in arns:
+            other = named.setdefault(arn, argument)
+            if other != argument:
+                raise ValueError(f"{who}: {argument} must not name who is in {other}, got {arn!r}; leave one")
+
+
+def let_in(scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], operators: Sequence[str]) -> None:
+    """Let people look at a cluster, or look after it, and apply the roles that their groups have in it."""
+    who = PathOf(scope)
+    for argument, arns, groups in (("viewers", viewers, (VIEWERS,)), ("operators", operators, (VIEWERS, OPERATORS))):
+        warn_of_identity_center(scope, tuple(arns))
+        for arn in arns:
+            entry = access_entry(who, argument, cluster, arn)
+            for group in groups:
+                entry.let(POLICIES["view"], group=group)
+    if viewers or operators:
+        role = bound_role(_VIEWER_ROLE, VIEWERS, viewer_rules())
+        apply_manifests(scope, "ViewerRole", cluster=cluster, manifests=role)
+    if operators:
+        role = bound_role(_OPERATOR_ROLE, OPERATORS, operator_rules())
+        apply_manifests(scope, "OperatorRole", cluster=cluster, manifests=role)

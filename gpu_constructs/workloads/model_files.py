@@ -1,0 +1,155 @@
+"""What a model is brought to, and what comes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from gpu_constructs.identity.workload_identity import WorkloadIdentity, claim_of
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.s3_volume import let_pods_read
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.init_container import EnvValue, InitContainer
+from gpu_constructs.workloads.mounts import Mount, ScratchMount
+from gpu_facts.hardware.regions import refuse_unless_region
+from gpu_facts.named_arguments import named_arguments
+
+# Where weights appear, and what their scratch is called.
+PATH = "/models"
+_SCRATCH = "model"
+# Beside the weights lie parts of files that are not whole yet, and what the downloader notes.
+_ROOM = 1.1
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """The workload that a model is brought to.
+
+    Attributes:
+        scope: The construct of the workload.
+        who: Who asks.
+        cluster: Its cluster.
+        name: Its name.
+        namespace: Its namespace.
+        pod: Its pod, so far.
+        shape: Nodes it is for.
+    """
+
+    scope: Construct
+    who: object
+    cluster: ClusterRef
+    name: str
+    namespace: str
+    pod: GpuPod
+    shape: NodeShape
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Brought:
+    """A pod with its model.
+
+    Attributes:
+        pod: The pod.
+        needs: What must be there before it starts.
+    """
+
+    pod: GpuPod
+    needs: Sequence[Construct] = ()
+
+
+def pod_with(
+    pod: GpuPod,
+    *,
+    env: Mapping[str, EnvValue] | None = None,
+    mount: Mount | None = None,
+    first: InitContainer | None = None,
+    service_account: str | None = None,
+) -> GpuPod:
+    """Return a pod with what a model adds to it; what the pod says of a variable itself stays."""
+    return replace(
+        pod,
+        env={**(env or {}), **pod.env},
+        mounts=(*pod.mounts, *([mount] if mount is not None else [])),
+        init_containers=(*([first] if first is not None else []), *pod.init_containers),
+        service_account=service_account if service_account is not None else pod.service_account,
+    )
+
+
+def scratch(path: str, size_gib: int) -> ScratchMount:
+    """Return scratch for weights of a size, and room beside them."""
+    return ScratchMount(path=path, size_gib=math.ceil(size_gib * _ROOM), name=_SCRATCH)
+
+
+def refuse_unless_source(who: str, *, bucket: object, prefix: object, identity: object, region: object) -> None:
+    """Refuse what is no place in S3, or nobody who could read it.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The prefix or the region is none.
+    """
+    refuse_unless_bucket(who, bucket)
+    refuse_unless_prefix(who, prefix)
+    if identity is not None and not isinstance(identity, WorkloadIdentity):
+        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}")
+    if region is not None:
+        refuse_unless_region(who, "region", region)
+
+
+def uri(bucket: s3.IBucket, prefix: str) -> str:
+    """Return what programs call a prefix of a bucket."""
+    return f"s3://{bucket.bucket_name}/{prefix}"
+
+
+def identity_of(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentity:
+    """Return who the pod is to AWS: as given, or made here, with a service account where the pod names none.
+
+    Raises:
+        ValueError: The one given is of another namespace or service account, or the pod's has one that is not given.
+    """
+    stated = place.pod.service_account
+    if given is None:
+        account = stated if stated is not None else place.name
+        holder = place.cluster.holder(claim_of(place.namespace, account))
+        if holder is not None:
+            raise ValueError(
+                f"{place.who}: model must have the identity of service account {place.namespace}/{account}, got none; "
+                f"write model(identity=...) with {holder.node.path!r}"
+            )
+        return WorkloadIdentity(
+            place.scope,
+            "Identity",
+            cluster=place.cluster.cluster,
+            service_account=account,
+            namespace=place.namespace,
+            create_service_account=stated is None,
+        )
+    if given.namespace != place.namespace:
+        raise ValueError(
+            f"{place.who}: model must have an identity of namespace {place.namespace!r}, as its pods are, got "
+            f"{given.node.path!r} of {given.namespace!r}"
+        )
+    if stated not in (None, given.service_account):
+        raise ValueError(
+            f"{place.who}: model must have the identity of the pod's service account {stated!r}, got "
+            f"{given.node.path!r} of {given.service_account!r}; leave service_account out"
+        )
+    return given
+
+
+def reader_of(place: Place, bucket: s3.IBucket, prefix: str, given: WorkloadIdentity | None) -> WorkloadIdentity:
+    """Return who the pod is to AWS, once it may read a prefix of a bucket.
+
+    Raises:
+        ValueError: The one given is of another namespace or service account.
+    """
+    reader = identity_of(place, given)
+    let_pods_read(reader, bucket, prefix)
+    return reader

@@ -1,1 +1,0 @@
-"""Weights of models, and how they reach the pod that serves them."""

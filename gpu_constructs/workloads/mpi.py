@@ -1,0 +1,123 @@
+"""The controller of MPIJobs: programs that start each other over SSH on several nodes."""
+
+from __future__ import annotations
+
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart, apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.pools.sharing import Exclusive
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.versions import MPI_OPERATOR, NCCL_TESTS
+
+
+@named_arguments
+class MpiOperator(Construct):
+    """The controller with its definition of MPIJob.
+
+    The project's own definition is 320 kB and too large for ``kubectl apply``, which keeps a copy in an annotation of
+    at most 256 KiB. This one has the same fields, and leaves what pods look like to the controller.
+
+    Source: https://github.com/kubeflow/mpi-operator/tree/v0.8.0
+
+    Args:
+        cluster: Cluster to install into; needs a kubectl provider.
+        image: Image with tag or digest.
+
+    Raises:
+        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
+        ValueError: The cluster has the controller from this library or no kubectl provider, or the image is not pinned.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image: str = MPI_OPERATOR.reference) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_image(who, "image", image)
+        ref.claim(who, "MPI operator", why="both would start every job")
+
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads import mpi_operator_manifests as manifests
+
+        definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.operator_chart(image))
+        self.resource.node.add_dependency(definition)
+        ref.wait_for_foundation(self.resource)
+
+
+@named_arguments
+class NcclTest(Construct):
+    """An all-reduce over every GPU of several nodes, through EFA where they have it.
+
+    Its launcher's log ends in the bandwidth. ``Selected provider is efa`` in it says that EFA was used; ``NET/Socket``
+    says that it was not. It runs again whenever its definition changes.
+
+    Args:
+        cluster: Cluster to run on; needs a kubectl provider.
+        operator: Controller of this app.
+        pool: Pool whose nodes are tested.
+        nodes: How many of them.
+        image: Image with tag or digest: NCCL's tests at ``/opt/nccl-tests``, Open MPI, SSH, and EFA's libraries.
+        namespace: Existing namespace.
+        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns; a queue of the same stack is
+            made first. Default: it starts at once.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The pool has not so many nodes, shares its GPUs, or runs on arm64, for which there is no image.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        operator: MpiOperator,
+        pool: Pool,
+        nodes: int = 2,
+        image: str | None = None,
+        namespace: str = "default",
+        queue: str | KaiQueue | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        if not isinstance(operator, MpiOperator):
+            raise TypeError(f"{who}: operator must be a MpiOperator, got {operator!r}")
+        refuse_unless_pool(who, pool)
+        refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="one node talks to itself over NVLink")
+        refuse_unless_object_name(who, "namespace", namespace)
+        refuse_unless_queue(who, queue)
+        _refuse_unless_testable(who, pool, nodes, image)
+        image = NCCL_TESTS.reference if image is None else image
+        refuse_unless_image(who, "image", image)
+
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+
+        made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
+        for needed in (operator, pool):
+            self.resource.node.add_dependency(needed)
+        apply_after_queue(Applied(self.resource, [made]), cluster=ref, namespace=namespace, queue=queue)
+
+
+def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | None) -> None:
+    shape = pool.shape
+    if not isinstance(shape.sharing, Exclusive) or shape.managed_by.by_claim:
+        raise ValueError(
+            f"{who}: pool must offer whole GPUs as a resource, got {pool.name!r} with {shape.sharing!r} and "
+            f"device_manager={shape.managed_by.name!r}"
+        )
+    if isinstance(pool.max_nodes, int) and nodes > pool.max_nodes:
+        raise ValueError(f"{who}: nodes must be at most the {pool.max_nodes} of pool {pool.name!r}, got {nodes}")
+    if image is None and shape.architecture != "x86_64":
+        raise ValueError(
+            f"{who}: image must be given for {shape.architecture} nodes, got None; the tests' own is for x86_64"
+        )

@@ -1,1 +1,0 @@
-"""Programs over several nodes that MPI starts."""

@@ -1,1 +1,0 @@
-"""Servers whose model takes the GPUs of several nodes."""

@@ -1,0 +1,228 @@
+"""A model that is served by the GPUs of several nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.exposure.load_balancer import LoadBalancer
+from gpu_constructs.exposure.reachability import Exposure, refuse_unless_exposure
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.init_container import command_words
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.models import refuse_early_image_volumes
+from gpu_constructs.workloads.pod_claim import pod_claim
+from gpu_facts.charts import LEADER_WORKER_SET
+from gpu_facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_whole_number
+
+# A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash. A group in a queue of
+# Kueue has one more hash.
+_MAX_NAME = 44
+_MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
+
+
+@named_arguments
+class MultiNodeDeployment(Construct):
+    """Groups of pods, one on each of several nodes, that serve one model together, as LeaderWorkerSets.
+
+    The leader of a group answers, and its workers lend it their GPUs. A pod that ends takes its group with it, which
+    starts anew. An update ends a group before it starts the next, because there are no nodes to spare.
+
+    Kueue's webhook rejects changes of a group that has a queue: its nodes, the requests, ports and pool of its pods,
+    and ``queue`` itself. So the name of a LeaderWorkerSet in a queue of Kueue ends in a hash of them, and such a change
+    creates new groups. They wait in the queue until the old ones are deleted, and nothing serves until they have
+    loaded the model.
+
+    Source: https://lws.sigs.k8s.io/docs/ (2026-11)
+
+    Args:
+        cluster: Cluster to run on, with `LeaderWorkerSets`; needs a kubectl provider.
+        pool: Pool whose nodes run it.
+        name: Name of the LeaderWorkerSet, or what it begins with in a queue of Kueue.
+        pod: What each pod is, without command; it takes so many GPUs that a node has room for one.
+        nodes: Nodes of a group.
+        leader: Command of the leader; ``$(LWS_GROUP_SIZE)`` is the number of nodes.
+        worker: Command of the workers; ``$(LWS_LEADER_ADDRESS)`` is the leader's host name, and
+            ``$(LWS_WORKER_INDEX)`` the number of each, from 1.
+        port: Port that leaders serve on.
+        namespace: Existing namespace.
+        replicas: Groups.
+        health_path: HTTP path of the leader that answers when the model is loaded on all nodes.
+        startup_minutes: How long loading may take.
+        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns: the pods of a group then start
+            together or not at all. A queue of the same stack is made first. Default: they start one by one.
+        topology: Node label within one value of which a group stays, such as a zone's or a part of the network's. With
+            a queue of Kueue it is one of the ``topology_levels`` of `GpuQueues`; without a queue each value takes one
+            group. Default: any nodes of the pool.
+        expose: Clients outside the cluster that reach the leaders through a load balancer, `Internal` or `Public`.
+            Default: pods of the cluster only.
+        kubernetes_version: Minor version of an imported cluster; only for images as volumes.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: No node of the pool can run the pod, several fit on one, the pool has fewer nodes than there are
+            pods, KAI Scheduler is to keep a topology, or the cluster has no kubectl provider; and, when the CDK
+            synthesizes, the cluster has no `LeaderWorkerSets`, or none that makes its load balancer.
+
+    Attributes:
+        name: Name of the LeaderWorkerSet.
+        service: Name of the Service of its leaders.
+        namespace: Their namespace.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        pool: Pool,
+        name: str,
+        pod: GpuPod,
+        nodes: int,
+        leader: Sequence[str],
+        worker: Sequence[str],
+        port: int,
+        namespace: str = "default",
+        replicas: int = 1,
+        health_path: str = "/health",
+        startup_minutes: int = 60,
+        queue: str | KaiQueue | None = None,
+        topology: str | None = None,
+        expose: Exposure | None = None,
+        kubernetes_version: str | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_pool(who, pool)
+        _refuse_unless_name(who, name, queue)
+        refuse_unless_object_name(who, "namespace", namespace)
+        _refuse_unless_numbers(who, nodes=nodes, replicas=replicas, port=port, startup_minutes=startup_minutes)
+        _refuse_unless_pod(who, pod, pool, nodes, replicas)
+        commands = {
+            "leader": command_words(str(who), "leader", leader),
+            "worker": command_words(str(who), "worker", worker),
+        }
+        _refuse_without_commands(who, commands)
+        refuse_unless_path(who, health_path)
+        refuse_unless_queue(who, queue)
+        _refuse_unless_topology(who, topology, queue)
+        refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region, ipv6=ref.ip_family == "ipv6")
+
+        self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
+        refuse_early_image_volumes(who, pod, ref, kubernetes_version)
+        claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        # Not above: they load cdk8s, which takes a second.
+        from gpu_constructs.workloads import leader_worker_set as manifests
+        from gpu_constructs.workloads.deployment_manifests import HTTP, probes_of
+
+        probes = probes_of(health_path, port, startup_minutes)
+        leads = manifests.leader_template(
+            who, pool=pool, name=name, pod=pod, command=commands["leader"], port=port, probes=probes
+        )
+        works = manifests.worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
+        for template in (leads, works):
+            manifests.finish(who, template, pod=pod, claim=claim, expose=expose)
+        if isinstance(queue, str):
+            self.name = manifests.queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
+        groups = manifests.leader_worker_set(
+            name=self.name,
+            workload=name,
+            namespace=namespace,
+            nodes=nodes,
+            replicas=replicas,
+            leader=leads,
+            worker=works,
+            queue=queue,
+            topology=topology,
+        )
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
+        beside = [
+            manifests.service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
+            manifests.disruption_budget(name=name, groups=self.name, namespace=namespace),
+        ]
+        served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
+        self.resource.node.add_dependency(pool)
+        apply_after_controller(self.resource, cluster=ref, chart=LEADER_WORKER_SET, kind="LeaderWorkerSets")
+        apply_after_queue(Applied(self.resource, [groups]), cluster=ref, namespace=namespace, queue=queue)
+        if claim is not None:
+            claim.apply(self, ref, self.resource)
+        if expose is not None:
+            exposed = LoadBalancer(
+                self,
+                "LoadBalancer",
+                cluster=ref,
+                name=name,
+                service=self.service,
+                namespace=namespace,
+                port=HTTP,
+                health_path=health_path,
+                expose=expose,
+                workload=self.resource,
+            )
+            exposed.node.add_dependency(served)
+
+
+def _refuse_unless_name(who: object, name: object, queue: object) -> None:
+    refuse_unless_object_name(who, "name", name)
+    text, most = str(name), _MAX_QUEUED_NAME if isinstance(queue, str) else _MAX_NAME
+    if text[0].isdigit() or len(text) > most:
+        raise ValueError(f"{who}: name must begin with a letter and be at most {most} characters, got {name!r}")
+
+
+def _refuse_unless_numbers(
+    who: object, *, nodes: object, replicas: object, port: object, startup_minutes: object
+) -> None:
+    refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="one node is a GpuDeployment")
+    refuse_unless_whole_number(who, "replicas", replicas, least=0)
+    refuse_unless_whole_number(who, "port", port, least=1, most=65535)
+    refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
+
+
+def _refuse_unless_pod(who: object, pod: object, pool: Pool, nodes: int, replicas: int) -> None:
+    if not isinstance(pod, GpuPod):
+        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")
+    for argument in ("command", "args"):
+        if said := getattr(pod, argument):
+            raise ValueError(f"{who}: pod must have no {argument}, got {said!r}; write leader and worker")
+    per_node = pod.per_node(who, pool.shape)
+    if per_node > 1:
+        raise ValueError(
+            f"{who}: pod must have so many GPUs that a node takes one pod, got {pod.gpus}, and {per_node} pods fit "
+            f"on one; write gpus={pod.gpus * per_node}"
+        )
+    if isinstance(pool.max_nodes, int) and nodes * replicas > pool.max_nodes:
+        raise ValueError(
+            f"{who}: nodes times replicas must be at most the {pool.max_nodes} nodes of pool {pool.name!r}, got "
+            f"{nodes} times {replicas}; a group that is not whole holds its GPUs for nothing"
+        )
+
+
+def _refuse_without_commands(who: object, commands: dict[str, tuple[str, ...]]) -> None:
+    for argument, said in commands.items():
+        if not said:
+            raise ValueError(f"{who}: {argument} must be a command, got ()")
+
+
+def _refuse_unless_topology(who: object, topology: object, queue: object) -> None:
+    if topology is None:
+        return
+    if not isinstance(topology, str) or not QUALIFIED_NAME.fullmatch(topology):
+        raise ValueError(
+            f"{who}: topology must be a label of nodes such as 'topology.kubernetes.io/zone', got {topology!r}"
+        )
+    if isinstance(queue, KaiQueue):
+        raise ValueError(
+            f"{who}: topology must be left out with a queue of KAI Scheduler, got {topology!r}; it places groups by "
+            "Topology objects of its own, which are not made here"
+        )

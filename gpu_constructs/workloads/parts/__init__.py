@@ -1,1 +1,0 @@
-"""What a pod is made of beside its GPUs: mounts, environment, containers that run before, and the last word on it."""

@@ -1,0 +1,370 @@
+"""The pod that is scheduled, made of the pod that is written.
+
+EKS runs these plugins on every pod, and nobody can change the list. DaemonSets and Kueue are apart: the controller of
+the one and the flavors of the other look at the template as it is written.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from gpu_facts.charts import GPU_OPERATOR
+from gpu_facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
+from gpu_facts.labels import OS
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import resources
+from gpu_facts.refusals import did_you_mean, near
+from gpu_preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_preflight.admission.owners import not_valid_owner
+from gpu_preflight.admission.pod_security import below_level
+from gpu_preflight.admission.quotas import NamespaceQuotas, Shortage, beyond_objects, class_of_the_rest, quotas_of
+from gpu_preflight.admission.validation import not_valid
+from gpu_preflight.cluster.kueue import flavor_tolerations, flavors_of, queue_of
+from gpu_preflight.cluster.objects import may_be_excerpt
+from gpu_preflight.model.answer import Answer, Reason
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.container import has_unknown, is_extended
+from gpu_preflight.model.label_values import equal
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.taints import Taint, Toleration, merged, tolerations
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_expression, items, known_text, mapping, mappings
+from gpu_preflight.schema.fault import is_typo_of
+
+_BUILT_IN = (CLUSTER_CRITICAL, NODE_CRITICAL)
+# Charts that bring a RuntimeClass of their own.
+_BRINGS_RUNTIME_CLASSES = (GPU_OPERATOR,)
+# A controller makes it in every namespace.
+_EVERYWHERE = "default"
+# Of every pod that says nothing of them: it stays five minutes on a node that is gone.
+_FOR_A_WHILE = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
+_SECONDS = 300
+# Whatever else makes pods may give them volumes of its own.
+_AS_WRITTEN = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet")
+# Volumes that a controller gives its pods, by the kind of their owner.
+# Source: kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; the last is of its v1
+_GIVEN = {"MPIJob": ("ssh-auth", "mpi-job-config", "mpi-job-kubectl")}
+_TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTemplates"))
+
+
+def missing(
+    text: str, name: str, known: Collection[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
+) -> Iterator[Reason]:
+    """Yield why a pod is refused that names what is not there, where the input tells of such things.
+
+    Args:
+        text: What is not there.
+        name: Its name.
+        known: Names of what is there.
+        cluster: The cluster.
+        rule: The rule that finds it.
+        answer: What it means for the pod where it is no slip for a name that is there.
+    """
+    if name not in known and cluster.sees_objects:
+        nearest = _nearest(name, frozenset(known))
+        hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
+        # A name that only comes near, trainer-b beside trainer-a, may be that of another.
+        slip = nearest is not None and is_typo_of(name, nearest)
+        yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, there: frozenset[str]) -> str | None:
+    """Return the name that one is most likely a slip for: many pods may share it."""
+    return near(name, sorted(there))
+
+
+def without_priority_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
+    """Yield why a pod is refused whose class nobody defines."""
+    name = known_text(pod.priority_class)
+    if name and name not in _BUILT_IN:
+        known = [each.name for each in cluster.of_kind("PriorityClass")]
+        yield from missing(
+            f"priorityClassName {name} is no PriorityClass of the cluster", name, known, cluster, "GPU370"
+        )
+
+
+def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
+    """Yield why a pod is refused: its class is not there, or goes against it."""
+    name, found = pod.runtime_class, _runtime_class(pod, cluster)
+    if name and found is None and not any(cluster.chart(each) for each in _BRINGS_RUNTIME_CLASSES):
+        known = [each.name for each in cluster.of_kind("RuntimeClass")]
+        yield from missing(f"runtimeClassName {name} is no RuntimeClass of the cluster", name, known, cluster, "GPU126")
+    for each in _contradicted(pod, found) if found else ():
+        yield Reason(Answer.NO, "refused", each, rule="GPU126")
+    if (found or not name) and not has_unknown(pod.overhead) and resources(pod.overhead) != _overhead(found):
+        text = f"its overhead is not that of {f'RuntimeClass {name}' if name else 'a RuntimeClass, which it has not'}"
+        yield Reason(Answer.NO, "refused", text, rule="GPU126")
+
+
+def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:
+    """Return a pod with the node selector, the tolerations and the overhead of its class."""
+    found = _runtime_class(pod, cluster)
+    if found is None:
+        return pod
+    chosen, given = _selector(found), tolerations(dig(found.content, "scheduling", "tolerations"))
+    overhead = mapping(dig(found.content, "overhead", "podFixed"))
+    selection = replace(pod.selection, selector=(*pod.selection.selector, *equal(chosen)))
+    return replace(
+        pod,
+        selection=selection,
+        tolerations=merged(pod.tolerations, given),
+        overhead=pod.overhead or overhead,
+        likeness=f"{pod.likeness} {chosen} {given} {overhead}",
+    )
+
+
+def _runtime_class(pod: Pod, cluster: Cluster) -> Object | None:
+    if not pod.runtime_class:
+        return None
+    return next((each for each in cluster.of_kind("RuntimeClass") if each.name == pod.runtime_class), None)
+
+
+def _overhead(found: Object | None) -> dict[str, int]:
+    return resources(dig(found.content, "overhead", "podFixed")) if found else {}
+
+
+def _selector(found: Object) -> dict[str, object]:
+    return mapping(dig(found.content, "scheduling", "nodeSelector"))
+
+
+def _contradicted(pod: Pod, found: Object) -> Iterator[str]:
+    """Yield labels of which the pod wants another value than its class."""
+    wanted = {each.key: each for each in equal(_selector(found))}
+    for each in pod.selection.selector:
+        other = wanted.get(each.key)
+        if other is not None and None not in (each.values, other.values) and each.values != other.values:
+            yield f"its node selector {each} goes against {other} of RuntimeClass {found.name}"
+
+
+def accounts_of(cluster: Cluster) -> dict[str, set[str]]:
+    """Return the names of the service accounts of a cluster, by namespace."""
+    found: dict[str, set[str]] = {}
+    for each in cluster.of_kind("ServiceAccount"):
+        found.setdefault(each.namespace, set()).add(each.name)
+    return found
+
+
+def without_service_account(
+    pod: Pod, namespace: str, cluster: Cluster, accounts: Mapping[str, Collection[str]]
+) -> Iterator[Reason]:
+    """Yield why a pod is refused whose account nobody makes; charts and eksctl make accounts of their own."""
+    name = known_text(pod.service_account) or _EVERYWHERE
+    charts = any(each.namespace == namespace for each in cluster.charts)
+    if name != _EVERYWHERE and not charts:
+        text = f"serviceAccountName {name} is no ServiceAccount of namespace {namespace}"
+        yield from missing(text, name, accounts.get(namespace, ()), cluster, "GPU371", Answer.UNKNOWN)
+
+
+def tolerating(pod: Pod) -> Pod:
+    """Return a pod with the tolerations that it is given."""
+    added = (*_of_resources(pod), *_of_seconds(pod))
+    return replace(pod, tolerations=(*pod.tolerations, *added)) if added else pod
+
+
+def flavored(pod: Pod, workload: Workload, cluster: Cluster) -> Pod:
+    """Return a pod with the tolerations that Kueue may add: which flavor it chooses is known at run time only."""
+    added = tuple(each for flavor in flavors_of(workload, cluster) for each in flavor_tolerations(flavor))
+    if not added:
+        return pod
+    return replace(pod, tolerations=(*pod.tolerations, *added), likeness=f"{pod.likeness} {added}")
+
+
+def _of_resources(pod: Pod) -> Iterator[Toleration]:
+    """Yield one for each extended resource that its containers ask for: a claim is no request."""
+    names = {name for each in pod.every_container for name in each.names if is_extended(name)}
+    for name in sorted(names):
+        added = Toleration(name, "Exists", effect="NoSchedule")
+        if added not in pod.tolerations:
+            yield added
+
+
+def _of_seconds(pod: Pod) -> Iterator[Toleration]:
+    """Yield one for each taint of a node that is gone of which the pod says nothing, whatever value it names."""
+    for taint in _FOR_A_WHILE:
+        if not any(_speaks_of(each, taint) for each in pod.tolerations):
+            yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_SECONDS)
+
+
+def _speaks_of(given: Toleration, taint: Taint) -> bool:
+    return (not given.key or given.key == taint.key) and (not given.effect or given.effect == taint.effect)
+
+
+def not_mounted(workload: Workload) -> Iterator[Reason]:
+    """Yield why a workload's pods are refused for what their containers mount."""
+    pod, owner = workload.pod.written, workload.owner
+    answer = Answer.NO if owner.kind in _AS_WRITTEN else Answer.UNKNOWN
+    for text in _faults_of_volumes(pod):
+        yield _refusal(text, Answer.NO)
+    volumes = None if may_be_excerpt(owner) else _volumes(pod, owner)
+    for container in (*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))):
+        who, mounts = f"container {container.get('name')}", mappings(container.get("volumeMounts"))
+        for text in _faults_of_paths(who, mounts):
+            yield _refusal(text, Answer.NO)
+        named = [*mounts, *mappings(container.get("volumeDevices"))]
+        for text in _without_volume(who, named, volumes) if volumes is not None else ():
+            yield _refusal(text, answer)
+
+
+def _refusal(text: str, answer: Answer) -> Reason:
+    return Reason(answer, "refused", f"the API server refuses it: {text}", rule="GPU408")
+
+
+def _volumes(pod: Mapping[str, Any], owner: Object) -> set[str] | None:
+    """Return the names of a pod's volumes; ``None`` where one is not known."""
+    made = [dig(owner.spec, *path) for path in _TEMPLATES]
+    listed = [pod.get("volumes"), *made]
+    if any(isinstance(each, Unknown) for each in listed):
+        return None
+    templates = [dig(each, "metadata", "name") for part in made for each in items(part)]
+    names = [_text(each) for each in (*(dig(each, "name") for each in items(pod.get("volumes"))), *templates)]
+    known = all_known(names)
+    return {*known, *_GIVEN.get(owner.kind, ())} if len(known) == len(names) else None
+
+
+def _text(value: Any) -> str | None:
+    text = known_text(value)
+    return None if text is None or is_expression(text) else text
+
+
+def _faults_of_volumes(pod: Mapping[str, Any]) -> Iterator[str]:
+    for name in _twice(_text(each.get("name")) for each in mappings(pod.get("volumes"))):
+        yield f"two volumes are called {name}"
+
+
+def _faults_of_paths(who: str, mounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for path in _twice(_text(each.get("mountPath")) for each in mounts):
+        yield f"{who} mounts two volumes at {path}"
+    for each in mounts:
+        inner = _text(each.get("subPath")) or ""
+        if inner.startswith("/") or ".." in inner.split("/"):
+            yield f"{who} has subPath {inner}, which must be relative and without '..'"
+
+
+def _without_volume(who: str, mounts: Sequence[Mapping[str, Any]], volumes: Collection[str]) -> Iterator[str]:
+    for name in dict.fromkeys(_text(each.get("name")) for each in mounts):
+        if name is not None and name not in volumes:
+            yield f"{who} mounts volume {name}, which the pod does not have{did_you_mean(name, sorted(volumes))}"
+
+
+def _twice(values: Iterator[str | None]) -> list[str]:
+    return [value for value, count in Counter(values).items() if value is not None and count > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What becomes of a workload's pods when they are created.
+
+    Attributes:
+        workload: The workload with its pod as it is let in.
+        refusals: Why they are not let in, each with the rule that says so.
+    """
+
+    workload: Workload
+    refusals: tuple[Reason, ...] = ()
+
+
+class Admission:
+    """Lets the pods of one cluster in; pods that are written alike in one namespace are read once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Take the cluster."""
+        self._cluster, self._accounts = cluster, accounts_of(cluster)
+        # With each pod, so that no other is given the same id.
+        self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
+        self._quotas: dict[str, NamespaceQuotas] = {}
+        self._known: dict[int, tuple[Workload, Admitted]] = {}
+        self._mounts: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
+
+    def of(self, workload: Workload) -> Admitted:
+        """Return a workload as the API server lets its pods in."""
+        if id(workload) not in self._known:
+            # With the workload, so that no other is given the same id.
+            self._known[id(workload)] = workload, self._of(workload)
+        return self._known[id(workload)][1]
+
+    def _of(self, workload: Workload) -> Admitted:
+        like = self._alike(workload)
+        admitted = _with_pod(workload, like.workload.pod)
+        if workload.owner.kind == "Pod" and not self.has_quotas(workload.namespace):
+            return Admitted(admitted, (*self._not_mounted(workload), *like.refusals))
+        over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
+        refusals = (*not_valid_owner(workload.owner), *self._not_mounted(workload), *like.refusals, *over)
+        return Admitted(admitted, refusals)
+
+    def _not_mounted(self, workload: Workload) -> tuple[Reason, ...]:
+        """Return why pods are refused for what they mount; of lone pods that are written alike it is found once."""
+        if workload.owner.kind != "Pod":
+            return tuple(not_mounted(workload))
+        key = id(workload.pod)
+        if key not in self._mounts:
+            self._mounts[key] = workload.pod, tuple(not_mounted(workload))
+        return self._mounts[key][1]
+
+    def has_quotas(self, namespace: str) -> bool:
+        """Whether a ResourceQuota limits the pods of a namespace."""
+        return bool(self._quotas_of(namespace))
+
+    def _alike(self, workload: Workload) -> Admitted:
+        key = id(workload.pod), workload.namespace, repr(queue_of(workload))
+        if key not in self._seen:
+            self._seen[key] = workload.pod, self._admitted(workload)
+        return self._seen[key][1]
+
+    def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
+        """Return what the quotas of its namespace have too little of for a workload."""
+        admitted = _with_pod(workload, self._alike(workload).workload.pod)
+        return tuple(self._quotas_of(workload.namespace).shortages(admitted))
+
+    def _over_quota(self, workload: Workload) -> Iterator[Reason]:
+        return self._quotas_of(workload.namespace).refusals(workload)
+
+    def _quotas_of(self, namespace: str) -> NamespaceQuotas:
+        if namespace not in self._quotas:
+            quotas = quotas_of(namespace, self._cluster)
+            self._quotas[namespace] = NamespaceQuotas(
+                quotas, self._let_in(namespace) if quotas else (), class_of_the_rest(self._cluster)
+            )
+        return self._quotas[namespace]
+
+    def _let_in(self, namespace: str) -> Iterator[Workload]:
+        """Yield the workloads of a namespace that nothing but a quota may refuse."""
+        for each in self._cluster.workloads:
+            if each.namespace == namespace and not (like := self._alike(each)).refusals:
+                yield _with_pod(each, like.workload.pod)
+
+    def _admitted(self, workload: Workload) -> Admitted:
+        cluster, namespace = self._cluster, workload.namespace
+        pod = tolerating(with_defaults(workload.pod, namespace, cluster))
+        pod = _with_operating_system(with_runtime_class(pod, cluster))
+        refusals = (
+            *without_priority_class(pod, cluster),
+            *without_service_account(pod, namespace, cluster, self._accounts),
+            *without_runtime_class(pod, cluster),
+            *out_of_range(pod, namespace, cluster),
+            *below_level(pod, namespace, cluster),
+            *not_valid(pod, workload.priority, cluster, preempts=workload.preempts),
+        )
+        pod = flavored(pod, workload, cluster) if queue_of(workload) is not None else pod
+        return Admitted(replace(workload, pod=pod), refusals)
+
+
+def _with_operating_system(pod: Pod) -> Pod:
+    """Return a pod of Windows with the label of the nodes on which kubelet accepts it.
+
+    Source: kubernetes/kubernetes v1.36 pkg/kubelet/lifecycle/predicate.go ``rejectPodAdmissionBasedOnOSField``
+    """
+    if dig(pod.written, "os", "name") != "windows":
+        return pod
+    selection = replace(pod.selection, selector=(*pod.selection.selector, *equal({OS: "windows"})))
+    return replace(pod, selection=selection, likeness=f"{pod.likeness} windows")
+
+
+def _with_pod(workload: Workload, pod: Pod) -> Workload:
+    return workload if pod is workload.pod else replace(workload, pod=pod)

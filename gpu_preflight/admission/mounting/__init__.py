@@ -1,1 +1,0 @@
-"""Whether the API server takes what containers mount."""

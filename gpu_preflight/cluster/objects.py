@@ -1,0 +1,415 @@
+"""Objects that are a part of one, as patches of Kustomize are: what they lack stands in what they are laid over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
+
+from gpu_facts.charts import LOAD_BALANCER_CONTROLLER
+from gpu_facts.labels import (
+    ALB,
+    ALB_CLASS,
+    ALB_CONTROLLER,
+    DEFINITIONS_RESOURCE,
+    GROUPS_NAME,
+    NAMESPACE_NAME,
+    NLB,
+    NLB_CLASS,
+    SIZE_RESOURCE,
+    TAGS_RESOURCE,
+    WORKER_INDEX,
+)
+from gpu_facts.light import dataclass
+from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.label_values import Labels, Requirement, equal, exactly, requirement
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings, may_equal
+
+_WITH_PODS = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+_OLD_CLASS = "kubernetes.io/ingress.class"
+_OF_KUBERNETES = "kube-"
+# Of Kubernetes itself, and those that software is known to make beside its own, of which nothing is said.
+_KNOWN = (
+    *("default", "amazon-cloudwatch", "amazon-guardduty", "argocd", "aws-observability", "cert-manager"),
+    *("external-dns", "flux-system", "kai-resource-reservation", "kai-scale-adjust", "mount-s3"),
+    *("opentelemetry-operator-system", "prometheus-node-exporter"),
+)
+# Custom resources that speak with a cluster and make no namespace.
+_NO_MAKERS = ("Custom::AWS", DEFINITIONS_RESOURCE, SIZE_RESOURCE, TAGS_RESOURCE)
+_CAPABILITY, _CUSTOM = "AWS::EKS::Capability", "AWS::CloudFormation::CustomResource"
+DataKind = Literal["ConfigMap", "Secret"]
+# A controller makes it in every namespace.
+# Source: kubernetes/kubernetes v1.36.3 pkg/controller/certificates/rootcacertpublisher/publisher.go
+_EVERYWHERE = ("kube-root-ca.crt",)
+# What makes a Secret, and where it says the name; without one it is the object's own.
+# Sources: external-secrets/external-secrets v1.3.2, bitnami/sealed-secrets v0.32, cert-manager/cert-manager v1.19
+_MAKERS = {
+    "ExternalSecret": ("spec", "target", "name"),
+    "SealedSecret": ("spec", "template", "metadata", "name"),
+    "Certificate": ("spec", "secretName"),
+}
+# Roles that every cluster has, and that may read nodes and pods alike.
+_OF_EVERY_CLUSTER = ("cluster-admin",)
+
+
+def may_be_excerpt(each: Object) -> bool:
+    """Whether a file holds no more than a part of an object: nobody writes pods without a container or its image.
+
+    What stands in a template is whole.
+    """
+    if each.origin.resource is not None or each.kind not in _WITH_PODS:
+        return False
+    return lacks_images(dig(each.spec, "template", "spec"))
+
+
+def lacks_images(pod: Any) -> bool:
+    """Whether a pod is written without a container, or without the image of one."""
+    written = dig(pod, "containers")
+    if isinstance(pod, Unknown) or isinstance(written, Unknown):
+        return False
+    containers = mappings(written)
+    return not containers or any("image" not in container for container in containers)
+
+
+def runs_controller(cluster: Cluster) -> bool:
+    """Whether the controller is seen in a cluster: as its chart, or as a Deployment of its image."""
+    return cluster.chart(LOAD_BALANCER_CONTROLLER) is not None or any(
+        LOAD_BALANCER_CONTROLLER in str(each.get("image"))
+        for one in cluster.of_kind("Deployment")
+        for each in mappings(dig(one.spec, "template", "spec", "containers"))
+    )
+
+
+def application_load_balancers(cluster: Cluster) -> list[Object]:
+    """Return the Ingresses whose class is the controller's."""
+    controllers = {each.name: dig(each.spec, "controller") for each in cluster.of_kind("IngressClass")}
+    controllers.setdefault(ALB_CLASS, ALB_CONTROLLER)
+    return [each for each in cluster.of_kind("Ingress") if controllers.get(_class_of(each) or "") == ALB_CONTROLLER]
+
+
+def _class_of(ingress: Object) -> str | None:
+    return known_text(ingress.spec.get("ingressClassName")) or known_text(ingress.annotations.get(_OLD_CLASS))
+
+
+def network_load_balancers(cluster: Cluster) -> list[Object]:
+    """Return the Services that ask the controller for a load balancer."""
+    return [
+        each
+        for each in cluster.of_kind("Service")
+        if each.spec.get("type") == "LoadBalancer"
+        and (
+            each.spec.get("loadBalancerClass") == NLB_CLASS
+            or each.annotations.get(f"{NLB}type") in ("external", "nlb-ip")
+        )
+    ]
+
+
+def said(asked: Object, name: str) -> Any:
+    """Return an annotation on an Application Load Balancer; ``None`` where there is none."""
+    return asked.annotations.get(f"{ALB}{name}")
+
+
+def is_shared(ingress: Object) -> bool:
+    """Whether other Ingresses say what the load balancer is, too."""
+    return said(ingress, "group.name") is not None
+
+
+def has_class_parameters(ingress: Object, cluster: Cluster) -> bool:
+    """Whether parameters of its class, which are seldom in the input whole, may say more of the load balancer."""
+    chart = cluster.chart(LOAD_BALANCER_CONTROLLER)
+    written = [each for each in cluster.of_kind("IngressClass") if each.name == _class_of(ingress)]
+    return any(each.spec.get("parameters") for each in written) or bool(
+        chart is not None and dig(chart.values, "ingressClassParams", "spec")
+    )
+
+
+def attributes(written: Any) -> dict[str, str] | None:
+    """Return attributes such as ``a=1,b=2``; ``None`` where they are not known."""
+    if written is None:
+        return {}
+    text = known_text(written)
+    if text is None:
+        return None
+    pairs = (each.partition("=") for each in text.split(",") if each.strip())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def has_https(ingress: Object) -> bool:
+    """Whether it listens with TLS, or it is not known that it does not."""
+    if said(ingress, "certificate-arn") is not None or ingress.spec.get("tls"):
+        return True
+    ports = said(ingress, "listen-ports")
+    if ports is None:
+        return False
+    try:
+        listens = json.loads(known_text(ports) or "")
+    except ValueError:
+        return True
+    return any("HTTP" not in each for each in mappings(listens))
+
+
+def services_behind(ingress: Object, cluster: Cluster) -> list[Object]:
+    """Return the Services in the input that an Ingress sends to."""
+    rules = mappings(ingress.spec.get("rules"))
+    paths = [path for rule in rules for path in mappings(dig(rule, "http", "paths"))]
+    backends = [ingress.spec.get("defaultBackend"), *(each.get("backend") for each in paths)]
+    names = {known_text(dig(each, "service", "name")) for each in backends}
+    own = [each for each in cluster.of_kind("Service") if each.namespace == ingress.namespace]
+    return [each for each in own if each.name in names]
+
+
+def workloads_behind(service: Object, cluster: Cluster) -> Iterator[Workload]:
+    """Yield the workloads whose pods a Service certainly sends to."""
+    selector = mapping(service.spec.get("selector"))
+    for each in cluster.workloads if selector else ():
+        labels = {**each.labels, **_given_by_controllers(each)}
+        if each.namespace == service.namespace and all(labels.get(key) == value for key, value in selector.items()):
+            yield each
+
+
+def _given_by_controllers(workload: Workload) -> Mapping[str, str]:
+    """Return labels that the controller of LeaderWorkerSets gives pods."""
+    if workload.owner.kind != "LeaderWorkerSet":
+        return {}
+    leads = workload.name.endswith(" leader")
+    return {GROUPS_NAME: workload.owner.name} | ({WORKER_INDEX: "0"} if leads else {})
+
+
+class Makers:
+    """What makes the namespaces of one cluster.
+
+    Args:
+        cluster: The cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def of(self, namespace: str) -> Answer:
+        """Say whether a new cluster has a namespace, of itself or because something in the input makes it."""
+        if namespace in _KNOWN or namespace in self._made or namespace.startswith(_OF_KUBERNETES):
+            return Answer.YES
+        unclear = is_expression(namespace) or any(may_equal(each, namespace) for each in self._filled_in)
+        return Answer.UNKNOWN if unclear or self._are_hidden else Answer.NO
+
+    @cached_property
+    def _made(self) -> frozenset[str]:
+        """Names of the namespaces that the input makes."""
+        written = [each.name for each in self._cluster.of_kind("Namespace")]
+        released = [each.namespace for each in self._cluster.charts]
+        added = [dig(dict(each.resource.properties), "NamespaceConfig", "Namespace") for each in self._cluster.addons]
+        return frozenset((*written, *released, *(str(each) for each in added if each)))
+
+    @cached_property
+    def _filled_in(self) -> tuple[str, ...]:
+        return tuple(filter(is_expression, self._made))
+
+    @cached_property
+    def _are_hidden(self) -> bool:
+        """Whether something makes namespaces that the input does not tell of."""
+        return bool(self._cluster.may_hide("objects") or self._cluster.unknown_software) or self._is_named_by_makers()
+
+    def _is_named_by_makers(self) -> bool:
+        cluster = self._cluster
+        if cluster.resource is None:
+            return False
+        signs = (f"${{{cluster.resource.key}", f"'{cluster.name}'")
+        written = (str(each.properties) for each in cluster.resources.values() if _may_make(each))
+        return any(sign in text for text in written for sign in signs)
+
+
+def _may_make(resource: Resource) -> bool:
+    """Whether a resource may make anything in its cluster: a function of the user's, or a capability of EKS."""
+    kind = resource.type
+    if kind in (_CAPABILITY, _CUSTOM):
+        return True
+    return not kind.startswith(("AWS::", *_NO_MAKERS))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedData:
+    """A ConfigMap or Secret as a pod names it.
+
+    Attributes:
+        kind: Which of the two.
+        name: Its name.
+        keys: Keys of it that the pod does not start without.
+    """
+
+    kind: DataKind
+    name: str
+    keys: tuple[str, ...] = ()
+
+
+def named_data(pod: Pod) -> Iterator[NamedData]:
+    """Yield what a pod names; what it does without, or is known at deployment only, is left out."""
+    for volume in mappings(pod.written.get("volumes")):
+        yield from _of_source(volume, "secretName")
+        for each in mappings(dig(volume, "projected", "sources")):
+            yield from _of_source(each, "name")
+    for container in (*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))):
+        for each in mappings(container.get("env")):
+            source = mapping(each.get("valueFrom"))
+            yield from _named("ConfigMap", source.get("configMapKeyRef"), "name")
+            yield from _named("Secret", source.get("secretKeyRef"), "name")
+        for each in mappings(container.get("envFrom")):
+            yield from _named("ConfigMap", each.get("configMapRef"), "name")
+            yield from _named("Secret", each.get("secretRef"), "name")
+
+
+def _of_source(source: Mapping[str, Any], name_of_secret: str) -> Iterator[NamedData]:
+    yield from _named("ConfigMap", source.get("configMap"), "name")
+    yield from _named("Secret", source.get("secret"), name_of_secret)
+
+
+def _named(kind: DataKind, source: Any, field: str) -> Iterator[NamedData]:
+    name = _text(dig(source, field))
+    if name is None or dig(source, "optional") not in (None, False) or name in _EVERYWHERE:
+        return
+    keys = [_text(each) for each in (dig(source, "key"), *(dig(each, "key") for each in items(dig(source, "items"))))]
+    yield NamedData(kind, name, tuple(each for each in keys if each is not None))
+
+
+def _text(value: Any) -> str | None:
+    text = known_text(value)
+    return None if text is None or is_expression(text) else text
+
+
+def keys_by_name(kind: DataKind, namespace: str, cluster: Cluster) -> dict[str, frozenset[str] | None]:
+    """Return the keys of each ConfigMap or Secret of a namespace; ``None`` where a controller fills it in."""
+    found: dict[str, frozenset[str] | None] = {}
+    for each in cluster.of_kind(kind):
+        if each.namespace == namespace:
+            keys, more = _keys(each), found.get(each.name, frozenset())
+            # Written twice, as a base and what is laid over it, it has the keys of both.
+            found[each.name] = None if keys is None or more is None else keys | more
+    for each in cluster.of_kind(*_MAKERS) if kind == "Secret" else ():
+        if each.namespace == namespace:
+            found[_text(dig(dict(each.content), *_MAKERS[each.kind])) or each.name] = None
+    return found
+
+
+def _keys(each: Object) -> frozenset[str] | None:
+    parts = [each.content.get(part) for part in ("data", "binaryData", "stringData")]
+    keys = frozenset(key for part in parts for key in mapping(part))
+    # An empty one is there to be filled.
+    return keys if keys and not any(isinstance(part, Unknown) for part in parts) else None
+
+
+def is_selected(selector: Any, namespace: str, cluster: Cluster) -> Answer:
+    """Say whether a label selector takes a namespace; what labels one has that is not in the input is not known."""
+    if not isinstance(selector, dict):
+        return Answer.UNKNOWN
+    expressions = map(requirement, mappings(selector.get("matchExpressions")))
+    labels = _labels(namespace, cluster)
+    # The API server labels each namespace with its name.
+    named = labels if labels is not None else {NAMESPACE_NAME: _value(namespace)}
+    return all_of(
+        _settled(each).met_by(named) if labels is not None or each.key == NAMESPACE_NAME else Answer.UNKNOWN
+        for each in (*equal(mapping(selector.get("matchLabels"))), *expressions)
+    )
+
+
+def _labels(namespace: str, cluster: Cluster) -> Labels | None:
+    found = [each.labels for each in cluster.of_kind("Namespace") if each.name == namespace]
+    if not found:
+        return None
+    return {key: _value(value) for labels in found for key, value in {**labels, NAMESPACE_NAME: namespace}.items()}
+
+
+def _value(written: Any) -> Any:
+    if isinstance(written, Unknown):
+        return written
+    text = str(written)
+    return Unknown(text) if is_expression(text) else exactly(text)
+
+
+def _settled(wanted: Requirement) -> Requirement:
+    """Return a requirement without values where one of them is known at deployment only."""
+    return replace(wanted, values=None) if any(map(is_expression, wanted.values or ())) else wanted
+
+
+def may_everywhere(account: tuple[str, str], verbs: tuple[str, ...], resource: str, cluster: Cluster) -> Answer:
+    """Say whether a service account may do something with a resource of the core group in every namespace.
+
+    Args:
+        account: Namespace and name of the service account.
+        verbs: What it is to do.
+        resource: E.g. ``nodes``.
+        cluster: Its cluster.
+    """
+    answers = [_allows(role, verbs, resource) for role in _roles(account, cluster)]
+    if Answer.YES in answers:
+        return Answer.YES
+    return Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.NO
+
+
+def is_bound(account: tuple[str, str], cluster: Cluster) -> bool:
+    """Whether a ClusterRoleBinding names a service account, or may."""
+    return any(True for _ in _roles(account, cluster))
+
+
+def bound_groups(cluster: Cluster) -> Iterator[tuple[Object, str]]:
+    """Yield each group that a binding names, with the binding."""
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        for binding in cluster.of_kind(kind):
+            for subject in mappings(binding.content.get("subjects")):
+                name = known_text(subject.get("name"))
+                if subject.get("kind") == "Group" and name is not None:
+                    yield binding, name
+
+
+def _roles(account: tuple[str, str], cluster: Cluster) -> Iterator[Object | str | None]:
+    """Yield the roles that an account is bound to: one of the input, the name of another, ``None`` where unknown."""
+    there = {each.name: each for each in cluster.of_kind("ClusterRole")}
+    for binding in cluster.of_kind("ClusterRoleBinding"):
+        if any(_is(subject, account) for subject in _subjects(binding)):
+            name = known_text(dig(binding.content, "roleRef", "name"))
+            yield None if name is None else there.get(name, name)
+
+
+def _subjects(binding: Object) -> list[Any]:
+    listed = binding.content.get("subjects")
+    return [Unknown("${subjects}")] if isinstance(listed, Unknown) else mappings(listed)
+
+
+def _is(subject: Any, account: tuple[str, str]) -> bool:
+    if isinstance(subject, Unknown):
+        return True
+    space, name = account
+    if subject.get("kind") == "Group":
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{space}", "system:authenticated")
+        return isinstance(subject.get("name"), Unknown) or subject.get("name") in groups
+    return _same(subject.get("namespace"), space) and _same(subject.get("name"), name)
+
+
+def _same(written: Any, text: str) -> bool:
+    return isinstance(written, Unknown) or written == text
+
+
+def _allows(role: Object | str | None, verbs: tuple[str, ...], resource: str) -> Answer:
+    if role is None or isinstance(role, str):
+        return Answer.YES if role in _OF_EVERY_CLUSTER else Answer.UNKNOWN
+    rules = role.content.get("rules")
+    if isinstance(rules, Unknown) or role.content.get("aggregationRule"):
+        return Answer.UNKNOWN
+    given: set[str] = set()
+    for rule in mappings(rules):
+        parts = [rule.get(key) for key in ("apiGroups", "resources", "verbs")]
+        if any(not isinstance(each, list) for each in parts):
+            return Answer.UNKNOWN
+        groups, resources, allowed = parts
+        if _has(groups, "") and _has(resources, resource) and not rule.get("resourceNames"):
+            given |= {verb for verb in verbs if _has(allowed, verb)}
+    return Answer.YES if given == set(verbs) else Answer.NO
+
+
+def _has(listed: Any, name: str) -> bool:
+    return any(each in ("*", name) or isinstance(each, Unknown) for each in listed)

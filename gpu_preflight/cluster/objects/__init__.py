@@ -1,1 +1,0 @@
-"""What Kubernetes objects of an input say to each other: claims, rights."""

@@ -1,0 +1,312 @@
+"""Which pods Fargate profiles take: those run on no node of a pool.
+
+Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_facts.charts import VOLCANO
+from gpu_facts.light import dataclass
+from gpu_facts.resources import GPU
+from gpu_preflight.cluster.references import of_cluster
+from gpu_preflight.cluster.software import charts_of
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+
+_PROFILES = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
+# What an object that is not in the input may add to a pod.
+OPEN = {name: Unknown(f"${{{name} of the runtime}}") for name in ("nodeSelector", "affinity", "tolerations")}
+_SERVING_RUNTIMES = ("ClusterServingRuntime", "ServingRuntime")
+_FROM_RUNTIMES = ("nodeSelector", "affinity", "tolerations", "containers")
+_OF_MODELS = ("image", "resources", "args", "env")
+# The form of today, and those of single servers before it.
+_MODELS = (
+    "model",
+    "huggingface",
+    "triton",
+    "pytorch",
+    "tensorflow",
+    "onnx",
+    "sklearn",
+    "xgboost",
+    "lightgbm",
+    "paddle",
+)
+_KSERVE_COMPONENTS = ("predictor", "transformer", "explainer")
+_ROLE = "trainer.kubeflow.org/trainjob-ancestor-step"
+_OVERRIDES = ("runtimePatches", "podTemplateOverrides", "podSpecOverrides")
+_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+_VOLCANO_GROUP = "batch.volcano.sh"
+# What programs that schedule are called; the name that pods ask for stands in their configuration.
+_CALLED = "scheduler"
+_NAME_FLAG = "--scheduler-name"
+
+
+def fargate_profiles(cluster: Cluster) -> list[Resource]:
+    """Return the Fargate profiles of a cluster that is in the input."""
+    if cluster.resource is None:
+        return []
+    own = {each.key for each in of_cluster(cluster, *_PROFILES)}
+    names = (cluster.name, str(cluster.resource.ref()))
+    return [
+        each
+        for each in cluster.resources_of(*_PROFILES)
+        if each.key in own or str(mapping(each.properties.get("Config")).get("clusterName")) in names
+    ]
+
+
+def takes(profile: Resource, workload: Workload) -> bool:
+    """Whether a Fargate profile surely takes the pods of a workload."""
+    config = mapping(profile.properties.get("Config"))
+    selectors = mappings(profile.properties.get("Selectors")) or mappings(config.get("selectors"))
+    return any(_selects(each, workload) for each in selectors)
+
+
+def _selects(selector: Mapping[str, Any], workload: Workload) -> bool:
+    namespace = known_text(selector.get("Namespace") or selector.get("namespace"))
+    given = selector.get("Labels") or selector.get("labels")
+    pairs = [(each.get("Key"), each.get("Value")) for each in mappings(given)] or list(mapping(given).items())
+    if namespace is None or isinstance(given, Unknown) or not _matches(workload.namespace, namespace):
+        return False
+    labels = [(key, value) for key, value in workload.labels.items() if isinstance(value, str)]
+    return all(any(_matches(key, str(k)) and _matches(value, str(v)) for key, value in labels) for k, v in pairs)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether a text is of a pattern with ``*`` and ``?``; brackets mean themselves."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pods of an object that are alike.
+
+    Attributes:
+        name: Name of the part; empty for the whole.
+        template: Template of its pods.
+        replicas: How many; ``None`` where it is not known.
+        together: Whether all must run at once.
+    """
+
+    name: str
+    template: Any
+    replicas: int | None
+    together: bool = False
+
+
+def count(value: Any, absent: int = 1) -> int | None:
+    """Return a number of pods, ``None`` where it is not known."""
+    if value is None:
+        return absent
+    number = known_number(value)
+    return max(number, 0) if number is not None else None
+
+
+def named(name: Any, kinds: tuple[str, ...], every: Iterable[Object]) -> Object | None:
+    """Return the object of some kinds that has a name."""
+    return next((each for each in every if each.kind in kinds and each.name == str(name)), None)
+
+
+def dynamo_graph(owner: Object) -> Iterator[Part]:
+    """Yield the pods of each component, or of each service as it was called before."""
+    for each in mappings(owner.spec.get("components")):
+        yield _of_nodes(str(each.get("name")), each, mapping(each.get("podTemplate")))
+    services = owner.spec.get("services")
+    listed = [(str(each.get("name")), each) for each in mappings(services)] or list(mapping(services).items())
+    for name, each in listed:
+        if isinstance(each, dict):
+            yield _of_nodes(str(name), each, _dynamo_template(each))
+
+
+def _of_nodes(name: str, component: Mapping[str, Any], template: Mapping[str, Any]) -> Part:
+    replicas, nodes = (
+        count(component.get("replicas")),
+        count(dig(component, "multinode", "nodeCount"), _of_many(component)),
+    )
+    pods = None if replicas is None or nodes is None else replicas * nodes
+    return Part(name, template, pods, together=nodes is not None and nodes > 1)
+
+
+def _of_many(component: Mapping[str, Any]) -> int:
+    """Return of how many nodes a component is that does not say so."""
+    return 2 if "multinode" in component else 1
+
+
+def _dynamo_template(service: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod template of a service, whose GPUs stand under a name of their own."""
+    if "podTemplate" in service:
+        return mapping(service.get("podTemplate"))
+    extra = mapping(service.get("extraPodSpec"))
+    main = {"name": "main", **mapping(extra.get("mainContainer"))}
+    if "resources" in service:
+        main["resources"] = _dynamo_resources(service["resources"])
+    spec = {key: value for key, value in extra.items() if key != "mainContainer"}
+    return {"spec": {**spec, "containers": [*mappings(spec.get("containers")), main]}}
+
+
+def _dynamo_resources(written: Any) -> Any:
+    if not isinstance(written, dict):
+        return written
+    return {part: _dynamo_amounts(amounts) for part, amounts in written.items() if part in ("requests", "limits")}
+
+
+def _dynamo_amounts(written: Any) -> Any:
+    if not isinstance(written, dict):
+        return written
+    kind = written.get("gpuType") or GPU
+    renamed = {str(kind) if name == "gpu" else name: amount for name, amount in written.items()}
+    own = {name: amount for name, amount in renamed.items() if name not in ("custom", "gpuType")}
+    return own | mapping(written.get("custom"))
+
+
+def inference_service(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
+    """Yield the pods of each component of a service of KServe."""
+    for name in _KSERVE_COMPONENTS:
+        component = mapping(owner.spec.get(name))
+        if component:
+            spec = _served(component, list(every))
+            least = count(component.get("minReplicas"))
+            # One that scales to zero comes with the first request.
+            yield Part(name, {"spec": spec}, None if least is None else max(least, 1))
+            worker = mapping(component.get("workerSpec"))
+            if worker:
+                size = count(worker.get("pipelineParallelSize"), absent=2)
+                workers = None if size is None or least is None else (size - 1) * max(least, 1)
+                yield Part(f"{name} worker", {"spec": worker}, workers, together=True)
+
+
+def _served(component: Mapping[str, Any], every: list[Object]) -> dict[str, Any]:
+    """Return the pod of a component: its own, on top of that of the runtime which serves its model."""
+    model = next((mapping(component[each]) for each in _MODELS if each in component), {})
+    runtime = named(model.get("runtime"), _SERVING_RUNTIMES, every) if model else None
+    given: Mapping[str, Any] = runtime.spec if runtime else OPEN if model else {}
+    base = {key: given[key] for key in _FROM_RUNTIMES if key in given}
+    containers = mappings(component.get("containers")) or mappings(base.get("containers"))
+    if model:
+        own: dict[str, Any] = {key: model[key] for key in _OF_MODELS if key in model}
+        containers = _serving(containers, own)
+    # The pod of the component is merged into the runtime's: a list of tolerations takes the place of the other.
+    return {**base, **component, "containers": containers}
+
+
+def _serving(containers: list[dict[str, Any]], own: dict[str, Any]) -> list[dict[str, Any]]:
+    working = next((each for each in containers if each.get("name") == "kserve-container"), None)
+    if working is None:
+        return [{"name": "kserve-container", "image": Unknown("${image of the runtime}"), **own}, *containers]
+    return [{**each, **own} if each is working else each for each in containers]
+
+
+def llm_inference_service(owner: Object) -> Iterator[Part]:
+    """Yield the pods that decode, and those that prefill."""
+    for name, spec in (("", owner.spec), ("prefill", mapping(owner.spec.get("prefill")))):
+        template = spec.get("template")
+        if template and not is_true(spec.get("disabled")):
+            yield Part(name, {"spec": mapping(template)}, count(spec.get("replicas")))
+
+
+def volcano_job(owner: Object) -> Iterator[Part]:
+    """Yield the pods of each task."""
+    tasks = mappings(owner.spec.get("tasks"))
+    counts = [count(each.get("replicas")) for each in tasks]
+    total = sum(each or 0 for each in counts)
+    least = known_number(owner.spec.get("minAvailable"))
+    together = least is None or least >= total
+    for number, (task, replicas) in enumerate(zip(tasks, counts, strict=True)):
+        template = _scheduled_by(mapping(task.get("template")), owner.spec.get("schedulerName") or VOLCANO)
+        yield Part(str(task.get("name") or number), template, replicas, together)
+
+
+def _scheduled_by(template: Mapping[str, Any], scheduler: Any) -> dict[str, Any]:
+    spec = mapping(template.get("spec"))
+    return {**template, "spec": {"schedulerName": scheduler, **spec}}
+
+
+def train_job(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
+    """Yield the pods that train, in the runtime that is named."""
+    trainer, runtime = (
+        mapping(owner.spec.get("trainer")),
+        named(dig(owner.spec, "runtimeRef", "name"), _RUNTIMES, every),
+    )
+    own: dict[str, Any] = {key: trainer[key] for key in ("image", "command", "args", "env") if key in trainer}
+    if "resourcesPerNode" in trainer:
+        own["resources"] = trainer["resourcesPerNode"]
+    open_parts = OPEN if runtime is None or any(owner.spec.get(each) for each in _OVERRIDES) else {}
+    template = _step(runtime) if runtime else {}
+    spec = mapping(template.get("spec"))
+    default = dig(runtime.spec, "mlPolicy", "numNodes") if runtime else None
+    nodes = trainer.get("numNodes", default if runtime else Unknown("${numNodes of the runtime}"))
+    pod = {**spec, **open_parts, "containers": _with_own(mappings(spec.get("containers")), own)}
+    yield Part("", {**template, "spec": pod}, count(nodes), together=True)
+
+
+def _step(runtime: Object) -> dict[str, Any]:
+    """Return the pod template of a runtime's step that trains."""
+    jobs = mappings(dig(runtime.spec, "template", "spec", "replicatedJobs"))
+    marked = [each for each in jobs if dig(each, "template", "metadata", "labels", _ROLE) == "trainer"]
+    chosen = marked or [each for each in jobs if each.get("name") == "node"] or jobs[-1:]
+    return mapping(dig(chosen[0], "template", "spec", "template")) if chosen else {}
+
+
+def _with_own(containers: list[dict[str, Any]], own: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return containers of which the one that works has what an object says of it."""
+    if not containers:
+        return [{"name": "node", **own}]
+    working = next((each for each in containers if each.get("name") == "node"), containers[0])
+    return [{**each, **own} if each is working else each for each in containers]
+
+
+def parts(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
+    """Yield the pods that an operator makes of an object; none for an object that it does not know."""
+    if owner.kind == "Job" and owner.group == _VOLCANO_GROUP:
+        yield from volcano_job(owner)
+    elif owner.kind == "TrainJob":
+        yield from train_job(owner, every)
+    elif owner.kind == "DynamoGraphDeployment":
+        yield from dynamo_graph(owner)
+    elif owner.kind == "InferenceService" and owner.group.startswith("serving.kserve"):
+        yield from inference_service(owner, every)
+    elif owner.kind == "LLMInferenceService":
+        yield from llm_inference_service(owner)
+
+
+def wrapped(owner: Object) -> Iterator[Object]:
+    """Yield the objects that stand inside another one."""
+    for each in mappings(owner.spec.get("components")) if owner.kind == "AppWrapper" else ():
+        template = mapping(each.get("template"))
+        if isinstance(template.get("kind"), str):
+            yield Object(template, owner.origin, owner.cluster)
+
+
+def scheduler_runs(name: str, cluster: Cluster) -> Answer:
+    """Say whether a scheduler of a name runs in a cluster.
+
+    Unknown is one that software of the input may be, by its configuration, and one whose objects stand in a plain file:
+    the API server takes them only where somebody installed it.
+    """
+    releases = {one for each in cluster.charts for one in (each.name, each.origin.path.rpartition("/")[2])}
+    if name in releases or any(_is_called(name, each) for each in cluster.workloads):
+        return Answer.YES
+    hidden = not cluster.sees_programs or any(_CALLED in each for each in releases)
+    by_hand = not cluster.charts and any(
+        name in charts_of(each) for each in cluster.objects if each.origin.resource is None
+    )
+    return Answer.UNKNOWN if hidden or by_hand or any(map(_schedules, cluster.workloads)) else Answer.NO
+
+
+def _is_called(name: str, workload: Workload) -> bool:
+    said = (word for each in workload.containers for word in each.words)
+    return workload.owner.name == name or f"{_NAME_FLAG}={name}" in said
+
+
+def _schedules(workload: Workload) -> bool:
+    """Whether a workload seems to be a scheduler, of one name or another."""
+    images = (each.image_text.rpartition("/")[2] for each in workload.containers)
+    return _CALLED in workload.owner.name or any(_CALLED in each for each in images)

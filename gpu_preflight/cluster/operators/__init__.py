@@ -1,1 +1,0 @@
-"""Objects of which an operator makes pods, in forms of its own."""

@@ -1,0 +1,274 @@
+"""What a pool's autoscaler expects of a node that it has not made yet.
+
+Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpu_facts.charts import KARPENTER
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.labels import EBS_ZONE, EKS_CAPACITY_TYPE, HOSTNAME, LABEL_TAG, NODE_GROUP, REGION, TAINT_TAG, ZONE
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import MIB, resources
+from gpu_facts.resources import DISK, EFA, GPU
+from gpu_preflight.cluster.pools import group_tags
+from gpu_preflight.model.answer import Answer, all_of, yes_if
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
+from gpu_preflight.model.taints import Taint, flag_taint
+from gpu_preflight.node.devices import declared, efa_interfaces
+from gpu_preflight.node.instance_labels import kubelet_labels
+from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+
+_GATES = "featureGates"
+# What is set where nothing of Karpenter is seen, or more than one.
+_ELSEWHERE = Unknown("${settings of Karpenter}")
+_PRICE = "price"
+_GROUP_PODS = 110
+
+
+def option(cluster: Cluster, name: str) -> Any:
+    """Return a setting by its name in the chart; ``None`` where its default counts, `Unknown` where it is not known."""
+    chart = cluster.chart(KARPENTER)
+    if chart is not None:
+        settings = chart.values.get("settings", {})
+        told = _environment(mappings(dig(chart.values, "controller", "env")), _variable(name))
+        return told if told is not None else settings if isinstance(settings, Unknown) else dig(settings, name)
+    deployed = [each for each in cluster.autoscalers if each.kind == "karpenter"]
+    return deployed[0].flags.get(_variable(name)) if len(deployed) == 1 else _ELSEWHERE
+
+
+def feature_gate(cluster: Cluster, name: str, *, default: bool) -> Answer:
+    """Say whether a feature gate is on, by its name in the chart."""
+    gates = option(cluster, _GATES)
+    if isinstance(gates, Unknown):
+        return Answer.UNKNOWN
+    value = _listed(gates, name) if isinstance(gates, str) else dig(gates, name)
+    if isinstance(value, Unknown):
+        return Answer.UNKNOWN
+    return yes_if(default if value is None else is_true(value))
+
+
+def _listed(gates: str, name: str) -> str | None:
+    """Return the value of a gate in a text such as ``NodeRepair=true,StaticCapacity=false``."""
+    named = dict(each.strip().partition("=")[::2] for each in gates.split(","))
+    return named.get(f"{name[0].upper()}{name[1:]}")
+
+
+def _variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+
+
+def _environment(variables: Iterable[dict[str, Any]], name: str) -> Any:
+    found = [each.get("value", _ELSEWHERE) for each in variables if known_text(each.get("name")) == name]
+    return found[-1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A NodeOverlay that Karpenter leaves out.
+
+    Attributes:
+        overlay: The one that it leaves out, for all nodes.
+        other: The one that stays.
+        about: What both say: names of resources, or the price.
+        labels: The first node for which both say it.
+    """
+
+    overlay: Object
+    other: Object
+    about: tuple[str, ...]
+    labels: Labels
+
+
+def looked_at(cluster: Cluster) -> list[Object]:
+    """Return the NodeOverlays that Karpenter looks at: none of them while their gate is off."""
+    found = cluster.of_kind("NodeOverlay")
+    return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
+
+
+def overlaid(given: Labels, overlays: Iterable[Object]) -> dict[str, int]:
+    """Return what NodeOverlays say that a node with such labels has."""
+    found: dict[str, int] = {}
+    for overlay in sorted(overlays, key=_rank):
+        if _is_for(overlay, given) is not Answer.NO:
+            found |= resources(overlay.spec.get("capacity"))
+    return found
+
+
+def may_conflict(overlays: Iterable[Object]) -> bool:
+    """Whether two of them have one weight."""
+    weights = [_rank(each)[0] for each in overlays]
+    return len(set(weights)) < len(weights)
+
+
+def conflicts(overlays: Iterable[Object], nodes: Iterable[Labels]) -> list[Conflict]:
+    """Return the NodeOverlays that say of some node what another one of the same weight says already.
+
+    Karpenter goes through them by weight, and of one weight from the last name to the first. One in conflict gets the
+    condition Conflict and is left out for every node. It compares with the nearest before it only.
+
+    Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/controllers/nodeoverlay/controller.go
+    ``validateAndUpdateInstanceTypeOverrides``, store.go ``isCapacityUpdateConflicting``
+
+    Args:
+        overlays: Those that Karpenter looks at.
+        nodes: Labels of the nodes that its NodePools may make.
+    """
+    found = []
+    places = list(nodes)
+    nearest: dict[tuple[int, bool], Object] = {}
+    for overlay in sorted(overlays, key=_rank, reverse=True):
+        reached = [place for place, labels in enumerate(places) if _is_for(overlay, labels) is Answer.YES]
+        kinds = {name == _PRICE for name in _says(overlay)}
+        before = ((place, nearest.get((place, kind))) for place in reached for kind in sorted(kinds))
+        clashing = ((other, place, _clash(overlay, other, places[place])) for place, other in before if other)
+        clash = next((each for each in clashing if each[2]), None)
+        if clash:
+            other, place, about = clash
+            found.append(Conflict(overlay, other, about, places[place]))
+        else:
+            nearest |= {(place, kind): overlay for place in reached for kind in kinds}
+    return found
+
+
+def _clash(one: Object, other: Object, labels: Labels) -> tuple[str, ...]:
+    """Return what two overlays that are for a node both say of it.
+
+    Resources count for an instance type as a whole, a price for the zones and capacity types that an overlay means.
+    """
+    if _rank(one)[0] != _rank(other)[0]:
+        return ()
+    both = _says(one) & _says(other)
+    return tuple(sorted(both if _meet(one, other, labels) else both - {_PRICE}))
+
+
+def _meet(one: Object, other: Object, labels: Labels) -> bool:
+    """Whether both are for one choice of the labels that whoever launches the node picks."""
+    wanted = [*_requirements(one), *_requirements(other)]
+
+    def is_met(key: str) -> bool:
+        given, asked = labels.get(key), [each for each in wanted if each.key == key]
+        choices = given.values if isinstance(given, LabelValues) and not given.all_but else ()
+        return any(all(each.met_by({key: exactly(value)}) is Answer.YES for each in asked) for value in choices)
+
+    return all(is_met(each.key) for each in wanted if each.key in labels)
+
+
+def _says(overlay: Object) -> set[str]:
+    priced = overlay.spec.get("price") is not None or overlay.spec.get("priceAdjustment") is not None
+    return {*resources(overlay.spec.get("capacity")), *((_PRICE,) if priced else ())}
+
+
+def _is_for(overlay: Object, given: Labels) -> Answer:
+    return all_of(each.met_by(given) for each in _requirements(overlay))
+
+
+def _requirements(overlay: Object) -> list[Requirement]:
+    return [requirement(each) for each in mappings(overlay.spec.get("requirements"))]
+
+
+def _rank(overlay: Object) -> tuple[int, str]:
+    """Return what orders overlays: of two that give one resource the heavier counts, else the last by name.
+
+    Source: sigs.k8s.io/karpenter v1.14.1 pkg/apis/v1alpha1/nodeoverlay.go ``OrderByWeight``
+    """
+    return known_number(overlay.spec.get("weight")) or 0, overlay.name
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What an autoscaler expects of a node.
+
+    Attributes:
+        resources: What it has for pods, before the pods of DaemonSets.
+        labels: Its labels.
+        taints: Its taints.
+    """
+
+    resources: Mapping[str, int]
+    labels: Labels
+    taints: tuple[Taint, ...]
+
+
+def belief(
+    pool: Pool,
+    row: InstanceType | None,
+    given: Labels,
+    overlays: list[Object],
+) -> Belief:
+    """Return what an autoscaler expects.
+
+    Args:
+        pool: The pool.
+        row: Its row in the catalogue.
+        given: Labels that the node registers with.
+        overlays: NodeOverlays that Karpenter applies.
+    """
+    if pool.autoscaler != "cluster-autoscaler":
+        return Belief(_offering(pool, row, given, overlays), given, (*pool.taints, *pool.mistaken_taints))
+    first = catalogue().get(pool.instance_types[0]) if pool.instance_types and not pool.undecided else row
+    believed = {"pods": _GROUP_PODS}
+    if first is not None:
+        if first.vcpus is not None:
+            believed["cpu"] = first.vcpus * 1000
+        if first.memory_mib is not None:
+            believed["memory"] = first.memory_mib * MIB
+        believed[GPU] = first.ec2_gpus
+    labels, taints = _template(pool, given, row)
+    return Belief({**believed, **declared(pool)}, labels, taints)
+
+
+def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: list[Object]) -> dict[str, int]:
+    """Return what Karpenter expects: what EC2 reports, and what NodeOverlays add."""
+    least, most = allocatable(pool, row) if row else ({}, {})
+    # Karpenter takes the whole volume for the file system.
+    believed = {name: most[name] if name == DISK else amount for name, amount in least.items()}
+    if row is not None:
+        believed[GPU] = row.ec2_gpus if pool.kind == "karpenter" else row.gpus
+        efa = efa_interfaces(pool, row)
+        if efa:
+            believed[EFA] = efa
+    return believed | overlaid(given, overlays)
+
+
+def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labels, tuple[Taint, ...]]:
+    """Return labels and taints of the node that cluster autoscaler makes up for an empty group."""
+    first_zone = pool.zones[0] if pool.zones else None
+    zone: LabelValues | Unknown = exactly(first_zone) if isinstance(first_zone, str) else Unknown("${zone}")
+    first = row.name if row is not None and pool.undecided else next(iter(pool.instance_types), None)
+    typed = kubelet_labels(first) if first else {}
+    known = {key: given[key] for key in (REGION, HOSTNAME)}
+    base: dict[str, LabelValues | Unknown] = {**known, **typed, ZONE: zone, EBS_ZONE: zone}
+    if pool.kind == "managed":
+        written = {key: given[key] for key in mapping(pool.properties.get("Labels")) if key in given}
+        described = {
+            EKS_CAPACITY_TYPE: given.get(EKS_CAPACITY_TYPE, Unknown("${capacity}")),
+            NODE_GROUP: Unknown("${nodegroup}"),
+        }
+        # A taint without a value is dropped by cluster autoscaler.
+        return base | described | written, (
+            *(each for each in pool.taints if not each.written_without_value),
+            *pool.mistaken_taints,
+        )
+    tags = group_tags(pool.properties)
+    labels = {
+        key.removeprefix(LABEL_TAG): value if isinstance(value, Unknown) else exactly(str(value))
+        for key, value in tags.items()
+        if key.startswith(LABEL_TAG)
+    }
+    taints = [
+        flag_taint(f"{key.removeprefix(TAINT_TAG)}={value}")
+        for key, value in tags.items()
+        if key.startswith(TAINT_TAG) and known_text(value) is not None
+    ]
+    temporary = set(pool.startup_taints).difference(pool.mistaken_taints)
+    return base | labels, tuple(each for each in taints if each is not None and each not in temporary)

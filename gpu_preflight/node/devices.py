@@ -1,0 +1,452 @@
+"""What device managers register on a node: GPUs, their shares and slices, EFA interfaces, huge pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Any
+
+from gpu_facts.charts import DRA_DRIVER, DRA_DRIVERS, GPU_OPERATOR
+from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
+from gpu_facts.hardware.type_names import may_be_newer
+from gpu_facts.labels import MIG_CONFIG, NODE_GROUP, NODE_POOL
+from gpu_facts.light import dataclass, regex
+from gpu_facts.quantities import MIB, quantity
+from gpu_facts.resources import (
+    DEVICE_CLASS,
+    EFA,
+    EFA_HUGE_PAGES,
+    GPU,
+    HUGE_PAGE_MIB,
+    HUGE_PAGES,
+    MIG,
+    NVIDIA,
+    SHARED,
+    SHARED_GPU,
+)
+from gpu_preflight.cluster.images import has_driver
+from gpu_preflight.cluster.pools import is_visible
+from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.model.software import DaemonSet, MissingConfig
+from gpu_preflight.node.daemon_reach import Reached
+from gpu_preflight.reading.objects import Chart
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
+
+_BOTTLEROCKET_PLUGIN = ("kubelet-device-plugins", "nvidia")
+_BOTTLEROCKET_REPLICAS = 2
+# What cuts the GPUs of a node as its label MIG_CONFIG says.
+# Source: NVIDIA/gpu-operator v26.7.0 assets/state-mig-manager (2026-11)
+_MANAGER = "mig-manager"
+_EVERY_GPU = "all-"
+_DISABLED = "all-disabled"
+_PROFILE = regex(r"[0-9]g\.[0-9]{1,4}gb")
+_MADE_BY_SCRIPT = regex(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
+_PROGRAM = "gpu-kubelet-plugin"
+# The scheduler looks among claimed devices for what pods ask for by name: beta, and on, from here on.
+_BY_NAME_FROM = (1, 36)
+# Source: kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go
+_DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How GPUs are offered.
+
+    Attributes:
+        multiples: How many of each resource there are for one GPU.
+        slices: Whether MIG slices are offered under names of their own.
+        uniform: Whether MIG slices are offered under the name of the whole GPU, on nodes whose GPUs are partitioned.
+        alone: Whether a pod that asks for more than one is turned away by kubelet.
+        known: Whether the configuration could be read.
+    """
+
+    multiples: Mapping[str, int] = field(default_factory=lambda: {GPU: 1})
+    slices: bool = False
+    uniform: bool = False
+    alone: bool = False
+    known: bool = True
+
+
+WHOLE = Offer()
+NOT_KNOWN = Offer(known=False)
+
+
+def plugin_offer(config: Any) -> Offer:
+    """Return what NVIDIA's device plugin offers with a configuration; ``None`` is its default."""
+    if config is None:
+        return WHOLE
+    if isinstance(config, MissingConfig):
+        return Offer({})
+    if isinstance(config, Unknown) or not isinstance(config, dict):
+        return NOT_KNOWN
+    strategy = dig(config, "flags", "migStrategy") or "none"
+    if isinstance(strategy, Unknown):
+        return NOT_KNOWN
+    for way in ("timeSlicing", "mps"):
+        sharing = mapping(dig(config, "sharing", way))
+        if sharing:
+            return _shared(sharing, way, strategy)
+    return Offer(slices=strategy == "mixed", uniform=strategy == "single")
+
+
+def _shared(sharing: Mapping[str, Any], way: str, strategy: str) -> Offer:
+    multiples = {}
+    for each in mappings(sharing.get("resources")):
+        name, replicas = known_text(each.get("name")), known_number(each.get("replicas"))
+        if name is None or replicas is None:
+            return NOT_KNOWN
+        renamed = known_text(each.get("rename")) or (name + SHARED if is_true(sharing.get("renameByDefault")) else name)
+        multiples[renamed] = replicas
+    # MPS turns away more than one share whatever the configuration says.
+    alone = way == "mps" or is_true(sharing.get("failRequestsGreaterThanOne"))
+    mixed, single = strategy == "mixed", strategy == "single"
+    return Offer(multiples or {GPU: 1}, slices=mixed, uniform=single, alone=alone)
+
+
+def bottlerocket_is_off(settings: Mapping[str, Any]) -> bool:
+    """Whether Bottlerocket's own plugin is switched off."""
+    return dig(settings, *_BOTTLEROCKET_PLUGIN, "enabled") is False
+
+
+def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer:
+    """Return what Bottlerocket's own plugin offers on an instance family where it is switched on."""
+    plugin = mapping(dig(settings, *_BOTTLEROCKET_PLUGIN))
+    way = plugin.get("device-sharing-strategy")
+    if plugin.get("device-partitioning-strategy") == "mig":
+        return _bottlerocket_slices(plugin, family)
+    if way not in ("time-slicing", "mps"):
+        return WHOLE
+    sharing = mapping(plugin.get(way))
+    replicas = known_number(sharing.get("replicas", _BOTTLEROCKET_REPLICAS))
+    if replicas is None:
+        return NOT_KNOWN
+    # Bottlerocket renames unless told otherwise.
+    renamed = sharing.get("rename-by-default") is not False
+    alone = way == "mps" or sharing.get("fail-requests-greater-than-one") is not False
+    return Offer({SHARED_GPU if renamed else GPU: replicas}, alone=alone)
+
+
+def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:
+    """Slices keep the name of the whole GPU: Bottlerocket has only the strategy "single"."""
+    profile = dig(plugin, "mig", "profile", BOTTLEROCKET_NAMES.get(family, ""))
+    slices = PROFILES.get(family, {}).get(profile) if isinstance(profile, str) else None
+    return Offer({GPU: slices}) if slices else NOT_KNOWN
+
+
+def label_of(pool: Pool, key: str) -> str | None:
+    """Return the value of a label that every node of a pool has; ``None`` where there is none, or no single one."""
+    value = pool.labels.get(key)
+    return value.only if isinstance(value, LabelValues) else None
+
+
+def of_bottlerocket(pool: Pool) -> Mapping[str, Any]:
+    """Return the settings of Bottlerocket's device plugin, where they cut GPUs."""
+    plugin = mapping(dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia"))
+    return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
+
+
+def by_script(pool: Pool) -> Counter[str] | None:
+    """Return the instances that user data makes on each GPU, ``None`` when it makes none."""
+    found = next((hit for each in pool.user_data.scripts if (hit := _MADE_BY_SCRIPT.search(each))), None)
+    return Counter(found.group(1).split(",")) if found else None
+
+
+def is_partitioned(pool: Pool) -> bool:
+    """Whether something is to cut the GPUs of a pool."""
+    named = label_of(pool, MIG_CONFIG)
+    return bool(of_bottlerocket(pool) or by_script(pool) or (named and named != _DISABLED))
+
+
+def has_own_geometries(cluster: Cluster) -> bool:
+    """Whether the GPU Operator is told of geometries beside those of its chart."""
+    chart = cluster.chart(GPU_OPERATOR)
+    return chart is not None and dig(chart.values, "migManager", "config") is not None
+
+
+def slices(pool: Pool, row: InstanceType, cluster: Cluster, running: Reached) -> Mapping[str, int] | None:
+    """Return how many slices a node has, by resource; nothing of whole GPUs, ``None`` where it is not known.
+
+    Args:
+        pool: The pool.
+        row: The row of its instance type.
+        cluster: The cluster.
+        running: Its DaemonSets, and whether they reach the node.
+    """
+    if not row.mig or not (is_partitioned(pool) or isinstance(pool.labels.get(MIG_CONFIG), Unknown)):
+        return {}
+    if by_script(pool):
+        return None
+    answers = {answer for each, answer in running if _MANAGER in each.name}
+    if answers <= {Answer.NO} and cluster.sees_programs:
+        return {}
+    profile = (label_of(pool, MIG_CONFIG) or "").removeprefix(_EVERY_GPU)
+    count = PROFILES.get(row.family, {}).get(profile) if _PROFILE.fullmatch(profile) else None
+    told = Answer.YES in answers and not has_own_geometries(cluster)
+    return {f"{MIG}{profile}": count * row.gpus} if told and count else None
+
+
+def claims_chart(cluster: Cluster) -> Chart | None:
+    """Return the release of NVIDIA's DRA driver."""
+    return next((chart for each in DRA_DRIVERS if (chart := cluster.chart(each))), None)
+
+
+def offers_gpus(chart: Chart) -> bool:
+    """Whether a release of the driver may have GPUs, and not only compute domains."""
+    return dig(chart.values, "resources", "gpus", "enabled") not in (False, "false")
+
+
+def claim_drivers(cluster: Cluster) -> list[DaemonSet]:
+    """Return the DaemonSets that offer GPUs to claims."""
+    chart = claims_chart(cluster)
+    origin = chart.origin if chart is not None and offers_gpus(chart) else None
+    charted = [each for each in cluster.daemon_sets if origin is not None and each.origin == origin]
+    written = {each.origin for each in cluster.of_kind("DaemonSet")}
+    return [*charted, *(each for each in cluster.daemon_sets if each.origin in written and _is_one(each))]
+
+
+def _is_one(daemon: DaemonSet) -> bool:
+    """Whether a manifest runs the part of NVIDIA's DRA driver that has GPUs, and not only that of compute domains."""
+    words = [str(word) for each in daemon.pod.containers or () for word in (each.name, *each.words)]
+    return any(_PROGRAM in word for word in words)
+
+
+def gives_gpus_by_name(cluster: Cluster, version: tuple[int, int] | None) -> Answer:
+    """Say whether a pod that asks for ``nvidia.com/gpu`` is given a claimed device.
+
+    Args:
+        cluster: The cluster.
+        version: Its Kubernetes minor version; ``None`` where that is not known.
+    """
+    if version is not None and version < _BY_NAME_FROM:
+        return Answer.NO
+    named = list(_names(cluster))
+    if GPU in named:
+        return Answer.UNKNOWN if version is None else Answer.YES
+    return Answer.UNKNOWN if any(isinstance(each, Unknown) for each in named) else Answer.NO
+
+
+def _names(cluster: Cluster) -> Iterator[object]:
+    """Yield under which names device classes have their devices asked for."""
+    chart = claims_chart(cluster)
+    if chart is not None and offers_gpus(chart):
+        yield _of_chart(chart)
+    for each in cluster.of_kind("DeviceClass"):
+        if each.name == DEVICE_CLASS or DEVICE_CLASS in str(each.spec.get("selectors")):
+            yield each.spec.get("extendedResourceName")
+
+
+def _of_chart(chart: Chart) -> object:
+    """Return the name that the chart's own class gives GPUs; one that is told another API gives none."""
+    if chart.name != DRA_DRIVER:
+        return Unknown("${classes of its older chart}")
+    served = dig(chart.values, "resourceApiVersion")
+    if isinstance(served, Unknown):
+        return served
+    return GPU if served in (None, "", "resource.k8s.io/v1") else None
+
+
+def is_of_gpus(name: object, cluster: Cluster) -> Answer:
+    """Say whether a device class is of whole GPUs; unknown where the cluster's own class selects among them."""
+    if name == DEVICE_CLASS:
+        return Answer.YES
+    own = next((each for each in cluster.of_kind("DeviceClass") if each.name == name), None)
+    return Answer.UNKNOWN if own is not None and DEVICE_CLASS in str(own.spec.get("selectors")) else Answer.NO
+
+
+_Offered = tuple[str, Answer, Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What device managers register.
+
+    Attributes:
+        least: What they certainly register.
+        most: What they register at most.
+        unsaid: Resources of which it is not known whether they register them.
+        alone: Resources of which a pod may ask for one only.
+        names: The managers of its GPUs.
+        unseen: Resources that nothing in the input advertises on any node, although the cluster may.
+    """
+
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+    unsaid: frozenset[str]
+    alone: frozenset[str]
+    names: tuple[str, ...]
+    unseen: frozenset[str] = frozenset()
+
+
+def registered(
+    pool: Pool,
+    row: InstanceType | None,
+    cluster: Cluster,
+    running: Reached,
+    overlaid: Mapping[str, int],
+    by_name: Answer = Answer.NO,
+) -> Devices:
+    """Return what device managers register on a node.
+
+    Args:
+        pool: The pool.
+        row: The row of its instance type.
+        cluster: The cluster.
+        running: Its DaemonSets, and whether they reach the node.
+        overlaid: What NodeOverlays say that the node has.
+        by_name: Whether pods that ask for GPUs by name are given claimed ones.
+    """
+    claimable = [] if by_name is Answer.NO else _claimable(cluster, running, by_name)
+    gpus, names = _gpus(pool, row, cluster, running, {**declared(pool), **overlaid}, claimable)
+    efa_count = efa_interfaces(pool, row)
+    plugins = [answer for each, answer in running if EFA in each.advertises]
+    unsaid: set[str] = set(gpus.unsaid)
+    unseen: set[str] = set()
+    if "efa-device-plugin" in cluster.assumed and not plugins:
+        plugins = [Answer.YES]
+    least, most = dict(gpus.least), dict(gpus.most)
+    # The plugin is in Auto Mode's image, and its chart stays off these nodes. Static nodes come before any pod asks.
+    # Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 templates/daemonset.yaml (2026-11)
+    built_in = pool.kind == "auto-mode"
+    static = pool.properties.get("replicas") is not None
+    if efa_count and (Answer.YES in plugins or (built_in and not static)):
+        least[EFA] = most[EFA] = efa_count
+    elif efa_count != 0 and built_in:
+        unsaid.add(EFA)
+    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_plugins_for(EFA)):
+        unsaid.add(EFA)
+        unseen = set() if plugins else {EFA}
+    elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
+        # Its launch template, which is not in the input, may list interfaces.
+        unsaid.add(EFA)
+    if efa_count and pool.operating_system == "al2023":
+        least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
+    elif row is not None:
+        unsaid.add(HUGE_PAGES)
+    # A plugin of the input that surely misses the node shares none of its GPUs.
+    if not any(GPU in each.advertises and answer is not Answer.NO for each, answer in running):
+        unseen |= gpus.unsaid & {GPU, SHARED_GPU}
+    return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
+
+
+def _of_others(cluster: Cluster) -> frozenset[str]:
+    """Return what pods ask for that software which is not known may register: not NVIDIA's and not EFA's."""
+    asked = frozenset(each for each in cluster.asked_devices if not each.startswith(NVIDIA) and each != EFA)
+    return asked if asked and (not cluster.sees_programs or _registers_others(cluster)) else frozenset()
+
+
+def _registers_others(cluster: Cluster) -> bool:
+    """Whether a DaemonSet of which nothing is known has the folder in which kubelet takes devices from plugins."""
+    known = {each.origin for each in cluster.daemon_sets if each.advertises}
+    others = (each for each in cluster.of_kind("DaemonSet") if each.origin not in known)
+    volumes = (volume for each in others for volume in mappings(dig(each.spec, "template", "spec", "volumes")))
+    paths = (known_text(dig(each, "hostPath", "path")) for each in volumes)
+    return any(path is not None and _DEVICE_PLUGINS.startswith(path.rstrip("/")) for path in paths)
+
+
+def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
+    """Return how many EFA interfaces a node comes with; ``None`` where a launch template that is not seen says it."""
+    most = row.max_efa if row else 0
+    if pool.is_group and not is_visible(pool):
+        return 0 if row and not most else None
+    return pool.launch.efa_interfaces if pool.is_group or pool.launch.interfaces else most
+
+
+def _gpus(
+    pool: Pool,
+    row: InstanceType | None,
+    cluster: Cluster,
+    running: Reached,
+    said: Mapping[str, int],
+    claimable: list[_Offered],
+) -> tuple[Devices, tuple[str, ...]]:
+    nothing = frozenset[str]()
+    if row is None:
+        untold = not pool.instance_types and not pool.requirements
+        unsaid = frozenset((GPU,)) if untold or any(map(may_be_newer, pool.instance_types)) else nothing
+        return Devices({}, {}, unsaid, nothing, ()), ()
+    offers = [*_built_in(pool, row), *_plugins(running, pool), *claimable, *_advertised_by_nodes(pool, row, cluster)]
+    names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
+    if any(answer is Answer.YES for _, answer, _ in offers):
+        _, _, offer = next(each for each in offers if each[1] is Answer.YES)
+        cut = slices(pool, row, cluster, running) if offer.slices or offer.uniform else {}
+        return _offered(offer, row, said, cut, _asked_slices(cluster)), names
+    if not offers and "device-plugin" in cluster.assumed and not cluster.sees_plugins_for(GPU):
+        return _offered(WHOLE, row, said, {}, frozenset()), ()
+    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_plugins_for(GPU):
+        return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
+    return Devices({}, {}, nothing, nothing, ()), ()
+
+
+def built_in(pool: Pool) -> tuple[str, Answer] | None:
+    """Return the device manager that a pool's image may bring along, and whether it does."""
+    if pool.kind == "auto-mode":
+        return "EKS Auto Mode", Answer.YES
+    if pool.operating_system != "bottlerocket" or bottlerocket_is_off(pool.user_data.settings):
+        return None
+    return ("Bottlerocket", answer) if (answer := has_driver(pool)) is not Answer.NO else None
+
+
+def _built_in(pool: Pool, row: InstanceType) -> list[_Offered]:
+    bottlerocket = pool.kind != "auto-mode"
+    settings = pool.user_data.settings
+    offer = bottlerocket_offer(settings, row.family) if bottlerocket else WHOLE
+    return [(*found, offer)] if (found := built_in(pool)) else []
+
+
+def _plugins(running: Reached, pool: Pool) -> list[_Offered]:
+    return [
+        (each.name, answer, plugin_offer(each.config_on(pool.labels)))
+        for each, answer in running
+        if GPU in each.advertises and answer is not Answer.NO
+    ]
+
+
+def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> list[_Offered]:
+    """Return what running nodes of a pool and a type advertise, whatever does it."""
+    key = NODE_GROUP if pool.is_group else NODE_POOL
+    alike = [
+        each.observed.allocatable.get(GPU, 0)
+        for each in cluster.observed
+        if each.observed and row.name in each.instance_types and label_of(each, key) == pool.name
+    ]
+    times, rest = divmod(max(alike, default=0), row.gpus)
+    return [("running nodes", Answer.YES, Offer({GPU: times}))] if times and not rest else []
+
+
+def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Offered]:
+    """Return the drivers for claims, which give their GPUs to pods that ask for them by name too."""
+    origins = {(each.origin, each.name) for each in claim_drivers(cluster)}
+    found = [(each.name, all_of((answer, by_name))) for each, answer in running if (each.origin, each.name) in origins]
+    return [(name, answer, WHOLE) for name, answer in found if answer is not Answer.NO]
+
+
+def _asked_slices(cluster: Cluster) -> frozenset[str]:
+    return frozenset(each for each in cluster.asked_devices if each.startswith(MIG))
+
+
+def _offered(
+    offer: Offer, row: InstanceType, said: Mapping[str, int], cut: Mapping[str, int] | None, asked: frozenset[str]
+) -> Devices:
+    if not offer.known or (offer.uniform and (cut is None or len(cut) > 1)):
+        return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
+    # With the strategy "single" the slices of a partitioned GPU have its name.
+    units = sum(cut.values()) if offer.uniform and cut else row.gpus
+    have = {name: units * times for name, times in offer.multiples.items()}
+    # Of what a script cuts at boot tag or overlay is what the author says.
+    told = {name: amount for name, amount in said.items() if name.startswith(MIG)} or cut
+    if offer.slices and told is None:
+        return Devices({}, {}, frozenset((*have, *asked)), frozenset(), ())
+    if offer.slices and told:
+        have = dict(told)
+    alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()
+    return Devices(have, have, frozenset(), alone, ())
+
+
+def declared(pool: Pool) -> dict[str, int]:
+    """Return the resources that a node group's tags declare to cluster autoscaler."""
+    found = {name: quantity(name, value) for name, value in pool.tags.items()}
+    return {name: amount for name, amount in found.items() if amount is not None}

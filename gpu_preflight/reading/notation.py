@@ -1,0 +1,373 @@
+"""Values of YAML, and which keys of a mapping stand twice."""
+
+from __future__ import annotations
+
+import binascii
+import re
+import struct
+from base64 import b64decode
+from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeGuard
+
+import yaml
+
+from gpu_facts.light import dataclass, regex
+
+# Of a number, as it is written; more of them take Python ever longer to read.
+MAX_DIGITS = 100
+_WORDS: Mapping[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -float("inf")),
+}
+_BEGINS_A_NUMBER = frozenset("+-.0123456789")
+# Go reads the base off what stands before the digits; a zero alone means eight.
+_WHOLE = regex(r"([+-]?)(?:0([xX])([0-9a-fA-F]+)|0([bB])([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+# Behind a point that stands first, an underscore stands between digits only; elsewhere anywhere.
+_POINT_FIRST = regex(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
+_INT64, _UINT64 = 2**63, 2**64
+# From this power of ten on, Go writes a number with an exponent.
+_MOST_POWER = 6
+_TAG = "tag:yaml.org,2002:"
+# YAML 1.1, as PyYAML and SnakeYAML, its port to Java, resolve it.
+_RESOLVER = yaml.resolver.Resolver()
+_MERGE, _TEXT = f"{_TAG}merge", f"{_TAG}str"
+# A word without quotes and without a tag: what it is depends on who reads the document.
+_PLAIN = f"{_TAG}plain"
+_NODE_TAGS = {yaml.ScalarNode: _TEXT, yaml.SequenceNode: f"{_TAG}seq", yaml.MappingNode: f"{_TAG}map"}
+_TYPES = {"int": int, "float": float, "bool": bool, "null": type(None)}
+# A key and its value.
+_Entry = tuple[Any, Any]
+# Of one text, which may repeat one key for ever.
+_MAX_REPEATED = 100
+# What tells a template of CloudFormation, and what an object of Kubernetes.
+_OF_TEMPLATES, _OF_OBJECTS = {"AWSTemplateFormatVersion", "Resources"}, {"apiVersion", "kind"}
+_SCALAR_TAGS = {bool: "bool", int: "int", float: "float", type(None): "null", str: "str"}
+# Beyond what any line has, so that no text is folded.
+_WIDTH = 1_000_000
+
+
+@lru_cache(maxsize=65536)
+def scalar(text: str) -> Any:
+    """Return what a word without quotes is to kubernetes-sigs/yaml, as JSON has it.
+
+    Raises:
+        ValueError: It is a number of too many digits.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _BEGINS_A_NUMBER:
+        return text
+    if text[0] == "." and not _POINT_FIRST.fullmatch(text):
+        return text
+    number = _number(text.replace("_", ""))
+    return text if number is None else number
+
+
+def _number(text: str) -> int | float | None:
+    whole, broken = _WHOLE.fullmatch(text), _FLOAT.fullmatch(text)
+    if (whole or broken) and len(text) > MAX_DIGITS:
+        raise ValueError(f"a number of more than {MAX_DIGITS} digits")
+    if whole and (found := _whole(whole)) is not None:
+        return found
+    return _as_json(float(text)) if broken else None
+
+
+def _whole(found: re.Match[str]) -> int | None:
+    """Return a whole number, ``None`` where 64 bits do not hold it."""
+    sign, hexadecimal, of_hexadecimal, binary, of_binary, octal, decimal = found.groups()
+    base = 16 if hexadecimal else 2 if binary else 8 if octal else 10
+    amount = int(of_hexadecimal or of_binary or octal or decimal, base)
+    signed = -amount if sign == "-" else amount
+    return signed if -_INT64 <= signed < (_INT64 if sign else _UINT64) else None
+
+
+def _as_json(number: float) -> int | float | None:
+    """Return a number as it is read from JSON, where a whole one has no point; ``None`` where it is too large."""
+    if number in (float("inf"), -float("inf")):
+        return None
+    return int(number) if number.is_integer() and abs(number) < _INT64 else number
+
+
+@lru_cache(maxsize=65536)
+def scalar_of_template(text: str) -> Any:
+    """Return what a word without quotes is to CloudFormation, to which a number of base 60 is a text.
+
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-formats.html (2026-11), which
+    says YAML 1.1 without dates
+    """
+    kind = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)  # type: ignore[no-untyped-call]
+    if kind in ("int", "float") and ":" not in text:
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"a number of more than {MAX_DIGITS} digits")
+        node = yaml.ScalarNode(f"{_TAG}{kind}", text)
+        maker = yaml.constructor.SafeConstructor()
+        return maker.construct_yaml_int(node) if kind == "int" else maker.construct_yaml_float(node)
+    if kind == "bool":
+        return text.lower() in ("yes", "true", "on")
+    return None if kind == "null" else text
+
+
+def key(value: Any) -> str | None:
+    """Return a value as the key that kubernetes-sigs/yaml makes of it, ``None`` for nothing, which can be none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _short(value)
+    return None if value is None else str(value)
+
+
+def key_of(text: str) -> str | None:
+    """Return the key that a word without quotes is, ``None`` for nothing."""
+    value = scalar(text)
+    # A number with a point, or one too large, is read back from 32 bits, whole or not.
+    is_float = isinstance(value, int) and not isinstance(value, bool) and not _WHOLE.fullmatch(text.replace("_", ""))
+    return key(float(value) if is_float else value)
+
+
+def _short(number: float) -> str:
+    """Return a number as Go's ``strconv.FormatFloat(number, 'g', -1, 32)`` writes it."""
+    (single,) = struct.unpack("f", struct.pack("f", number))
+    words = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
+    if str(single) in words:
+        return words[str(single)]
+    digits, _, exponent = _shortest(single).partition("e")
+    power = int(exponent)
+    if not -4 <= power < _MOST_POWER:
+        return f"{digits}e{power:+03d}"
+    decimals = len(digits.lstrip("-").replace(".", "")) - 1 - power
+    return f"{single:.{max(decimals, 0)}f}"
+
+
+def _shortest(single: float) -> str:
+    """Return the fewest digits that 32 bits read back as the same number."""
+    packed = struct.pack("f", single)
+    texts = (f"{single:.{digits}e}" for digits in range(9))
+    return next(each for each in texts if struct.pack("f", float(each)) == packed)
+
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML without libyaml, as in a zipapp: ten times slower, and in other words where it refuses.
+    from yaml import SafeLoader  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedKey:
+    """A key that stands twice in one mapping, of which the last value counts, or that is read as another.
+
+    Attributes:
+        name: The key.
+        line: Line where it stands first, from 1.
+        again: Line where it stands again.
+        outermost: Whether the mapping is the document itself.
+        read_as: What it is read as, where that is not what is written; empty for one that stands twice.
+    """
+
+    name: str
+    line: int
+    again: int
+    outermost: bool
+    read_as: str = ""
+
+
+class Loader(SafeLoader):
+    """Reads what kubernetes-sigs/yaml reads, and in a template, whose short tags it knows, what CloudFormation does.
+
+    Args:
+        stream: The text.
+        most: How many values ``<<`` may merge.
+    """
+
+    def __init__(self, stream: str, most: int) -> None:
+        """Take the text."""
+        super().__init__(stream)
+        self.repeated: list[RepeatedKey] = []
+        self._most, self._merged = most, 0
+        self._flat: set[int] = set()
+        self._is_template = self._is_object = False
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """Return the tag of what has none; a word is understood once the whole document is there."""
+        return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _NODE_TAGS[kind]
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Return a document, read as the program does that it is for."""
+        keys = {each.value for each, _ in node.value if isinstance(each, yaml.ScalarNode)} if _is_map(node) else set()
+        self._is_object = bool(keys & _OF_OBJECTS)
+        self._is_template = bool(keys & _OF_TEMPLATES) and not self._is_object
+        self._flat.clear()
+        return super().construct_document(node)
+
+    def plain(self, node: yaml.ScalarNode) -> Any:
+        """Return what a word without quotes is."""
+        return scalar_of_template(node.value) if self._is_template else scalar(node.value)
+
+    def intrinsic(self, suffix: str, node: yaml.Node) -> Any:
+        """Return what has a tag of its own: a function of CloudFormation, which is not seen in an object."""
+        value: Any = None
+        name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
+        if isinstance(node, yaml.ScalarNode):
+            value = self.construct_scalar(node)
+            if suffix == "GetAtt" and not self._is_object:
+                value = value.split(".", 1)
+        elif isinstance(node, yaml.SequenceNode):
+            value = self.construct_sequence(node, deep=True)
+        elif isinstance(node, yaml.MappingNode):
+            value = self.construct_mapping(node, deep=True)
+        return value if self._is_object else {name: value}
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return a mapping whose keys are texts, as JSON has them."""
+        self._flatten(node)
+        return {self._key(each): self.construct_object(value, deep=deep) for each, value in node.value}
+
+    def _key(self, node: yaml.ScalarNode) -> str:
+        """Return a key; to CloudFormation it is a text."""
+        if node.tag == _TEXT or self._is_template:
+            return str(node.value)
+        found = key_of(node.value) if node.tag == _PLAIN else key(self.construct_object(node))
+        # Nothing is no key of JSON: kubectl refuses it, and who else reads the file may not.
+        return str(node.value) if found is None else found
+
+    def _flatten(self, node: yaml.MappingNode) -> None:
+        """Put what ``<<`` merges in its place, once; merges of merges double what they hold, so that they are counted.
+
+        What stands last counts, wherever ``<<`` stands.
+        Source: yaml/go-yaml v2.4.3 decode.go ``mapping`` (2026-11)
+        """
+        if not _is_map(node) or not all(isinstance(each, yaml.ScalarNode) for each, _ in node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
+        if id(node) in self._flat:
+            return
+        self._flat.add(id(node))
+        entries = node.value
+        keys = {self._key(each) for each, _ in entries}
+        if self._is_object and keys != {each.value for each, _ in entries}:
+            self._note_read_as(entries)
+        if len(keys) == len(entries) and "<<" not in keys:
+            return
+        # First, so that a mapping that merges itself ends.
+        node.value = own = [each for each in entries if not _merges(each[0])]
+        parts = [self._merging(value, node) if _merges(each) else [(each, value)] for each, value in entries]
+        self._note_repeated(node, entries, parts)
+        if len(own) == len(entries):
+            return
+        merged = [each for (place, _), part in zip(entries, parts, strict=True) if _merges(place) for each in part]
+        node.value = [*merged, *own] if self._is_template else [each for part in parts for each in part]
+
+    def _merging(self, source: yaml.Node, into: yaml.MappingNode) -> list[_Entry]:
+        """Return what is merged; the first of several mappings counts."""
+        found: list[_Entry] = []
+        for each in reversed(source.value) if isinstance(source, yaml.SequenceNode) else [source]:
+            if not _is_map(each):
+                raise yaml.constructor.ConstructorError(None, None, "<< must merge mappings", into.start_mark)
+            self._flatten(each)
+            self._merged += len(each.value)
+            if self._merged > self._most:
+                raise yaml.constructor.ConstructorError(None, None, "<< merges too much", into.start_mark)
+            found += each.value
+        return found
+
+    def _note_read_as(self, entries: list[_Entry]) -> None:
+        for place, _ in entries:
+            found, line = self._key(place), place.start_mark.line + 1
+            if place.tag == _PLAIN and found != place.value and len(self.repeated) < _MAX_REPEATED:
+                self.repeated.append(RepeatedKey(place.value, line, line, outermost=False, read_as=found))
+
+    def _note_repeated(self, node: yaml.MappingNode, entries: list[_Entry], parts: list[list[_Entry]]) -> None:
+        """Note which keys stand again, or are merged over; that a value replaces one that ``<<`` brought is meant."""
+        lines: dict[str, int] = {}
+        outermost = node.start_mark.column == 0 and not node.flow_style
+        for (place, _), part in zip(entries, parts, strict=True):
+            line = place.start_mark.line + 1
+            merges = _merges(place)
+            if merges and self._is_template:
+                continue
+            for name in dict.fromkeys(self._key(each) for each, _ in part):
+                if name in lines and len(self.repeated) < _MAX_REPEATED:
+                    self.repeated.append(RepeatedKey(name, lines[name], line, outermost))
+                if not merges or name in lines:
+                    lines[name] = line
+
+
+def events(text: str) -> Iterator[yaml.Event]:
+    """Yield the events of a text, of which nothing is built."""
+    yield from yaml.parse(text, Loader=SafeLoader)
+
+
+def _is_map(node: yaml.Node) -> TypeGuard[yaml.MappingNode]:
+    return isinstance(node, yaml.MappingNode)
+
+
+def _merges(place: yaml.Node) -> bool:
+    return place.value == "<<" and place.tag in (_PLAIN, _MERGE)
+
+
+def _as_tagged(loader: Loader, node: yaml.ScalarNode) -> Any:
+    """Return a value that its tag names, which must be one of that kind."""
+    kind, value = node.tag.removeprefix(_TAG), scalar(loader.construct_scalar(node))
+    if kind == "float" and type(value) is int:
+        return value
+    if type(value) is not _TYPES[kind]:
+        raise yaml.constructor.ConstructorError(None, None, f"{node.value!r} is no {kind}", node.start_mark)
+    return value
+
+
+def _binary(loader: Loader, node: yaml.ScalarNode) -> str:
+    try:
+        return b64decode(loader.construct_scalar(node), validate=False).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        raise yaml.constructor.ConstructorError(None, None, "!!binary must be base64", node.start_mark) from None
+
+
+def _as_written(loader: Loader, node: yaml.ScalarNode) -> Any:
+    return loader.construct_scalar(node)
+
+
+def _refused(loader: Loader, node: yaml.Node) -> Any:
+    raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag}, which no manifest has", node.start_mark)
+
+
+Loader.add_constructor(_PLAIN, Loader.plain)
+
+
+Loader.add_multi_constructor("!", Loader.intrinsic)
+
+
+for _kind in _TYPES:
+    Loader.add_constructor(f"{_TAG}{_kind}", _as_tagged)
+
+
+Loader.add_constructor(f"{_TAG}binary", _binary)
+
+
+for _kind in ("timestamp", "value", "merge"):
+    Loader.add_constructor(f"{_TAG}{_kind}", _as_written)
+
+
+# Neither JSON nor CloudFormation has them.
+for _kind in ("set", "omap", "pairs"):
+    Loader.add_constructor(f"{_TAG}{_kind}", _refused)
+
+
+class _Dumper(yaml.SafeDumper):
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        """Return the tag that a reader gives to what has none."""
+        if kind is not yaml.ScalarNode:
+            return f"{_TAG}{'seq' if kind is yaml.SequenceNode else 'map'}"
+        return f"{_TAG}{_SCALAR_TAGS[type(scalar(value))] if implicit[0] else 'str'}"
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Whether what stands twice is written twice."""
+        return True
+
+
+def written(content: Any) -> str:
+    """Return a document as YAML."""
+    return yaml.dump(content, Dumper=_Dumper, width=_WIDTH)

@@ -1,1 +1,0 @@
-"""YAML as the programs read it that take what is judged: kubectl, helm and eksctl one way, CloudFormation another."""

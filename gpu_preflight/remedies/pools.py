@@ -1,0 +1,449 @@
+"""What could be changed in a pool so that it takes a workload: its size, its limits, its disk and its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.prices import price_list, price_text, usd_per_hour
+from gpu_facts.hardware.regions import is_unseen
+from gpu_facts.labels import ACCELERATOR, CAPACITY_TYPE, INSTANCE_TYPE, KARPENTER_DOMAIN, RESOURCE_TAG, ZONE
+from gpu_facts.quantities import GIB, MIB
+from gpu_facts.resources import DEVICE_CLASS, DISK, GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.pools import desired_nodes
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
+from gpu_preflight.model.launch import class_launch, template_launch
+from gpu_preflight.model.taints import Taint
+from gpu_preflight.node.daemon_miss import miss
+from gpu_preflight.node.instance_labels import autoscaler_labels, kubelet_labels
+from gpu_preflight.node.node_size import allocatable, root_device, uses_local_disks
+from gpu_preflight.node.nodes import NodeToBe, nodes_to_be
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.groups import TYPES_AS, is_of_eksctl, written_at
+from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
+from gpu_preflight.remedies.change import Change, written
+from gpu_preflight.scheduling.demand import Demand, smallest_first
+from gpu_preflight.scheduling.verdict import PoolVerdict
+
+# Requirements of a NodePool beside those of instance types that a pod's selector may widen.
+_WIDENED = (CAPACITY_TYPE, ZONE)
+_REQUIREMENTS = ("spec", "template", "spec", "requirements")
+# Volumes are suggested in steps, up to the largest that EBS has.
+_STEP_GIB, _MOST_GIB = 10, 16_384
+# Images with CUDA need it (GPU048).
+_LEAST_GIB = 100
+# Labels in these domains are set by Kubernetes, Karpenter, EKS and NVIDIA, and not by who makes a pool.
+_RESERVED = ("kubernetes.io", "k8s.io", "amazonaws.com", "k8s.aws", KARPENTER_DOMAIN, "eksctl.io", "nvidia.com")
+
+
+def lacking(wanted: Demand, node: NodeToBe) -> list[str]:
+    """Return the resources of which a pod requests more than a node surely has, or its autoscaler expects of it."""
+    return [
+        name
+        for name, asked in wanted.requests.items()
+        if asked > node.least.get(name, 0) and name not in (*node.unsaid, "pods")
+    ]
+
+
+def has_local_disk(pool: Pool, node: NodeToBe) -> bool:
+    """Whether the local NVMe of a node's type holds images and pods."""
+    return uses_local_disks(pool) and node.row is not None and bool(node.row.nvme_gb)
+
+
+def other_type(
+    wanted: Demand, pool: Pool, node: NodeToBe, case: Case, more_memory: int | None = None
+) -> Iterator[Change]:
+    """Yield the change that lets a pool launch a type for a pod, where none of its types has what the pod requests.
+
+    Args:
+        wanted: What one pod requests.
+        pool: The pool.
+        node: The node that a pod has to fit today.
+        case: The cluster.
+        more_memory: MiB that each GPU must exceed, for a model that doesn't fit the GPUs of the pool. Default: any.
+    """
+    short = [name for name in lacking(wanted, node) if name != DISK or has_local_disk(pool, node)]
+    needed = short or more_memory is not None or not _selects(wanted, pool, node.row)
+    row = _fitting(wanted, pool, case, more_memory or 0) if needed else None
+    if row is None and more_memory is not None:
+        return
+    if pool.is_group:
+        if row is not None and (change := _of_group(pool, row, _described(row, pool, case), case)):
+            yield change
+    elif (change := _of_node_pool(wanted, pool, row, case, alone=more_memory is not None)) is not None:
+        yield change
+
+
+def gpu_memory_of(pool: Pool, case: Case) -> int:
+    """Return the most memory that a GPU of a pool has, MiB; 0 where it isn't known."""
+    return max((each.gpu_memory_mib or 0 for each in _rows(pool, case)), default=0)
+
+
+def _fitting(wanted: Demand, pool: Pool, case: Case, more_memory: int) -> InstanceType | None:
+    """Return the best type: of the pool's GPU model, else like it in NVSwitch and GPU memory; then the cheapest."""
+    now = _rows(pool, case)
+    models, memory = {each.gpu_model for each in now}, gpu_memory_of(pool, case)
+    architectures = {each.architecture for each in now} or {"x86_64"}
+    region = region_of(pool, case.cluster)
+
+    joined = bool(now) and all(each.nvswitch for each in now)
+
+    def rank(row: InstanceType) -> tuple[bool, ...]:
+        other = bool(models) and row.gpu_model not in models
+        return other, other and joined and not row.nvswitch, other and (row.gpu_memory_mib or 0) < memory
+
+    return next(
+        (
+            row
+            for row in sorted(smallest_first(), key=rank)
+            if row.architecture in architectures and row.is_driven and not is_unseen(row.name, region)
+            if (row.gpu_memory_mib or 0) > more_memory
+            if _selects(wanted, pool, row) and _has_all(wanted, pool, row, case)
+        ),
+        None,
+    )
+
+
+def _rows(pool: Pool, case: Case) -> list[InstanceType]:
+    """Return the types with GPUs that a pool may launch today."""
+    return [each.row for each in case.nodes(pool) if each.row is not None]
+
+
+def _has_all(wanted: Demand, pool: Pool, row: InstanceType, case: Case) -> bool:
+    """Whether the nodes of a pool that launches only one type have what a pod requests, but for a larger volume."""
+    only = (Requirement(INSTANCE_TYPE, "In", (row.name,)),)
+    like = replace(pool, instance_types=(row.name,), requirements=() if pool.is_group else only)
+    for node in nodes_to_be(like, case.cluster):
+        # Cluster autoscaler expects what tags tell it, which is another change.
+        believed = {} if pool.is_group else node.believed
+        for name, asked in wanted.requests.items():
+            if name in (*node.unsaid, "pods") or (name == DISK and not has_local_disk(like, node)):
+                continue
+            if asked > min(node.least.get(name, 0), believed.get(name, asked)):
+                return False
+    return True
+
+
+def _selects(wanted: Demand, pool: Pool, row: InstanceType | None) -> bool:
+    """Whether a pod may run on a type, as far as labels of the type say; any other label may be on the pool."""
+    if row is None:
+        return True
+    labels: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}
+    named = set(_named_models(wanted, pool))
+    meant = not named or _normalized_model(row.gpu_model) in named
+    return meant and wanted.pod.selection.takes({**labels, **_labels(row, pool)}) is not Answer.NO
+
+
+def _named_models(wanted: Demand, pool: Pool) -> Iterator[str]:
+    """Yield the GPU models that a pod selects by labels of any name, such as ``gpu-type: h100``."""
+    models = {_normalized_model(each.gpu_model) for each in catalogue().values()}
+    for each in wanted.pod.selection.selector:
+        value = _normalized_model((each.values or ("",))[0])
+        if each.operator == "In" and value in models and each.key not in pool.labels:
+            yield value
+
+
+def _normalized_model(model: str) -> str:
+    return model.lower().replace(" ", "-").removeprefix("nvidia-")
+
+
+def _labels(row: InstanceType, pool: Pool) -> dict[str, LabelValues | Unknown]:
+    return {**autoscaler_labels(row.name, pool.kind), **kubelet_labels(row.name)}
+
+
+def _described(row: InstanceType, pool: Pool, case: Case) -> str:
+    """Return a type's GPUs and price, and a warning where a pod would get GPUs of another model or memory."""
+    region = region_of(pool, case.cluster)
+    price = price_text(usd_per_hour(row, region), price_list(region))
+    now = {_gpu(each): each for each in _rows(pool, case)}
+    changed = f"; GPUs change from {' or '.join(now)} to {_gpu(row)}" if now and _gpu(row) not in now else ""
+    return f"{row.ec2_gpus} {_gpu(row)}, {price}{changed}"
+
+
+def _gpu(row: InstanceType) -> str:
+    memory = "" if row.gpu_memory_mib is None else f" of {row.gpu_memory_mib / 1024:.1f} GiB"
+    return f"{row.gpu_model}{memory}"
+
+
+def _of_group(pool: Pool, row: InstanceType, described: str, case: Case) -> Change | None:
+    """Return the change of a group to another type where its types are written; ``None`` where that isn't known."""
+    group, template = pool.resource, pool.launch_resource
+    if group is None:
+        return None
+    if is_of_eksctl(group):
+        word = group.metadata.get(TYPES_AS)
+        if word is None:
+            return None
+        written_value = row.name if word == "instanceType" else None
+        text = f"set {word} of {group.path} to {row.name} ({described})"
+        on, place, value = _where(pool, group, template, row.name)
+        return Change(text, group.origin, place, value, on.key, True, written_at(group, word), written_value)
+    on, place, value = _where(pool, group, template, row.name)
+    if isinstance(dig(dict(on.properties), *place), Unknown):
+        return None
+    return Change(
+        f"set {place[-1]} of {on.path} to {row.name} ({described})", on.origin, place, value, key=on.key, of_pool=True
+    )
+
+
+def _where(pool: Pool, group: Resource, template: Resource | None, name: str) -> tuple[Resource, tuple[str, ...], Any]:
+    """Return the resource that names the types of a group, where it does, and the value that names one type."""
+    overrides = ("MixedInstancesPolicy", "LaunchTemplate", "Overrides")
+    if dig(dict(group.properties), *overrides):
+        return group, overrides, [{"InstanceType": name}]
+    if template is not None and not group.properties.get("InstanceTypes"):
+        return template, ("LaunchTemplateData", "InstanceType"), name
+    return group, ("InstanceTypes",), [name]
+
+
+def _of_node_pool(wanted: Demand, pool: Pool, row: InstanceType | None, case: Case, *, alone: bool) -> Change | None:
+    """Return the change of a NodePool's requirements that lets it launch a type, and what else a pod selects.
+
+    With ``alone`` the type takes the place of the others: Karpenter would launch a cheaper one.
+    """
+    written = dig(pool.properties, *_REQUIREMENTS[1:])
+    if isinstance(written, Unknown) or any(isinstance(each.values, Unknown) for each in pool.requirements):
+        return None
+    of_type: Labels = {} if row is None else _labels(row, pool)
+    labels = {**of_type, **_selected(wanted, pool)}
+    edited = [(each, _widened(each, labels, alone=alone)) for each in mappings(written)]
+    edits = list(_described_edits(edited))
+    if not edits:
+        return None
+    value = [after for _, after in edited if after is not None]
+    what = "" if row is None else f" {row.name} ({_described(row, pool, case)})"
+    launch = f"let NodePool {pool.name} launch{what}: " if what else f"in NodePool {pool.name} "
+    return Change(launch + ", ".join(edits), pool.origin, _REQUIREMENTS, value, of_pool=True)
+
+
+def _selected(wanted: Demand, pool: Pool) -> Labels:
+    """Return the values that a pod selects of labels that a NodePool's requirements restrict."""
+    restricted = {each.key for each in pool.requirements} & set(_WIDENED)
+    terms = wanted.pod.selection.terms or ()
+    asked = (*wanted.pod.selection.selector, *(terms[0].labels if len(terms) == 1 else ()))
+    return {
+        each.key: exactly(each.values[0])
+        for each in asked
+        if each.key in restricted and each.operator == "In" and each.values
+    }
+
+
+def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[str, Any] | None:
+    """Return a requirement that a node with such labels meets; ``None`` where it has to go."""
+    wanted = requirement(written)
+    value = labels.get(wanted.key)
+    only = value.only if isinstance(value, LabelValues) else None
+    if wanted.met_by(labels if wanted.key in labels else {}) is not Answer.NO or wanted.key not in labels:
+        return written
+    if only is None or wanted.operator == "DoesNotExist":
+        return None
+    values = list(wanted.values or ())
+    new = {
+        "In": [only] if alone else [*values, only],
+        "NotIn": [each for each in values if each != only],
+        "Gte": [only],
+        "Lte": [only],
+        **({"Gt": [str(int(only) - 1)], "Lt": [str(int(only) + 1)]} if only.isdigit() else {}),
+    }.get(wanted.operator)
+    return {**written, "values": new} if new else None
+
+
+def _described_edits(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> Iterator[str]:
+    for before, after in edited:
+        if after is None:
+            yield f"leave out requirement {requirement(before)}"
+        elif after is not before and after.get("operator") == "In" and len(after["values"]) == 1:
+            yield f"set {after['key']} to {after['values'][0]}"
+        elif after is not before and after.get("operator") == "In":
+            yield f"add {after['values'][-1]} to {after['key']}"
+        elif after is not before:
+            yield f"require {requirement(after)} instead of {requirement(before)}"
+
+
+def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
+    """Yield what raises the most nodes of a pool by those that some pods need."""
+    pool, nodes = judged.pool, -(-missing // max(judged.per_node or 1, 1))
+    if pool.is_group and pool.max_nodes is not None and pool.resource is not None:
+        yield from _larger_group(judged, pool.resource, pool.max_nodes + nodes, case)
+    elif not pool.is_group:
+        yield from _larger_node_pool(judged, nodes, case)
+
+
+def _larger_group(judged: PoolVerdict, group: Resource, most: int, case: Case) -> Iterator[Change]:
+    managed = judged.pool.kind == "managed"
+    yield _of_size(group, ("ScalingConfig", "MaxSize") if managed else ("MaxSize",), "maxSize", most, case)
+    # Without an autoscaler nothing else starts the nodes.
+    if case.cluster.runs("cluster-autoscaler") is not Answer.YES and desired_nodes(judged.pool) is not None:
+        size = ("ScalingConfig", "DesiredSize") if managed else ("DesiredCapacity",)
+        yield _of_size(group, size, "desiredCapacity", most, case)
+
+
+def _of_size(group: Resource, size: tuple[str, ...], name: str, most: int, case: Case) -> Change:
+    """Return the change of a size; one that a function is asked for at deployment is set where it is told."""
+    said, resource = dig(dict(group.properties), *size), group
+    if isinstance(said, Unknown) and said.resource in case.cluster.resources:
+        resource, size = case.cluster.resources[str(said.resource)], ("Max",)
+    names = written_at(resource, name)
+    value = str(most) if isinstance(said, str) else most
+    text = f"raise {(names or size)[-1]} of {resource.path} to {most}"
+    return Change(text, resource.origin, size, value, key=resource.key, of_pool=True, written=names)
+
+
+def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[Change]:
+    """Yield the change of every limit of a NodePool that leaves no room for some more nodes."""
+    pool = judged.pool
+    rows = [each.row for each in judged.nodes_taking or case.nodes(pool) if each.row]
+    of_node = {
+        GPU: max((each.ec2_gpus for each in rows), default=0),
+        "cpu": max((each.vcpus or 0 for each in rows), default=0) * 1000,
+        "memory": max((each.memory_mib or 0 for each in rows), default=0) * MIB,
+    }
+    # Nodes that the limits already allow count as room, so only what is missing is added.
+    allowed = {name: pool.limits[name] // size for name, size in of_node.items() if size and name in pool.limits}
+    if pool.max_nodes is not None:
+        allowed["nodes"], of_node["nodes"] = pool.max_nodes, 1
+    needed = min(allowed.values(), default=0) + nodes
+    raised = {name: written(name, needed * of_node[name], up=True) for name, many in allowed.items() if many < needed}
+    if raised:
+        to = ", ".join(f"{name} to {value}" for name, value in raised.items())
+        text = f"raise limit {to} of NodePool {pool.name}"
+        limits = {**mapping(pool.properties.get("limits")), **raised}
+        yield Change(text, pool.origin, ("spec", "limits"), limits, of_pool=True)
+
+
+def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:
+    """Yield tags by which an autoscaler learns what the nodes of a managed group have that it does not expect."""
+    resource = judged.pool.resource
+    tags = dict(resource.properties).get("Tags", {}) if resource is not None else None
+    if judged.pool.kind != "managed" or resource is None or not isinstance(tags, dict):
+        return
+    added = {
+        f"{RESOURCE_TAG}{name}": str(written(name, node.least[name]))
+        for name, asked in wanted.requests.items()
+        if name != DEVICE_CLASS and node.believed.get(name, 0) < asked <= node.least.get(name, 0)
+    }
+    if added and not any(isinstance(each, Unknown) for each in tags.values()):
+        text = f"tag {resource.path} with {', '.join(f'{key}={value}' for key, value in added.items())}"
+        names = written_at(resource, "tags")
+        yield Change(text, resource.origin, ("Tags",), {**tags, **added}, key=resource.key, of_pool=True, written=names)
+
+
+def larger_disk(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
+    """Yield the change to the smallest volume on which a pod has the disk that it requests."""
+    asked = wanted.requests.get(DISK, 0)
+    if node.row is None or asked <= node.least.get(DISK, 0) or has_local_disk(pool, node):
+        return
+    first = max(-(-asked // (GIB * _STEP_GIB)) * _STEP_GIB, _LEAST_GIB)
+    for gib in range(first, _MOST_GIB + 1, _STEP_GIB):
+        found = _with_disk(pool, gib)
+        if found is None:
+            return
+        if allocatable(found[0], node.row)[0].get(DISK, 0) >= asked:
+            yield found[1]
+            return
+
+
+def _with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
+    """Return a pool with a volume of another size for images and pods, and the change that leads to it."""
+    if pool.is_group:
+        return _group_with_disk(pool, gib)
+    if pool.node_class is None:
+        return None
+    said = pool.launch.written
+    on = f"{pool.node_class.kind} {pool.node_class.name}"
+    if pool.kind == "auto-mode":
+        changed: dict[str, Any] = {"ephemeralStorage": {**mapping(said.get("ephemeralStorage")), "size": f"{gib}Gi"}}
+    else:
+        keys = ("deviceName", "ebs", "volumeSize")
+        disks = _resized(said.get("blockDeviceMappings"), root_device(pool), f"{gib}Gi", keys)
+        changed = {"blockDeviceMappings": disks}
+    [(name, value)] = changed.items()
+    launch = class_launch({**said, **changed})
+    text = f"set the volume of {on} to {gib} GiB"
+    return replace(pool, launch=launch), Change(text, pool.node_class.origin, ("spec", name), value, of_pool=True)
+
+
+def _group_with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
+    group, template = pool.resource, pool.launch_resource
+    if group is None:
+        return None
+    if template is None:
+        text = f"set DiskSize of {group.path} to {gib} GiB"
+        change = Change(text, group.origin, ("DiskSize",), gib, key=group.key, of_pool=True)
+        return replace(pool, properties={**pool.properties, "DiskSize": gib}), change
+    said = pool.launch.written
+    keys = ("DeviceName", "Ebs", "VolumeSize")
+    disks = _resized(said.get("BlockDeviceMappings"), root_device(pool), gib, keys)
+    launch = template_launch({**said, "BlockDeviceMappings": disks})
+    place = ("LaunchTemplateData", "BlockDeviceMappings")
+    own = is_of_eksctl(template)
+    text = f"set volumeSize of {group.path} to {gib}" if own else f"set the volume of {template.path} to {gib} GiB"
+    on = group if own else template
+    names = written_at(group, "volumeSize")
+    change = Change(text, on.origin, place, disks, template.key, True, names, gib if own else None)
+    return replace(pool, launch=launch), change
+
+
+def _resized(said: Any, device: str, size: Any, keys: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """Return block device mappings in which the volume for images and pods has another size."""
+    name, ebs, volume = keys
+    listed = mappings(said)
+    root = next((each for each in listed if each.get("rootVolume") is True), None)
+    root = root or next((each for each in listed if each.get(name) == device), None)
+    if root is None:
+        small = name[0].islower()
+        new = {volume: size, **({"volumeType": "gp3", "encrypted": True} if small else {"VolumeType": "gp3"})}
+        return [*listed, {name: device, ebs: new}]
+    return [{**each, ebs: {**mapping(each.get(ebs)), volume: size}} if each is root else each for each in listed]
+
+
+def labelled(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
+    """Yield the change that gives the nodes of a pool the labels that a pod selects and no requirement names."""
+    added = dict(missing_labels(wanted, node))
+    resource = pool.resource
+    if not added or (resource is not None and pool.kind != "managed"):
+        return
+    text = ", ".join(f"{key}={value}" for key, value in added.items())
+    if resource is not None:
+        labels = {**mapping(resource.properties.get("Labels")), **added}
+        told = f"label the nodes of {resource.path} with {text}"
+        names = written_at(resource, "labels")
+        yield Change(told, resource.origin, ("Labels",), labels, key=resource.key, of_pool=True, written=names)
+        return
+    path = ("template", "metadata", "labels")
+    labels = {**mapping(dig(pool.properties, *path)), **added}
+    yield Change(
+        f"label the nodes of NodePool {pool.name} with {text}", pool.origin, ("spec", *path), labels, None, True
+    )
+
+
+def missing_labels(wanted: Demand, node: NodeToBe) -> Iterator[tuple[str, str]]:
+    """Yield the labels with a value that a pod selects, that a node doesn't have, and that who makes a pool chooses."""
+    for each, answer in wanted.pod.selection.unmet(node.labels):
+        chosen = each.operator == "In" and len(each.values or ()) == 1 and each.key not in node.labels
+        chosen = chosen and (each.key == ACCELERATOR or not each.key.rpartition("/")[0].endswith(_RESERVED))
+        if answer is Answer.NO and chosen:
+            yield each.key, (each.values or ("",))[0]
+
+
+def tolerating_plugins(pool: Pool, taints: tuple[Taint, ...], case: Case) -> Iterator[Change]:
+    """Yield the tolerations without which a device plugin that is in the input doesn't run on the nodes of a pool."""
+    plugins = [each for each in case.cluster.daemon_sets if GPU in each.advertises]
+    missing = [(each, miss(each, taints, case.nodes(pool))) for each in plugins]
+    if any(not each.taints and not each.unselected for _, each in missing):
+        return
+    for daemon, why in missing:
+        owner = next((each for each in case.cluster.of_kind("DaemonSet") if each.origin == daemon.origin), None)
+        if owner is None or not why.taints:
+            continue
+        path = ("spec", "template", "spec", "tolerations")
+        added = [{"key": each.key, "operator": "Exists", "effect": each.effect} for each in why.taints]
+        value = [*mappings(dig(owner.content, *path)), *added]
+        text = f"let DaemonSet {owner.namespace}/{owner.name} tolerate {', '.join(map(str, why.taints))}"
+        yield Change(text, owner.origin, path, value, of_pool=True)

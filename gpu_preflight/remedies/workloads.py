@@ -1,0 +1,289 @@
+"""What could be changed in a workload so that a pool takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpu_facts.light import regex
+from gpu_facts.quantities import quantity, resources, show
+from gpu_facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
+from gpu_preflight.admission.quotas import Shortage
+from gpu_preflight.cluster.kueue import cluster_queue_of
+from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, least_pods, most_pods, target_of
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.model.programs import programs
+from gpu_preflight.model.taints import Taint, untolerated
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
+from gpu_preflight.remedies.change import Change, pod_path, written
+from gpu_preflight.scheduling.demand import Demand
+
+# What programs of any name call the number of GPUs that they use on a node.
+_SIZE = regex(
+    r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
+)
+_OF_HPA = ("minReplicas", "maxReplicas")
+_OF_KEDA = ("minReplicaCount", "maxReplicaCount")
+
+
+def required_gpus(containers: Iterable[Container]) -> int:
+    """Return how many GPUs the arguments of a pod's containers require at least; 0 where they name none."""
+    required = [0]
+    for each in containers:
+        required += [program.gpus_per_node_min for program in programs(each)]
+        required += [int(found[1]) for found in _SIZE.finditer(" ".join(map(str, each.words)))]
+    return max(required)
+
+
+def used_gpus(containers: Iterable[Container]) -> int | None:
+    """Return how many GPUs the one program of a pod uses; ``None`` where that isn't sure or there are several."""
+    found = [program for each in containers for program in programs(each)]
+    if len(found) != 1 or found[0].is_open or not found[0].is_sure or found[0].spans_nodes:
+        return None
+    return found[0].gpus_per_node if isinstance(found[0].gpus_per_node, int) else None
+
+
+def moved(
+    wanted: Demand,
+    workload: Workload,
+    taints: tuple[Taint, ...],
+    node: NodeToBe,
+    selected: frozenset[str] = frozenset(),
+) -> Iterator[Change]:
+    """Yield what lets a pod onto a node: tolerations, the node's labels, and the device that it offers.
+
+    Args:
+        wanted: What one pod requests.
+        workload: The pods.
+        taints: Taints of the node.
+        node: The node.
+        selected: Labels that the node gets by another change, so that the pod may go on selecting them.
+    """
+    path = pod_path(workload.owner)
+    if path is None:
+        return
+    spec = dig(workload.owner.content, *path)
+    yield from _tolerations(wanted, workload, taints, path, spec)
+    yield from _selector(wanted, workload, node, path, selected)
+    yield from _offered(wanted, workload, node)
+
+
+def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield requests lowered to what a node has; nothing where a pod's arguments require more."""
+    for name, asked in wanted.requests.items():
+        have = node.least.get(name, 0)
+        if asked > have > 0 and name not in (*node.unsaid, "pods", DEVICE_CLASS):
+            yield from lowered(workload, name, have)
+
+
+def requested(wanted: Demand, workload: Workload) -> Iterator[Change]:
+    """Yield the request of as many GPUs as a pod's programs use. It is lower only where that number is sure."""
+    request, used = wanted.requests.get(GPU, 0), used_gpus(workload.containers)
+    required = required_gpus(workload.containers) if used is None else used
+    if 0 < request < required or (used is not None and 0 < used < request):
+        yield from _asking(workload, GPU, f"request {required} {GPU}", {GPU: required})
+
+
+def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield requests lowered to what its autoscaler expects of a node that it has yet to launch."""
+    for name, asked in wanted.requests.items():
+        have = min(node.least.get(name, 0), node.believed.get(name, 0))
+        if asked > have and name != DEVICE_CLASS and (have or name == DISK):
+            yield from lowered(workload, name, have)
+
+
+def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
+    """Yield what makes as many pods as there is room for."""
+    field = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+    name = field.get(workload.owner.kind)
+    if name and replicas > 0:
+        yield _set(workload, f"run {replicas} {'pod' if replicas == 1 else 'pods'}", ("spec", name), replicas)
+
+
+def _set(workload: Workload, text: str, path: tuple[str, ...], value: Any) -> Change:
+    return Change(text, workload.owner.origin, path, value)
+
+
+def _tolerations(
+    wanted: Demand, workload: Workload, taints: tuple[Taint, ...], path: tuple[str, ...], spec: Any
+) -> Iterator[Change]:
+    refused = [taint for taint, answer in untolerated(wanted.pod.tolerations, taints) if answer is Answer.NO]
+    if not refused:
+        return
+    added = [{"key": each.key, "operator": "Exists", "effect": each.effect} for each in refused]
+    text = f"tolerate {', '.join(map(str, refused))}"
+    yield _set(workload, text, (*path, "tolerations"), [*mappings(dig(spec, "tolerations")), *added])
+
+
+def _selector(
+    wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[str, ...], selected: frozenset[str]
+) -> Iterator[Change]:
+    for each in wanted.pod.selection.selector:
+        if each.key in selected or each.met_by(node.labels) is not Answer.NO:
+            continue
+        have = node.labels.get(each.key)
+        value = have.only if isinstance(have, LabelValues) else None
+        other = _name_there(each.key, node)
+        if other is not None and replace(each, key=other).met_by(node.labels) is Answer.YES:
+            text = f"select {other} instead of {each.key}"
+            chosen = {each.key: None, other: (each.values or ("",))[0]}
+            yield _set(workload, text, (*path, "nodeSelector"), chosen)
+            continue
+        text = f"select {each.key}={value}" if value else f"select no {each.key}"
+        yield _set(workload, text, (*path, "nodeSelector"), {each.key: value})
+
+
+def _name_there(key: str, node: NodeToBe) -> str | None:
+    """Return what a node calls a label of instance types, where Karpenter and Auto Mode have other names for it."""
+    names = (own_name(key, kind) for kind in ("karpenter", "auto-mode"))
+    return next((each for each in names if each is not None and each in node.labels), None)
+
+
+def without_runtime(workload: Workload) -> Iterator[Change]:
+    """Yield a pod without its runtime class, which no image of EKS with NVIDIA's driver needs."""
+    path = pod_path(workload.owner)
+    if path is not None and dig(workload.owner.content, *path, "runtimeClassName") is not None:
+        yield _set(workload, "leave out runtimeClassName", (*path, "runtimeClassName"), None)
+
+
+def _offered(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
+    """Yield a request of GPUs that a node doesn't offer as a request of those that it offers."""
+    offered = sorted(each for each, amount in node.least.items() if each.startswith(NVIDIA) and amount > 0)
+    for name in wanted.requests:
+        if name.startswith(NVIDIA) and offered and not node.least.get(name) and name not in node.unsaid:
+            yield from _asking(workload, name, f"request 1 {offered[0]}", {name: None, offered[0]: 1})
+
+
+def lowered(workload: Workload, name: str, have: int) -> Iterator[Change]:
+    """Yield a request of a resource lowered to an amount, in base units; with none it is left out."""
+    if name == GPU and have < required_gpus(workload.containers):
+        return
+    if have <= 0:
+        yield from _asking(workload, name, f"request no {name}", {name: None})
+        return
+    value = written(name, have)
+    yield from _asking(workload, name, f"request {show(name, quantity(name, value) or 0)} {name}", {name: value})
+
+
+def _asking(workload: Workload, name: str, text: str, asked: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield what the one container asks for that names a resource."""
+    path = pod_path(workload.owner)
+    containers = mappings(dig(workload.owner.content, *path, "containers")) if path else []
+    asking = [each for each in containers if _parts(each, name)]
+    if path and len(asking) == 1:
+        parts = {part: dict(asked) for part in _parts(asking[0], name)}
+        value = [{"name": asking[0].get("name"), "resources": parts}]
+        yield _set(workload, text, (*path, "containers"), value)
+
+
+def _parts(container: Mapping[str, Any], name: str) -> list[str]:
+    """Return in which of limits and requests a container names a resource."""
+    return [part for part in ("limits", "requests") if name in mapping(dig(container, "resources", part))]
+
+
+def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
+    """Yield the smallest quotas that let all pods in."""
+    of_quotas: dict[int, list[Shortage]] = {}
+    for each in shortages:
+        of_quotas.setdefault(id(each.quota), []).append(each)
+    for short in of_quotas.values():
+        quota = short[0].quota
+        needed = {each.name: written(each.resource, each.needed, up=True) for each in short}
+        texts = [f"{each.name} to {_shown(each.resource, needed[each.name])}" for each in short]
+        hard = mapping(quota.spec.get("hard"))
+        known = {} if any(isinstance(each, Unknown) for each in hard.values()) else hard
+        text = f"raise {', '.join(texts)} in ResourceQuota {quota.name}"
+        yield Change(text, quota.origin, ("spec", "hard"), {**known, **needed}, of_pool=True)
+
+
+def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
+    """Yield the LimitRanges of a namespace with the maximum for a container that a pod's containers request."""
+    for limit_range in cluster.of_kind("LimitRange"):
+        entries = mappings(limit_range.spec.get("limits")) if limit_range.namespace == workload.namespace else []
+        raised: dict[str, int | str] = {}
+        changed = []
+        for entry in entries:
+            of_container = entry.get("type") == "Container"
+            new = _higher(mapping(entry.get("max")), workload) if of_container else {}
+            raised |= new
+            changed.append({**entry, "max": {**mapping(entry.get("max")), **new}} if new else entry)
+        if raised:
+            texts = ", ".join(f"{name} to {_shown(name, value)}" for name, value in raised.items())
+            text = f"raise the maximum of {texts} in LimitRange {limit_range.name}"
+            yield Change(text, limit_range.origin, ("spec", "limits"), changed, of_pool=True)
+
+
+def larger_queue(wanted: Demand, workload: Workload, cluster: Cluster) -> Iterator[Change]:
+    """Yield the ClusterQueue of a job with the quota that all its pods need at once, in the first flavor of a group."""
+    queue = cluster_queue_of(workload, cluster)
+    if queue is None:
+        return
+    all_at_once = {name: amount * (workload.replicas or 1) for name, amount in wanted.requests.items()}
+    groups: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for group in mappings(queue.spec.get("resourceGroups")):
+        first, *rest = mappings(group.get("flavors")) or [{}]
+        quotas = [_with_quota(each, all_at_once, texts) for each in mappings(first.get("resources"))]
+        groups.append({**group, "flavors": [{**first, "resources": quotas}, *rest]})
+    if texts:
+        text = f"raise nominalQuota of {', '.join(texts)} in ClusterQueue {queue.name}"
+        yield Change(text, queue.origin, ("spec", "resourceGroups"), groups, of_pool=True)
+
+
+def _with_quota(quota: dict[str, Any], wanted: dict[str, int], texts: list[str]) -> dict[str, Any]:
+    """Return the quota of one resource, raised to what is wanted of it."""
+    name = str(quota.get("name"))
+    now = quantity(name, quota.get("nominalQuota"))
+    if now is None or wanted.get(name, 0) <= now:
+        return quota
+    value = written(name, wanted[name], up=True)
+    texts.append(f"{name} to {_shown(name, value)}")
+    return {**quota, "nominalQuota": value}
+
+
+def _higher(most: dict[str, Any], workload: Workload) -> dict[str, int | str]:
+    """Return the amounts of which a container requests more than a maximum, as people write them."""
+    known = resources(most)
+    wanted: dict[str, int] = {}
+    for each in workload.pod.every_container:
+        for name, amount in (each.requests if each.is_open else {**each.requests, **resources(each.limits)}).items():
+            wanted[name] = max(amount, wanted.get(name, 0))
+    return {name: written(name, wanted[name], up=True) for name in known if wanted.get(name, 0) > known[name]}
+
+
+def within(shortages: Iterable[Shortage], workload: Workload) -> Iterator[Change]:
+    """Yield the most that each pod may ask for with the quotas as they are; nothing where that is no pod at all."""
+    left: dict[str, int] = {}
+    for each in shortages:
+        left[each.resource] = min(each.for_each, left.get(each.resource, each.for_each))
+    if all(left.values()):
+        for name, amount in left.items():
+            yield from lowered(workload, name, amount)
+
+
+def _shown(resource: str, value: int | str) -> str:
+    return show(resource, quantity(resource, value) or 0)
+
+
+def scaler_of(workload: Workload, cluster: Cluster) -> Object | None:
+    """Return the autoscaler that decides how many pods a workload has; of several, the last."""
+    found = [each for each in cluster.of_kind(HPA, SCALED_OBJECT) if target_of(each, cluster) is workload]
+    return found[-1] if found else None
+
+
+def bounded(scaler: Object, replicas: int) -> Iterator[Change]:
+    """Yield what keeps an autoscaler from making more than some pods."""
+    least, most = _OF_KEDA if scaler.kind == SCALED_OBJECT else _OF_HPA
+    who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
+    for name, now in ((most, most_pods(scaler)), (least, least_pods(scaler))):
+        if now is not None and now > replicas:
+            text = f"lower {name} of {who} to {replicas}"
+            yield Change(text, scaler.origin, ("spec", name), replicas, of_pool=True)

@@ -1,1 +1,0 @@
-"""Who reaches a cluster, and from where."""

@@ -1,0 +1,381 @@
+"""Add-ons and charts that do not come up, or not on GPU nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from gpu_facts.charts import (
+    AWS_NODE,
+    DRA_DRIVERS,
+    EBS_CSI_DRIVER,
+    EBS_NODE,
+    EFS_CSI_DRIVER,
+    EFS_NODE,
+    FSX_CSI_DRIVER,
+    FSX_NODE,
+    KARPENTER,
+    KARPENTER_CRDS,
+    KUBE_PROXY,
+    NETWORKS,
+    POD_IDENTITY_AGENT,
+    S3_NODE,
+    VPC_CNI,
+)
+from gpu_facts.kubernetes_support import EXTENDED_SUPPORT_USD_PER_HOUR, OLDEST_KUBELET, SUPPORT, is_ended
+from gpu_facts.light import regex
+from gpu_facts.storage import FSX
+from gpu_facts.today import today
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import node_role, own_actions, policy_names
+from gpu_preflight.cluster.images import branches_of, has_driver, image_of
+from gpu_preflight.cluster.pools import is_one_hop
+from gpu_preflight.cluster.references import created_before, of_cluster, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import Addon
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.unknown import Unknown, known_number, known_text
+from gpu_preflight.rule import Problem, Subject, rule
+
+# What pods on a node count on, and what is lost without it.
+_COUNTED_ON = {
+    POD_IDENTITY_AGENT: "pods there get no AWS credentials",
+    EBS_NODE: "EBS volumes cannot be mounted there",
+    EFS_NODE: "EFS volumes cannot be mounted there",
+    FSX_NODE: "FSx volumes cannot be mounted there",
+    S3_NODE: "S3 volumes cannot be mounted there",
+}
+_WITHOUT_THEM_NOT_READY = (AWS_NODE, KUBE_PROXY)
+# Add-ons whose controllers call AWS off the host's network, and how the names of their service accounts begin.
+_CALL_AWS = {EBS_CSI_DRIVER: "ebs-", EFS_CSI_DRIVER: "efs-", FSX_CSI_DRIVER: "fsx-"}
+# From it on the plugin leaves efa-only interfaces alone.
+# Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
+_KNOWS_EFA_ONLY = (1, 18, 5)
+_ANYTHING = ("AdministratorAccess", "PowerUserAccess", "AmazonEC2FullAccess")
+_ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
+# The Lambda function that runs Helm lives no longer.
+# Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
+_LONGEST_SECONDS = 15 * 60
+_MINOR = regex(r"v?(1)\.([0-9]{1,3})\b")
+_IMAGE = regex(r"kube-proxy:v(1\.[0-9]{1,3})\.")
+_NOTHING = (0, 0)
+# The least NVIDIA driver that takes claims of whole GPUs.
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu pull 1088 docs/prerequisites.md (2026-05)
+_DRIVER_OF_CLAIMS = 565
+# Source: NVIDIA/gpu-operator v26.7.0, kind GPUCluster: driver 580 and Kubernetes 1.34.2 at least (2026-08)
+_DRIVER_OF_GPU_CLUSTER = 580
+_HOURS_A_YEAR = 8760
+_NOTICE = timedelta(days=60)
+
+
+@rule("GPU091", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/")
+def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iterator[Problem]:
+    """DaemonSet that does not tolerate the taint of a GPU pool.
+
+    It runs on every node but those with GPUs; what it does for pods is missing there.
+
+    Fix: Add the toleration to the values of its chart, or to the configuration of its add-on.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        for daemon in cluster.daemon_sets:
+            lost = next((text for name, text in _COUNTED_ON.items() if daemon.name.endswith(name)), None)
+            taint = case.kept_off(daemon, pool) if lost else None
+            if taint:
+                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}; {lost}"
+                yield Problem(daemon, message)
+
+
+@rule("GPU090", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managing-vpc-cni.html")
+def nodes_without_network(case: Case) -> Iterator[Problem]:
+    """Nodes without network.
+
+    Nodes stay NotReady without the network plugin and kube-proxy, and a managed group fails.
+
+    Fix: Install vpc-cni and kube-proxy before the nodes, tolerating every taint.
+    """
+    cluster = case.cluster
+    if cluster.resource is None or not any(each.kind != "auto-mode" for each in case.gpu_pools):
+        return
+    for name in _WITHOUT_THEM_NOT_READY:
+        for pool in case.gpu_pools:
+            daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
+            taint = case.kept_off(daemon, pool) if daemon else None
+            if daemon and taint:
+                yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
+    if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.unknown_software:
+        return
+    addon = cluster.addon(VPC_CNI)
+    if addon is None and not _has_other_network(cluster):
+        yield Problem(
+            cluster.resource,
+            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off and nothing installs {VPC_CNI}",
+        )
+    elif addon is not None:
+        yield from _waits_for_nodes(cluster, addon)
+
+
+def _has_other_network(cluster: Cluster) -> bool:
+    brought = any(cluster.chart(each) for each in NETWORKS)
+    return brought or any(each.name in (AWS_NODE, "cilium", "calico-node") for each in cluster.daemon_sets)
+
+
+def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
+    """Yield the groups that cannot become ready before the add-on, which is created after them."""
+    found = created_before(addon.resource, cluster)
+    for pool in cluster.pools:
+        if pool.kind == "managed" and pool.resource and pool.resource.key in found and pool.min_nodes:
+            message = f"add-on {addon.name} is created after group {pool.name}, whose nodes wait for it"
+            yield Problem(addon, message)
+
+
+@rule("GPU092", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html")
+def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Problem]:
+    """Network plugin too old for efa-only interfaces.
+
+    Before 1.18.5 it takes them for interfaces with addresses, and pods fail to start.
+
+    Fix: Update the add-on vpc-cni to 1.18.5 or newer.
+    """
+    addon = case.cluster.addon(VPC_CNI)
+    numbers = re.match(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", addon.version or "") if addon else None
+    version = tuple(int(each) for each in numbers.groups()) if numbers else None
+    if addon is None or version is None or version >= _KNOWS_EFA_ONLY:
+        return
+    for pool in case.gpu_pools:
+        if any(each.kind == "efa-only" for each in pool.launch.interfaces):
+            yield Problem(addon, f"pool {pool.name}: {addon.name} {addon.version} does not know efa-only interfaces")
+
+
+@rule("GPU095", "warning", source="https://github.com/aws/aws-cdk/issues/35299")
+def helm_may_wait_longer_than_the_function_that_runs_it(case: Case) -> Iterator[Problem]:
+    """Helm may wait longer than the function that runs it.
+
+    The function is cut off without an answer, and CloudFormation waits an hour for it.
+
+    Fix: Set the chart's timeout below 15 minutes.
+    """
+    for chart in case.cluster.charts:
+        written = chart.properties.get("Timeout")
+        seconds = known_number((known_text(written) or "").removesuffix("s"))
+        if seconds is not None and seconds >= _LONGEST_SECONDS:
+            yield Problem(chart, f"chart {chart.name}: waits {seconds} s, its function ends after {_LONGEST_SECONDS} s")
+
+
+@rule("GPU096", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html")
+def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
+    """Pod Identity without its agent.
+
+    Controllers get no credentials, so no autoscaler makes nodes and no driver makes volumes.
+
+    Fix: Add the add-on eks-pod-identity-agent.
+    """
+    cluster = case.cluster
+    if cluster.resource is None or cluster.auto_mode or cluster.unknown_software or cluster.addon(POD_IDENTITY_AGENT):
+        return
+    if cluster.chart(POD_IDENTITY_AGENT) or any(
+        each.name.startswith(POD_IDENTITY_AGENT) for each in cluster.daemon_sets
+    ):
+        return
+    for each in of_cluster(cluster, _ASSOCIATION):
+        account = f"{each.properties.get('Namespace')}/{each.properties.get('ServiceAccount')}"
+        message = f"pods of {account} get no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
+        yield Problem(each, message)
+    for addon in cluster.addons:
+        if addon.resource.properties.get("PodIdentityAssociations"):
+            yield Problem(
+                addon, f"add-on {addon.name} gets no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
+            )
+
+
+@rule(
+    "GPU086",
+    "warning",
+    source="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
+)
+def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
+    """Add-on that needs the node's role, out of reach of it.
+
+    With a hop limit of 1 its pods get no credentials, else those of the node; volumes that it makes never come.
+
+    Fix: Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.
+    """
+    cluster = case.cluster
+    one_hop = all(is_one_hop(each) for each in cluster.pools)
+    bare = all(_may_not_make_disks(each, cluster) for each in cluster.pools)
+    if not cluster.whole or not cluster.pools or not (one_hop or bare):
+        return
+    accounts = {str(each.properties.get("ServiceAccount")) for each in of_cluster(cluster, _ASSOCIATION)}
+    for addon in cluster.addons:
+        own = addon.resource.properties
+        linked = own.get("ServiceAccountRoleArn") or own.get("PodIdentityAssociations")
+        if (
+            addon.name in _CALL_AWS
+            and not linked
+            and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
+        ):
+            why = "metadata is one hop away on every pool" if one_hop else "the roles of the nodes may not make disks"
+            if (one_hop or addon.name == EBS_CSI_DRIVER) and not _only_mounts(addon.name, cluster):
+                yield Problem(addon, f"add-on {addon.name} has no role of its own, and {why}")
+
+
+def _only_mounts(addon: str, cluster: Cluster) -> bool:
+    """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
+    made = any(each.content.get("provisioner") == FSX for each in cluster.of_kind("StorageClass"))
+    return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
+
+
+def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
+    """Whether the role of a pool's nodes surely does not let them make EBS volumes."""
+    role = node_role(pool, cluster.resources)
+    names, actions = (policy_names(role), own_actions(role, cluster.resources)) if role else (None, None)
+    if names is None or actions is None:
+        return False
+    given = any("EBSCSI" in each or each in _ANYTHING for each in names)
+    return not given and not any(each.startswith(("ec2:CreateVolume", "ec2:Create*", "ec2:*", "*")) for each in actions)
+
+
+@rule("GPU447", "warning", source="https://kubernetes.io/releases/version-skew-policy/")
+def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[Problem]:
+    """kube-proxy that does not go with the control plane.
+
+    It may not be newer than the API server, nor more than three minor versions older; Services may stop working.
+
+    Fix: Take an add-on version of the cluster's minor version, after the control plane has it.
+    """
+    cluster = case.cluster
+    plane = minor(cluster.version) if cluster.version else _NOTHING
+    if plane == _NOTHING:
+        return
+    for subject, version in _proxies(cluster):
+        found = _MINOR.match(version)
+        runs = (int(found[1]), int(found[2])) if found else plane
+        if runs > plane or plane[1] - runs[1] > OLDEST_KUBELET:
+            yield Problem(subject, f"{KUBE_PROXY} {version} in a cluster of Kubernetes {cluster.version}")
+
+
+def _proxies(cluster: Cluster) -> Iterator[tuple[Subject, str]]:
+    """Yield each kube-proxy whose version is known: add-on, or DaemonSet by its image."""
+    addon = cluster.addon(KUBE_PROXY)
+    if addon is not None and addon.version:
+        yield addon, addon.version
+    for daemon in cluster.daemon_sets:
+        images = (_IMAGE.search(each.image_text) for each in daemon.pod.containers or ())
+        for found in images:
+            if found:
+                yield daemon, found[1]
+
+
+@rule("GPU448", "warning", source="https://karpenter.sh/v1.15/upgrading/upgrade-guide/")
+def definitions_of_karpenter_of_another_version(case: Case) -> Iterator[Problem]:
+    """Definitions of Karpenter of another version than its controller.
+
+    The API server refuses or drops fields and reasons that the one knows and the other does not.
+
+    Fix: Give the charts karpenter-crd and karpenter the same version; upgrade the definitions first.
+    """
+    definitions, controller = case.cluster.chart(KARPENTER_CRDS), case.cluster.chart(KARPENTER)
+    versions = [minor(each.version) for each in (definitions, controller) if each and each.version]
+    if definitions and len(versions) > 1 and _NOTHING not in versions and versions[0] != versions[1]:
+        text = f"{KARPENTER_CRDS} {definitions.version} beside Karpenter {controller.version if controller else ''}"
+        yield Problem(definitions, text)
+
+
+@rule(
+    "GPU507",
+    "warning",
+    source="https://karpenter.sh/v1.15/troubleshooting/#helm-error-when-installing-the-karpenter-crd-chart",
+)
+def controller_of_karpenter_before_its_definitions(case: Case) -> Iterator[Problem]:
+    """Karpenter's controller may be installed before its definitions.
+
+    The controller's chart then creates definitions that no release owns, and the release of karpenter-crd fails on
+    them. At an upgrade, the newer controller starts on the older definitions, which drop the fields that it writes.
+
+    Fix: Add the release of karpenter-crd to DependsOn of Karpenter's release, in the CDK by
+    karpenter.node.add_dependency(definitions).
+    """
+    cluster = case.cluster
+    definitions, controller = cluster.chart(KARPENTER_CRDS), cluster.chart(KARPENTER)
+    if definitions is None or controller is None:
+        return
+    first, second = (cluster.resources.get(each.origin.resource or "") for each in (definitions, controller))
+    # Stacks have an order of their own.
+    if first is None or second is None or first.file != second.file or first.key in created_before(second, cluster):
+        return
+    reversed_order = second.key in created_before(first, cluster)
+    order = "is installed before" if reversed_order else "doesn't depend on"
+    unknown = not reversed_order and (first.conditional or second.conditional)
+    text = f"chart {KARPENTER}: {order} {first.path}, the release of {KARPENTER_CRDS}"
+    yield Problem(controller, text, unknown=unknown)
+
+
+@rule("GPU449", "warning", source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1088")
+def image_whose_driver_is_too_old_for_what_manages_its_gpus(case: Case) -> Iterator[Problem]:
+    """Image whose driver is too old for what manages its GPUs.
+
+    The driver for claims asks for NVIDIA driver 565, a GPUCluster of the GPU Operator for 580; GPUs stay unclaimed.
+
+    Fix: Take a newer release of the image; AL2023 has driver 580 since the end of 2025.
+    """
+    needed = _needed(case.cluster)
+    if needed is None:
+        return
+    what, least = needed
+    for pool in case.gpu_pools:
+        ours = pool.kind != "auto-mode" and has_driver(pool) is Answer.YES
+        carried = branches_of(pool, case.cluster.version) if ours and not _names_branch(str(image_of(pool))) else None
+        if carried and max(carried) < least:
+            yield Problem.of(pool, f"its image loads NVIDIA driver {max(carried)}, and {what} needs {least}")
+
+
+def _names_branch(image: str) -> bool:
+    """Whether an image says its driver by itself."""
+    return re.search(r"nvidia-\d{3}", image) is not None
+
+
+def _needed(cluster: Cluster) -> tuple[str, int] | None:
+    """Return what manages GPUs by claims, and the least driver that it takes."""
+    if found := cluster.of_kind("GPUCluster"):
+        return f"GPUCluster {found[0].name}", _DRIVER_OF_GPU_CLUSTER
+    chart = next((each for each in map(cluster.chart, DRA_DRIVERS) if each), None)
+    return (f"chart {chart.name}", _DRIVER_OF_CLAIMS) if chart else None
+
+
+@rule("GPU273", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html")
+def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem]:
+    """Kubernetes version at the end of its support.
+
+    Extended support costs more and cannot be left but by an upgrade; without it EKS upgrades the control plane.
+
+    Fix: Upgrade, one minor version at a time; UpgradePolicy says what EKS does, until standard support ends.
+    """
+    cluster = case.cluster
+    support = SUPPORT.get(cluster.version or "")
+    if cluster.resource is None:
+        return
+    if support is None:
+        if is_ended(cluster.version or ""):
+            text = (
+                f"EKS ended its support of Kubernetes {cluster.version}: it makes no such cluster, and upgrades others"
+            )
+            yield Problem(cluster.resource, text)
+        return
+    standard, extended = map(date.fromisoformat, (support.standard_ends, support.extended_ends))
+    now = today()
+    if now + _NOTICE < standard:
+        return
+    whole = setting(cluster, "UpgradePolicy")
+    policy = whole if isinstance(whole, Unknown) else setting(cluster, "UpgradePolicy", "SupportType")
+    leaves = f"Kubernetes {cluster.version} {'left' if now >= standard else 'leaves'} standard support on {standard}"
+    sum_a_year = (
+        f"{EXTENDED_SUPPORT_USD_PER_HOUR:.2f} USD an hour, {_HOURS_A_YEAR * EXTENDED_SUPPORT_USD_PER_HOUR:,.0f} a year"
+    )
+    costs = f"extended support costs {sum_a_year}, until EKS upgrades it on {extended}"
+    if now >= extended:
+        costs = f"extended support ended on {extended}, and EKS upgrades it"
+    upgraded = f"EKS upgrades it {'now' if now >= standard else 'then'}, as UpgradePolicy is STANDARD"
+    then = f"{costs}, or {upgraded}" if isinstance(policy, Unknown) else upgraded if policy == "STANDARD" else costs
+    yield Problem(cluster.resource, f"{leaves}; {then}")

@@ -1,1 +1,0 @@
-"""Cluster autoscaler, and what it knows of groups."""

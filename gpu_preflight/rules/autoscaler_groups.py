@@ -1,0 +1,435 @@
+"""What cluster autoscaler expects of a node of an empty group, and what the node then is.
+
+Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
+``buildNodeFromTemplate``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_facts.charts import DRA_DRIVERS
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.labels import ACCELERATOR, EKS_DOMAIN, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
+from gpu_facts.light import regex
+from gpu_facts.resources import GPU, MIG, NVIDIA
+from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, keeps_its_taint
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.pools import group_tags
+from gpu_preflight.cluster.software import unremoved_taints
+from gpu_preflight.cluster.storage import driver_of, node_daemons
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.startup_taints import REMOVERS, goes_by_itself
+from gpu_preflight.model.taints import Taint
+from gpu_preflight.node.daemon_reach import refusing_taints
+from gpu_preflight.node.devices import declared
+from gpu_preflight.node.nodes import gpu_types, surely_launches
+from gpu_preflight.reading.unknown import Unknown, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+from gpu_preflight.scheduling.fitting import autoscaler_of, startup_fix
+
+_SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
+_MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
+_WAITS = (
+    "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/processors/customresources/gpu_processor.go"
+)
+_TAINT_VALUE = regex(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
+_NOT_TOLD = (f"{EKS_DOMAIN}/", "alpha.eksctl.io/")
+_NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecstartuptaints"
+_FAQ = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md"
+_DRIVER_OF = {key: driver for driver, key in STARTUP_TAINTS.items()}
+
+
+def _scales(pool: Pool, cluster: Cluster) -> Answer:
+    """Say whether cluster autoscaler makes the nodes of a group."""
+    if not pool.is_group or (pool.min_nodes is not None and pool.min_nodes == pool.max_nodes):
+        return Answer.NO
+    if cluster.autoscaler("cluster-autoscaler"):
+        return Answer.YES
+    known = cluster.sees_programs or bool(cluster.autoscalers)
+    return Answer.NO if known else Answer.UNKNOWN
+
+
+def _from_zero(case: Case, *, surely: bool = False) -> Iterator[tuple[Pool, bool]]:
+    """Yield the GPU groups that cluster autoscaler starts from no node, and whether that is not known."""
+    for pool in case.gpu_pools:
+        answer = _scales(pool, case.cluster) if pool.min_nodes == 0 else Answer.NO
+        if answer is Answer.YES or (answer is Answer.UNKNOWN and not surely):
+            yield pool, answer is Answer.UNKNOWN
+
+
+@rule("GPU157", "warning", source=_SOURCE)
+def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator[Problem]:
+    """Labels or taints that cluster autoscaler cannot know.
+
+    Of an empty group it knows what the node group or its tags say, not what user data says: pods that select the label
+    start no node, pods kept off by the taint start useless ones.
+
+    Fix: Give them to the managed node group, or tag the group with node-template/label/ and node-template/taint/.
+    """
+    for pool, unknown in _from_zero(case):
+        labels, taints = _unseen_labels(pool), _unseen_taints(pool)
+        told = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
+        if told:
+            text = f"cluster autoscaler does not know {', '.join(told)} of its nodes"
+            yield Problem.of(pool, text, unknown=unknown)
+
+
+def _unseen_labels(pool: Pool) -> list[str]:
+    """Return the labels that only the node's user data says."""
+    managed = mapping(pool.properties.get("Labels"))
+    tags = {} if pool.kind == "managed" else group_tags(pool.properties)
+    return [
+        key
+        for key in pool.labels
+        if key not in managed and f"{LABEL_TAG}{key}" not in tags and not key.startswith(_NOT_TOLD)
+    ]
+
+
+def _unseen_taints(pool: Pool) -> list[str]:
+    if pool.kind == "managed":
+        known = {str(each.get("Key")) for each in mappings(pool.properties.get("Taints"))}
+    else:
+        known = {key.removeprefix(TAINT_TAG) for key in group_tags(pool.properties) if key.startswith(TAINT_TAG)}
+    return [str(each) for each in pool.taints if each.key not in known]
+
+
+@rule("GPU155", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
+def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
+    """Node-template tag where nobody reads it.
+
+    Tags of a managed node group do not reach its Auto Scaling group, and cluster autoscaler reads only
+    node-template/resources/ from the group itself.
+
+    Fix: Write the label or taint into the node group's Labels or Taints.
+    """
+    for pool in case.cluster.pools:
+        if pool.kind == "managed":
+            tags = mapping(pool.properties.get("Tags"))
+            labels = mapping(pool.properties.get("Labels"))
+            taints = {each.key for each in (*pool.taints, *pool.startup_taints)}
+            lost = [key for key in tags if key.startswith(LABEL_TAG) and key.removeprefix(LABEL_TAG) not in labels]
+            lost += [key for key in tags if key.startswith(TAINT_TAG) and key.removeprefix(TAINT_TAG) not in taints]
+            for key in lost:
+                yield Problem.of(pool, f"nobody reads tag {key} of a managed node group")
+
+
+@rule("GPU158", "warning", source=_SOURCE)
+def taint_tag_without_effect(case: Case) -> Iterator[Problem]:
+    """Taint tag without effect.
+
+    Cluster autoscaler ignores the tag and starts nodes for pods that then cannot land on them.
+
+    Fix: Write the value as <value>:NoSchedule, with nothing before the colon for an empty value.
+    """
+    for pool in case.cluster.pools:
+        if pool.kind != "self-managed":
+            continue
+        for key, value in group_tags(pool.properties).items():
+            if key.startswith(TAINT_TAG) and not isinstance(value, Unknown) and not _TAINT_VALUE.fullmatch(str(value)):
+                text = f"tag {key} is {str(value)!r}, not <value>:<effect>"
+                yield Problem.of(pool, text)
+
+
+@rule("GPU159", "warning", source=_MANAGER)
+def taint_of_a_managed_node_group_without_value(case: Case) -> Iterator[Problem]:
+    """Taint of a managed node group without value.
+
+    Cluster autoscaler leaves out such a taint: it starts nodes for pods that then cannot land on them.
+
+    Fix: Give the taint a value, for instance "true".
+    """
+    for pool, unknown in _from_zero(case):
+        for taint in pool.taints:
+            if pool.kind == "managed" and taint.written_without_value:
+                text = f"taint {taint} has no value, so cluster autoscaler drops it"
+                yield Problem.of(pool, text, unknown=unknown)
+
+
+@rule("GPU160", "error", source=_MANAGER)
+def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iterator[Problem]:
+    """Fraction of a GPU that cluster autoscaler does not count.
+
+    EC2 reports no whole GPU for g6f and gr6f, so that a pod that asks for one starts no node.
+
+    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with 1.
+    """
+    for pool, unknown in _from_zero(case):
+        first = catalogue().get(pool.instance_types[0]) if pool.instance_types else None
+        if first is not None and first.ec2_gpus == 0 and not _declares_gpus(pool):
+            text = f"EC2 counts no GPU in {first.name}, and tag {RESOURCE_TAG}{GPU} is missing"
+            yield Problem.of(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
+
+
+def _declares_gpus(pool: Pool) -> bool:
+    return any(name.startswith(NVIDIA) and amount for name, amount in declared(pool).items())
+
+
+def _offered(case: Case) -> Iterator[tuple[Pool, str, int, int]]:
+    """Yield what a node of each pool offers of each device resource, and what is expected of it."""
+    for pool, _ in _from_zero(case, surely=True):
+        node = case.nodes(pool)[0]
+        for name, amount in node.most.items():
+            whole = name == GPU and node.row is not None and node.row.ec2_gpus == 0
+            if name.startswith(NVIDIA) and not whole:
+                yield pool, name, amount, node.believed.get(name, 0)
+
+
+@rule("GPU161", "error", source=_SOURCE)
+def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterator[Problem]:
+    """Shares or slices that cluster autoscaler does not know.
+
+    It counts the GPUs of the instance type; of an empty group it knows shares and slices from tags only.
+
+    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/<resource> with what a node offers.
+    """
+    for pool, name, amount, expected in _offered(case):
+        if amount and not expected:
+            text = f"its nodes offer {amount} {name}, cluster autoscaler expects none"
+            yield Problem.of(pool, text)
+    for pool, _ in _from_zero(case, surely=True):
+        if not any(name.startswith(MIG) for name in case.nodes(pool)[0].most):
+            yield from _sliced(pool)
+
+
+@rule("GPU149", "warning", source=_SOURCE)
+def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]:
+    """More shares than cluster autoscaler expects.
+
+    It counts whole GPUs and starts a node for each, where one would take several pods.
+
+    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with the shares that a node
+    offers.
+    """
+    for pool, name, amount, expected in _offered(case):
+        if 0 < expected < amount:
+            text = f"its nodes offer {amount} {name}, cluster autoscaler expects {expected}"
+            yield Problem.of(pool, text)
+
+
+@rule("GPU295", "note", source=_WAITS)
+def second_node_for_a_pod_that_shares_a_gpu(case: Case) -> Iterator[Problem]:
+    """Second node for a pod that shares a GPU.
+
+    Of a new node cluster autoscaler waits for nvidia.com/gpu and for no other resource: until the shares or slices are
+    there, it may start one node more than the pod takes, which it removes again when idle.
+
+    Fix: Count with it where nodes are dear; the largest size of the group bounds it.
+    """
+    for pool in case.gpu_pools:
+        if _scales(pool, case.cluster) is not Answer.YES or pool.max_nodes == 1:
+            continue
+        offered = [name for name, amount in case.nodes(pool)[0].most.items() if amount and name.startswith(NVIDIA)]
+        if offered and GPU not in offered:
+            text = f"its nodes offer {', '.join(sorted(offered))}"
+            yield Problem.of(pool, text, unknown=pool.max_nodes is None)
+
+
+def _sliced(pool: Pool) -> Iterator[Problem]:
+    label = pool.labels.get(MIG_CONFIG)
+    profile = getattr(label, "only", None)
+    if profile and profile != "all-disabled" and not any("mig-" in each or each == GPU for each in declared(pool)):
+        text = f"{MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
+        yield Problem.of(pool, text, unknown=True)
+
+
+@rule("GPU163", "warning", source=_MANAGER)
+def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Problem]:
+    """Instance types with different GPUs in one group.
+
+    Cluster autoscaler takes every node of the group for one of the first type.
+
+    Fix: Make one group for each number of GPUs.
+    """
+    for pool in case.gpu_pools:
+        answer = _scales(pool, case.cluster)
+        counts = {each: catalogue()[each].gpus if each in catalogue() else 0 for each in pool.instance_types}
+        if answer is not Answer.NO and len(set(counts.values())) > 1 and not pool.undecided:
+            shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+            text = f"GPUs differ ({shown}), and cluster autoscaler counts on {pool.instance_types[0]}"
+            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
+
+
+def _whole_gpus(pool: Pool, case: Case) -> Answer:
+    """Say whether the nodes of a pool register nvidia.com/gpu, which cluster autoscaler waits for."""
+    if _claims_only(pool, case):
+        return Answer.NO  # What its driver gives by name kubelet does not register.
+    node = case.nodes(pool)[0]
+    if node.most.get(GPU, 0) > 0:
+        return Answer.YES
+    other = any(name.startswith(NVIDIA) and amount for name, amount in node.most.items())
+    return Answer.NO if other else Answer.UNKNOWN
+
+
+def _claims_only(pool: Pool, case: Case) -> bool:
+    cluster = case.cluster
+    plugins = [each for each in cluster.daemon_sets if GPU in each.advertises]
+    claimed = any(cluster.chart(each) for each in DRA_DRIVERS) and pool.operating_system == "al2023"
+    return claimed and all(case.reaches(each, pool) is Answer.NO for each in plugins)
+
+
+@rule(
+    "GPU165",
+    "warning",
+    source=(
+        "kubernetes/autoscaler cluster-autoscaler 1.36.1 "
+        "cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go GetNodeGpuConfig"
+    ),
+)
+def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Problem]:
+    """Accelerator label on nodes without nvidia.com/gpu.
+
+    Cluster autoscaler waits for nvidia.com/gpu on nodes with that label and takes them as never ready.
+
+    Fix: Remove k8s.amazonaws.com/accelerator from pools whose GPUs are claimed, sliced or offered under another name.
+    """
+    for pool in case.gpu_pools:
+        labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
+        if labelled and _whole_gpus(pool, case) is Answer.NO:
+            yield Problem.of(pool, f"has label {ACCELERATOR}, and its nodes register no {GPU}")
+
+
+@rule(
+    "GPU166",
+    "warning",
+    source=(
+        "kubernetes/autoscaler cluster-autoscaler 1.36.1 "
+        "cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go GPULabel"
+    ),
+)
+def gpu_nodes_without_accelerator_label(case: Case) -> Iterator[Problem]:
+    """GPU nodes without accelerator label.
+
+    A node is Ready before its device plugin runs: without the label the pod counts as still waiting, and cluster
+    autoscaler starts a second node.
+
+    Fix: Label the nodes k8s.amazonaws.com/accelerator, for instance nvidia-l4.
+    """
+    for pool in case.gpu_pools:
+        bare = ACCELERATOR not in pool.labels and _scales(pool, case.cluster) is Answer.YES
+        if bare and _whole_gpus(pool, case) is Answer.YES:
+            labels = {each.row.accelerator_label for each in case.nodes(pool) if each.row is not None}
+            fix = f"Label the nodes {ACCELERATOR}={labels.pop()}." if len(labels) == 1 else ""
+            yield Problem.of(pool, f"its nodes have no label {ACCELERATOR}", fix=fix)
+
+
+@rule("GPU168", "warning", source="https://karpenter.sh/docs/getting-started/migrating-from-cas/")
+def two_autoscalers_for_the_same_pods(case: Case) -> Iterator[Problem]:
+    """Two autoscalers for the same pods.
+
+    Both see the same Pending pod and both make a node for it.
+
+    Fix: Give the pools different taints, or leave one of the autoscalers out.
+    """
+    cluster = case.cluster
+    groups = [pool for pool in case.gpu_pools if _scales(pool, cluster) is Answer.YES]
+    for pool in case.gpu_pools:
+        if pool.kind not in ("karpenter", "auto-mode") or cluster.autoscaler(pool.autoscaler) is None:
+            continue
+        for group in groups:
+            alike = set(gpu_types(group)) & set(gpu_types(pool))
+            if alike and set(map(str, group.taints)) == set(map(str, pool.taints)):
+                text = f"has taints and types of group {group.name}, and another autoscaler"
+                yield Problem.of(pool, text)
+
+
+@rule("GPU176", "warning", source=_NODE_POOLS)
+def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
+    """Startup taint that nobody removes.
+
+    The node keeps the taint: it is never initialized, takes no pod, and is billed on.
+
+    Fix: Install what removes the taint, or leave the taint out.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        for taint in unremoved_taints(pool, cluster):
+            text = f"nothing here is known to remove startup taint {taint}"
+            yield Problem.of(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
+
+
+@rule("GPU420", "error", source=_FAQ)
+def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Iterator[Problem]:
+    """Startup taint that its autoscaler takes for a lasting one.
+
+    It makes no first node for pods that do not tolerate the taint, although they would run once it is gone: they stay
+    Pending. Of an empty managed group EKS tells cluster autoscaler every taint, and Karpenter takes all of
+    ``taints`` to stay.
+
+    Fix: Start cluster autoscaler with --startup-taint=KEY, or list the taint in the NodePool's startupTaints.
+    """
+    for pool in case.gpu_pools:
+        for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
+            if goes_by_itself(taint) and taint.effect == "NoExecute":
+                continue  # The API server lets every pod tolerate it that says nothing of it.
+            text = f"{autoscaler_of(pool)} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
+            yield Problem.of(pool, text)
+
+
+@rule("GPU421", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/install.md")
+def startup_taint_that_its_driver_does_not_remove(case: Case) -> Iterator[Problem]:
+    """Startup taint that its driver does not remove.
+
+    The driver's pod does not come to the node, or is too old to know the taint: no other pod ever runs there, and the
+    node is billed on.
+
+    Fix: Let the driver's DaemonSet tolerate every taint of the pool, update the driver, or leave the taint out.
+    """
+    for pool in case.gpu_pools:
+        for taint in pool.startup_taints:
+            if taint.key in _DRIVER_OF:
+                yield from _unremoved(pool, taint, case)
+
+
+def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
+    driver, cluster = _DRIVER_OF[taint.key], case.cluster
+    addon = BROUGHT_BY[driver]
+    installed = cluster.addon(addon) or cluster.chart(addon)
+    if installed is not None and keeps_its_taint(driver, installed.version):
+        first, second = TAINT_REMOVED_SINCE[driver]
+        text = f"{addon} {installed.version} does not remove startup taint {taint}; v{first}.{second} does"
+        yield Problem.of(pool, text)
+        return
+    daemons = node_daemons(addon, cluster)
+    kept_off = [_kept_off(each, pool, taint, case) for each in daemons]
+    # Of a version that nobody read it is not known what it tolerates.
+    if kept_off and all(kept_off) and daemons[0].exact:
+        text = f"DaemonSet {daemons[0].name}, which removes startup taint {taint}, does not run there: {kept_off[0]}"
+        yield Problem.of(pool, text)
+
+
+def _kept_off(daemon: DaemonSet, pool: Pool, taint: Taint, case: Case) -> str:
+    """Return why a DaemonSet surely does not come to nodes that have a taint; empty where it may."""
+    refusing = refusing_taints(daemon, (*pool.taints, taint))
+    if refusing:
+        return f"it does not tolerate {refusing[0]}"
+    return "it does not select them" if case.reaches(daemon, pool) is Answer.NO else ""
+
+
+@rule("GPU422", "note", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/107")
+def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
+    """Pods that may come before their driver.
+
+    On a fresh node they fail with "driver name not found in the list of registered CSI drivers", and start when kubelet
+    tries again.
+
+    Fix: Give the pool the driver's startup taint: taints of a group, of which cluster autoscaler is told with
+    --startup-taint, or startupTaints of a NodePool; with this library storage_drivers of the NodeShape.
+    """
+    told: set[tuple[int, str]] = set()
+    for workload, claim in case.gpu_claims:
+        _, driver = driver_of(claim, case.cluster)
+        key = STARTUP_TAINTS.get(driver or "")
+        for pool in case.pools_open_to(workload) if key else ():
+            if key and not _waits(pool, key) and (id(pool), key) not in told:
+                told.add((id(pool), key))
+                text = f"no taint {key} keeps pods away until the driver of their volumes is there"
+                yield Problem.of(pool, text)
+
+
+def _waits(pool: Pool, key: str) -> bool:
+    """Whether the nodes of a pool keep pods away by a taint, or none of them is fresh when a pod comes."""
+    fixed = pool.min_nodes is not None and pool.min_nodes == pool.max_nodes
+    return fixed or any(each.key == key for each in (*pool.startup_taints, *pool.taints))

@@ -1,0 +1,403 @@
+"""Autoscalers that AWS does not let do their work, or that have no node to run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import (
+    allows,
+    associations,
+    has_credentials,
+    identity,
+    node_role,
+    role_of,
+    trusted_accounts,
+)
+from gpu_preflight.cluster.network import is_isolated
+from gpu_preflight.cluster.objects import is_bound, may_everywhere
+from gpu_preflight.model.answer import Answer, all_of, yes_if
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.model.taints import Toleration, untolerated
+from gpu_preflight.node.autoscaler_view import option
+from gpu_preflight.node.gpu_pools import nodes_never_join
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.groups import NODES_SCALE, is_of_eksctl
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    is_expression,
+    is_true,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+    may_equal,
+)
+from gpu_preflight.rule import Problem, rule
+
+_README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
+_POLICY = "aws/karpenter-provider-aws v1.14.1 website/content/en/docs/reference/cloudformation.md"
+# Without one of them no node is made.
+_SCALES = {
+    "cluster-autoscaler": (
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:SetDesiredCapacity",
+        "ec2:DescribeLaunchTemplateVersions",
+    ),
+    "karpenter": (
+        "ec2:CreateFleet",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateTags",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeSubnets",
+        "ec2:RunInstances",
+    ),
+}
+# What else the releases of Karpenter that were read call before a launch. Each of them ends the launch if it is denied.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/amifamily/ami.go, securitygroup/securitygroup.go,
+# instancetype/instancetype.go, launchtemplate/launchtemplate.go (2026-11-24)
+_READ = ((1, 14), (1, 15))
+_BEFORE_A_LAUNCH = (
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypeOfferings",
+    "ec2:DescribeLaunchTemplates",
+    "ec2:DescribeSecurityGroups",
+)
+# What Karpenter reads of the cluster: its endpoint at the start, its addresses for nodes with AL2023.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/operator/operator.go,
+# pkg/controllers/nodeclass/validation.go
+_CLUSTER = "eks:DescribeCluster"
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/ssm/provider.go, amifamily/ami.go
+_PARAMETER = "ssm:GetParameter"
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instanceprofile/instanceprofile.go
+_OWN_PROFILE = ("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:GetInstanceProfile")
+# What ends instances and removes what was made for them. Without these calls it stays and costs money.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instance/instance.go,
+# launchtemplate/launchtemplate.go
+_ENDS = ("ec2:DescribeInstances", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate")
+# Of which there is no endpoint in a VPC: a Karpenter of `isolatedVPC` never calls it.
+# Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, .../nodeclass/controller.go
+_PROFILES = "iam:ListInstanceProfiles"
+# What Karpenter calls from a version on.
+# Source: https://karpenter.sh/docs/upgrading/upgrade-guide/
+_SINCE = (
+    ((1, 6), "ec2:DescribeCapacityReservations"),
+    ((1, 7), _PROFILES),
+    ((1, 11), "ec2:DescribePlacementGroups"),
+    ((1, 12), "ec2:DescribeInstanceStatus"),
+)
+_NAMES = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter"}
+# What Karpenter's chart lets its pods tolerate.
+# Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
+_CHART_TOLERATIONS = (Toleration("CriticalAddonsOnly", "Exists"),)
+# The endpoints that cluster autoscaler calls.
+_ENDPOINTS = ("autoscaling", "ec2", "eks", "sts")
+_FLAGS = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/config/flags/flags.go"
+# The image of the project is built for every cloud, of which this is the default.
+# Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/builder/builder_all.go
+_DEFAULT_CLOUD = "gce"
+_CLOUD, _DISCOVERY = "cloud-provider", "node-group-auto-discovery"
+# Those by which a node group of EKS can be scaled.
+_CLOUDS = ("aws", "externalgrpc", "clusterapi")
+
+
+def _controllers(cluster: Cluster) -> Iterator[Autoscaler]:
+    return (each for each in cluster.autoscalers if each.kind in _NAMES)
+
+
+def _role(autoscaler: Autoscaler, cluster: Cluster) -> Resource | None:
+    return role_of(identity(autoscaler, cluster), cluster.resources)
+
+
+@rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html", presumed=True)
+def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
+    """Autoscaler without permissions of its own.
+
+    Its first call to AWS is denied, and no node is ever made.
+
+    Fix: Associate a role with its service account by EKS Pod Identity, or annotate the account with one for IRSA.
+    """
+    cluster = case.cluster
+    for each in _controllers(cluster):
+        space, account = each.service_account
+        who = f"{_NAMES[each.kind]}, service account {space}/{account}"
+        said = identity(each, cluster)
+        if not has_credentials(each, cluster) and cluster.shows_software:
+            answer = all_of(_may_not(pool, each, cluster) for pool in _groups(cluster))
+            others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
+            hint = f" (associations name {', '.join(others)})" if others else ""
+            if answer is not Answer.NO:
+                # A ClusterConfig states every role that eksctl makes.
+                seen = others or cluster.sees_software or (cluster.resource and is_of_eksctl(cluster.resource))
+                maybe = answer is not Answer.YES or not seen
+                # If the node role lacks the permissions, only a role outside the input helps.
+                condition = f"{_NAMES[each.kind]} has an IAM role that is not in the input"
+                condition = condition if maybe and answer is Answer.YES else ""
+                text = f"{who}: no Pod Identity association, role annotation or credentials grant it an IAM role{hint}"
+                yield Problem(each, text, unknown=maybe, condition=condition)
+        role = role_of(said, cluster.resources)
+        trusted = trusted_accounts(role) if role else ()
+        if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
+            yield Problem(each, f"{who}: its role trusts {', '.join(trusted)}")
+
+
+def _matches(pattern: str, account: str) -> bool:
+    return "*" in pattern or may_equal(pattern, account)
+
+
+def _groups(cluster: Cluster) -> list[Pool | None]:
+    return [each for each in cluster.pools if each.is_group] or [None]
+
+
+def _may_not(pool: Pool | None, autoscaler: Autoscaler, cluster: Cluster) -> Answer:
+    """Whether the node role, which pods without an identity use, also lacks the permissions."""
+    known = pool.resource.metadata.get(NODES_SCALE) if pool and pool.resource else None
+    if known is not None:
+        return yes_if(not known or autoscaler.kind == "karpenter")
+    role = node_role(pool, cluster.resources) if pool else None
+    if role is None:
+        return Answer.UNKNOWN
+    allowed = allows(role, _SCALES[autoscaler.kind][1], cluster.resources)
+    return {Answer.YES: Answer.NO, Answer.NO: Answer.YES}.get(allowed, Answer.UNKNOWN)
+
+
+def _lacking(cluster: Cluster, kind: str, actions: tuple[str, ...]) -> Iterator[tuple[Autoscaler, list[str]]]:
+    for each in _controllers(cluster):
+        role = _role(each, cluster) if each.kind == kind else None
+        if role is not None:
+            lacking = [one for one in actions if allows(role, one, cluster.resources) is Answer.NO]
+            if lacking:
+                yield each, lacking
+
+
+@rule("GPU156", "error", source=_README)
+def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler that may not scale.
+
+    Without these actions it does not start, or plans a node and cannot ask for it.
+
+    Fix: Allow the actions in the policy of its role.
+    """
+    cluster = case.cluster
+    templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
+    wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
+    for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
+        yield Problem(each, f"cluster autoscaler: its role does not allow {', '.join(actions)}")
+
+
+@rule("GPU194", "error", source=_POLICY)
+def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
+    """Karpenter that may not launch instances.
+
+    Without these actions the controller does not start, or its launches are denied.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    cluster = case.cluster
+    for each, actions in _lacking(cluster, "karpenter", _SCALES["karpenter"]):
+        yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}")
+    for each in cluster.autoscalers:
+        unread = minor(each.version or "") not in _READ
+        reads = () if option(cluster, "clusterEndpoint") else (_CLUSTER,)
+        actions = _denied(each, (*_BEFORE_A_LAUNCH, *reads), cluster)
+        if actions:
+            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
+        for pool in cluster.pools:
+            called = dict(_calls_for_class(pool.node_class)) if pool.kind == "karpenter" and pool.node_class else {}
+            if denied := _denied(each, (one for one in called if one not in reads), cluster):
+                text = f"Karpenter calls {', '.join(denied)} for its EC2NodeClass, and its role does not allow it"
+                yield Problem.of(pool, text, unknown=unread or not any(called[one] for one in denied))
+
+
+def _denied(karpenter: Autoscaler, actions: Iterable[str], cluster: Cluster) -> list[str]:
+    """Return the actions that the policies of Karpenter's role certainly don't allow."""
+    role = _role(karpenter, cluster) if karpenter.kind == "karpenter" else None
+    return [each for each in actions if role is not None and allows(role, each, cluster.resources) is Answer.NO]
+
+
+def _calls_for_class(node_class: Object) -> Iterator[tuple[str, bool]]:
+    """Yield what Karpenter calls for nodes of an EC2NodeClass, and whether it certainly does."""
+    terms = node_class.spec.get("amiSelectorTerms")
+    if isinstance(terms, Unknown) or any("alias" in each or "ssmParameter" in each for each in mappings(terms)):
+        yield _PARAMETER, not isinstance(terms, Unknown)
+    written = [node_class.spec.get("amiFamily"), *(each.get("alias") for each in mappings(terms))]
+    known = any(str(each).partition("@")[0].lower() == "al2023" for each in written)
+    if known or any(isinstance(each, Unknown) for each in (*written, terms)):
+        yield _CLUSTER, known
+    if node_class.spec.get("role"):
+        yield from ((each, True) for each in _OWN_PROFILE)
+
+
+@rule("GPU499", "warning", source=_POLICY)
+def karpenter_that_may_not_end_instances(case: Case) -> Iterator[Problem]:
+    """Karpenter's role doesn't allow it to remove what it launches.
+
+    Nodes that are empty, expired or broken keep running and cost money.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    for each in case.cluster.autoscalers:
+        if actions := _denied(each, _ENDS, case.cluster):
+            unread = minor(each.version or "") not in _READ
+            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
+
+
+@rule("GPU169", "warning", source=_README)
+def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler that cannot read node groups.
+
+    Of an empty managed group it then knows neither labels nor taints nor declared resources.
+
+    Fix: Allow eks:DescribeNodegroup in the policy of its role.
+    """
+    wanted = [
+        each.name
+        for each in case.gpu_pools
+        if each.kind == "managed"
+        and each.min_nodes == 0
+        and (each.tags or each.taints or mapping(each.properties.get("Labels")))
+    ]
+    for each, _ in _lacking(case.cluster, "cluster-autoscaler", ("eks:DescribeNodegroup",)) if wanted else ():
+        text = f"its role does not allow eks:DescribeNodegroup, which tells it about {', '.join(wanted)}"
+        yield Problem(each, f"cluster autoscaler: {text}")
+
+
+@rule("GPU196", "warning", source="https://karpenter.sh/docs/upgrading/upgrade-guide/")
+def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
+    """Policy older than Karpenter.
+
+    Newer versions make calls that the policy of an older one does not allow; node classes then stay unready.
+
+    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    """
+    cluster = case.cluster
+    version = next((each.version for each in _controllers(cluster) if each.kind == "karpenter"), None)
+    if version is None:
+        return
+    isolated = option(cluster, "isolatedVPC")
+    never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
+    wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
+    for each, actions in _lacking(cluster, "karpenter", wanted):
+        yield Problem(each, f"Karpenter {version}: its role does not allow {', '.join(actions)}")
+
+
+@rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")
+def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
+    """Autoscaler without a node to run on.
+
+    An autoscaler cannot make the node that it would itself run on, so nothing ever starts.
+
+    Fix: Keep a managed node group of at least one node whose taints its pods tolerate, or a Fargate profile.
+    """
+    cluster = case.cluster
+    if not cluster.whole or cluster.auto_mode or cluster.resources_of("AWS::EKS::FargateProfile"):
+        return
+    if any(each.type == "Custom::AWSCDK-EKS-FargateProfile" for each in cluster.resources.values()):
+        return
+    for each in _controllers(cluster):
+        charted = any(chart.origin == each.origin for chart in cluster.charts)
+        given = each.pod.tolerations or (_CHART_TOLERATIONS if charted and each.kind == "karpenter" else ())
+        if any(_takes(given, pool) for pool in cluster.pools):
+            continue
+        groups = [pool.name for pool in cluster.pools if pool.is_group]
+        text = (
+            f"no group that always has a node takes its pods ({', '.join(groups)})" if groups else "there is no group"
+        )
+        yield Problem(each, f"{_NAMES[each.kind]}: {text}")
+
+
+def _takes(given: tuple[Toleration, ...], pool: Pool) -> bool:
+    """Whether a group may have a node for a pod with such tolerations before any autoscaler runs."""
+    scaling = mapping(pool.properties.get("ScalingConfig"))
+    desired = scaling.get("DesiredSize", pool.properties.get("DesiredCapacity"))
+    starts = pool.min_nodes != 0 or (desired is not None and known_number(desired) != 0)
+    if nodes_never_join(pool) is Answer.YES:
+        return False
+    return pool.is_group and starts and all(answer is not Answer.NO for _, answer in untolerated(given, pool.taints))
+
+
+@rule("GPU198", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html")
+def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iterator[Problem]:
+    """Subnets from which cluster autoscaler reaches no AWS API.
+
+    Its calls time out, and it neither reads nor resizes a group.
+
+    Fix: Add interface endpoints for autoscaling, ec2, eks and sts, or a NAT gateway.
+    """
+    cluster = case.cluster
+    groups = [each for each in cluster.pools if each.is_group and each.subnets]
+    if not cluster.whole or not groups or not all(is_isolated(each, cluster.resources) for each in groups):
+        return
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    names = [each.properties.get("ServiceName") for each in endpoints]
+    texts = [known_text(each) or getattr(each, "expression", "") for each in names]
+    missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
+    for each in _controllers(cluster):
+        if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
+            text = f"nothing leads out of the subnets, and the VPC has no endpoint for {', '.join(missing)}"
+            yield Problem(each, f"cluster autoscaler: {text}")
+
+
+def _found(cluster: Cluster) -> Iterator[Autoscaler]:
+    return (each for each in cluster.autoscalers if each.kind == "cluster-autoscaler")
+
+
+def _is_charted(autoscaler: Autoscaler, cluster: Cluster) -> bool:
+    return any(each.origin == autoscaler.origin for each in cluster.charts)
+
+
+@rule("GPU327", "error", source=_FLAGS)
+def cluster_autoscaler_of_another_cloud(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler of another cloud.
+
+    It looks for node groups where there are none, or exits at start, and no node is ever made.
+
+    Fix: Set --cloud-provider=aws.
+    """
+    for each in _found(case.cluster):
+        written = each.flags.get(_CLOUD)
+        if _is_charted(each, case.cluster) or isinstance(written, Unknown) or is_expression(str(written)):
+            continue
+        if written is None and _DISCOVERY in each.flags:
+            yield Problem(each, f"cluster autoscaler: --{_CLOUD} is missing, and its default is {_DEFAULT_CLOUD}")
+        elif written is not None and written not in _CLOUDS:
+            yield Problem(each, f"cluster autoscaler: --{_CLOUD} is {written!r}, and this is EKS")
+
+
+@rule("GPU328", "error", source="https://github.com/kubernetes/autoscaler/issues/1507", presumed=True)
+def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler that may not list nodes.
+
+    The API server forbids what it asks first; it exits, and no node is ever made.
+
+    Fix: Bind its service account to a ClusterRole with list and watch of nodes and pods, as the project's example does.
+    """
+    cluster = case.cluster
+    for each in _found(cluster):
+        space, name = each.service_account
+        if _is_charted(each, cluster) or not _tells_rights(each, cluster):
+            continue
+        lacking = [
+            kind
+            for kind in ("nodes", "pods")
+            if may_everywhere(each.service_account, ("list", "watch"), kind, cluster) is Answer.NO
+        ]
+        if not is_bound(each.service_account, cluster):
+            text = f"no ClusterRoleBinding names its service account {space}/{name}, so that it may not list nodes"
+            alone = not cluster.of_kind("ClusterRole", "ClusterRoleBinding")
+            yield Problem(each, f"cluster autoscaler: {text}", unknown=alone or not cluster.sees_objects)
+        elif lacking:
+            text = (
+                f"no ClusterRole of its service account {space}/{name} lets it list and watch {' and '.join(lacking)}"
+            )
+            yield Problem(each, f"cluster autoscaler: {text}", unknown=not cluster.sees_objects)
+
+
+def _tells_rights(autoscaler: Autoscaler, cluster: Cluster) -> bool:
+    """Whether the input tells of accounts and their rights at all; who writes the one writes the other."""
+    accounts = {(each.namespace, each.name) for each in cluster.of_kind("ServiceAccount")}
+    written = autoscaler.service_account in accounts or bool(cluster.of_kind("ClusterRole", "ClusterRoleBinding"))
+    return written and known_text(autoscaler.pod.service_account) is not None

@@ -1,0 +1,435 @@
+"""How much capacity the pools need, and how easily EC2 has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from gpu_facts.charts import KARPENTER
+from gpu_facts.hardware.catalogue import InstanceType, catalogue, columns, retired
+from gpu_facts.hardware.prices import Quota, quota_of
+from gpu_facts.hardware.regions import (
+    is_elsewhere,
+    is_in_every_zone,
+    is_no_zone,
+    is_seen_zone,
+    is_unseen,
+    last_letter,
+    region_hint,
+    regions_as_of,
+    zones_by_region,
+)
+from gpu_facts.labels import EKS_DOMAIN, INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, ZONE
+from gpu_facts.light import regex
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import are_apart, names_zone_ids, region_of, spans_zones
+from gpu_preflight.cluster.pools import is_capacity_known, is_reserved, is_visible
+from gpu_preflight.cluster.references import referred, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import Requirement, Selection
+from gpu_preflight.node.autoscaler_view import option
+from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.groups import CLUSTER_SUBNET
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
+from gpu_preflight.rule import Problem, rule
+from gpu_preflight.scheduling.demand import Demand
+
+# As many pools of spot instances EC2 should have to choose from; a type in a zone is one.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html (2026-08)
+_SPOT_POOLS = 3
+_FAMILY_LABELS = (f"{KARPENTER_AWS_DOMAIN}/instance-family", f"{EKS_DOMAIN}/instance-family")
+# Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
+_LIKE_A_GPU_TYPE = regex(r"(ml\.)?(gr?|p)\d(?!ad\b)", re.IGNORECASE)
+_MOST_REGIONS = 6
+# What a region has in some of its zones.
+_SCARCE = ("p4", "p5", "p6")
+_ZONES = "https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html"
+_REGION = "${AWS::Region}"
+# The region with the most zones, which has every letter that another has.
+_MOST = "us-east-1"
+# Source: aws/karpenter-provider-aws v1.12.0, which brought the setting
+_KARPENTER_KNOWS_IT = (1, 12)
+
+
+@rule("GPU020", "note", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html")
+def ec2_quota_that_the_pools_need(case: Case) -> Iterator[Problem]:
+    """EC2 quota that the pools need.
+
+    Launches above the quota fail with VcpuLimitExceeded; new accounts have 0 for P and little for G.
+
+    Fix: Compare with 'aws service-quotas get-service-quota --service-code ec2 --quota-code CODE'; ask for more.
+    """
+    demands: dict[Quota, dict[str, int | None]] = {}
+    for pool in case.gpu_pools:
+        for quota, rows in _counted(pool).items():
+            demands.setdefault(quota, {})[pool.name] = _most_vcpus(pool, rows)
+    for quota, pools in demands.items():
+        yield Problem(case.cluster.resource or case.gpu_pools[0], _demand(quota, pools))
+
+
+def _counted(pool: Pool) -> dict[Quota, list[InstanceType]]:
+    """Return the types of a pool by the quota that they count against."""
+    found: dict[Quota, list[InstanceType]] = {}
+    for capacity in pool.capacity_types:
+        for row in (catalogue()[name] for name in gpu_types(pool)):
+            quota = quota_of(row, capacity)
+            if quota is not None and row.vcpus is not None:
+                found.setdefault(quota, []).append(row)
+    return found
+
+
+def _most_vcpus(pool: Pool, rows: list[InstanceType]) -> int | None:
+    """Return how many vCPUs a pool may have at most; ``None`` where nothing that is known bounds it."""
+    bounds = []
+    if pool.max_nodes is not None:
+        bounds.append(pool.max_nodes * max(row.vcpus or 0 for row in rows))
+    if not pool.is_group and "cpu" in pool.limits:
+        bounds.append(pool.limits["cpu"] // 1000)
+    if not pool.is_group and GPU in pool.limits and all(row.ec2_gpus for row in rows):
+        bounds.append(max(pool.limits[GPU] * (row.vcpus or 0) // row.ec2_gpus for row in rows))
+    return min(bounds, default=None)
+
+
+def _demand(quota: Quota, pools: dict[str, int | None]) -> str:
+    bounded = {name: vcpus for name, vcpus in pools.items() if vcpus is not None}
+    unbounded = [f"{name} without a known bound" for name in pools if name not in bounded]
+    of = ", ".join(f"{name} {vcpus}" for name, vcpus in bounded.items())
+    total = [f"up to {sum(bounded.values())} vCPUs ({of})"] if bounded else []
+    return f"quota {quota.code}, {quota.name}: {', '.join([*total, *unbounded])}"
+
+
+@rule("GPU021", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html")
+def spot_with_too_little_to_choose_from(case: Case) -> Iterator[Problem]:
+    """Spot with too little to choose from.
+
+    When EC2 has no spare instance of that type in that zone, nothing launches and nothing else is tried.
+
+    Fix: Add types with as many GPUs, or zones, until there are three; or an on-demand pool beside it.
+    """
+    for pool in case.gpu_pools:
+        types, zones = gpu_types(pool), len(set(pool.zones))
+        if pool.capacity_types == ("spot",) and 0 < len(types) * zones < _SPOT_POOLS:
+            where = f"{_count(len(types), 'type')} in {_count(zones, 'zone')}"
+            yield Problem.of(pool, f"spot of {where}, {', '.join(types)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@rule("GPU022", "note", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html")
+def one_type_in_one_zone_without_a_reservation(case: Case) -> Iterator[Problem]:
+    """One type in one zone, without a reservation.
+
+    When EC2 has none free there (InsufficientInstanceCapacity), no node starts until it has again.
+
+    Fix: Reserve the capacity, or add zones, or a second pool of another type.
+    """
+    for pool in case.gpu_pools:
+        types = gpu_types(pool)
+        bought = pool.capacity_types == ("on-demand",) and not (pool.is_group and _may_be_reserved(pool))
+        if bought and len(types) == 1 and len(set(pool.zones)) == 1:
+            yield Problem.of(pool, f"only {types[0]}, on demand, in one Availability Zone")
+
+
+def _may_be_reserved(pool: Pool) -> bool:
+    return not is_visible(pool) or not is_capacity_known(pool) or is_reserved(pool)
+
+
+@rule(
+    "GPU004", "error", source="awslabs/amazon-eks-ami v20260724 templates/al2023/provisioners/install-nvidia-driver.sh"
+)
+def retired_instance_type(case: Case) -> Iterator[Problem]:
+    """Retired instance type.
+
+    EC2 no longer sells it, or no current image has a driver for its GPU.
+
+    Fix: Use a type of a current family.
+    """
+    for pool in (*case.cluster.pools, *case.cluster.unclaimed):
+        for name in _retired_choices(pool):
+            entry = retired().get(name) or _of_family(name)
+            message = f"{name} is retired: {entry['reason']}"
+            fix = f"Use a size of family {entry['successor']}."
+            yield Problem.of(pool, message, fix=fix, unknown=not surely_launches(pool, _retired_choices(pool)))
+
+
+def _of_family(family: str) -> dict[str, str]:
+    return dict(next(entry for name, entry in retired().items() if name.partition(".")[0] == family))
+
+
+def _retired_choices(pool: Pool) -> list[str]:
+    """Return the retired types of a group, and those that a NodePool leaves nothing beside."""
+    if pool.is_group:
+        return [name for name in pool.instance_types if name in retired()]
+    families = {name.partition(".")[0] for name in retired()} - {each.family for each in catalogue().values()}
+    found: list[str] = []
+    for each in pool.requirements:
+        known = set(retired()) if each.key == INSTANCE_TYPE else families if each.key in _FAMILY_LABELS else set()
+        if each.operator == "In" and each.values and known.issuperset(each.values):
+            found += each.values
+    return found
+
+
+@rule("GPU005", "warning", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html")
+def instance_type_that_nobody_knows(case: Case) -> Iterator[Problem]:
+    """Instance type that nobody knows.
+
+    EKS refuses the node group, and Karpenter ignores the name; a type newer than this list is fine.
+
+    Fix: Correct the name; 'gpu-constructs instances' lists the types.
+    """
+    as_of = columns()["architecture"]["as_of"]
+    for pool in case.cluster.pools:
+        for name in dict.fromkeys(_named(pool)):
+            if _LIKE_A_GPU_TYPE.match(name) and name not in catalogue() and name not in retired():
+                hint = did_you_mean(name.lower().removeprefix("ml."), catalogue(), closeness=0.85)
+                yield Problem.of(pool, f"EC2 had no type {name} on {as_of}{hint}")
+
+
+def _named(pool: Pool) -> list[str]:
+    if pool.is_group:
+        return list(pool.instance_types)
+    wanted = [each for each in pool.requirements if each.key == INSTANCE_TYPE and each.operator == "In"]
+    return [name for each in wanted for name in each.values or ()]
+
+
+@rule("GPU024", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html")
+def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
+    """Instance type that is not sold that way.
+
+    Each launch fails, whatever the quota is.
+
+    Fix: Set the CapacityType that EC2 sells it with; UltraServers need a Capacity Block.
+    """
+    for pool in filter(is_capacity_known, case.gpu_groups):
+        pairs = product((catalogue()[name] for name in gpu_types(pool)), pool.capacity_types)
+        for row, capacity in pairs:
+            if capacity not in row.purchase_options:
+                sold = ", ".join(row.purchase_options)
+                text = f"{row.name} is not sold as {capacity}, only as {sold}"
+                yield Problem.of(pool, text, unknown=not surely_launches(pool, [row.name]))
+
+
+@rule("GPU053", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html")
+def cluster_placement_group_over_several_zones(case: Case) -> Iterator[Problem]:
+    """Cluster placement group over several zones.
+
+    A cluster placement group lies in the zone of its first instance; launches in another zone fail.
+
+    Fix: Give the group subnets of one zone, or each zone a pool with a placement group of its own.
+    """
+    for pool in case.gpu_groups:
+        answer = spans_zones(pool)
+        if _is_clustered(pool, case.cluster) and pool.zones and answer is not Answer.NO:
+            message = f"a cluster placement group, and subnets in {len(set(pool.zones))} zones"
+            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+
+
+def _is_clustered(pool: Pool, cluster: Cluster) -> bool:
+    placement = pool.launch.placement
+    names = (dig(placement, "GroupName"), dig(placement, "GroupId"), pool.properties.get("PlacementGroup"))
+    keys = [each.resource for each in names if isinstance(each, Unknown) and each.resource]
+    groups = [cluster.resources[key] for key in keys if key in cluster.resources]
+    return any(each.properties.get("Strategy") == "cluster" for each in groups)
+
+
+@rule("GPU271", "warning", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-regions.html")
+def instance_type_that_is_not_seen_in_the_region(case: Case) -> Iterator[Problem]:
+    """Instance type that is not seen in the region.
+
+    EKS refuses the node group, and Karpenter launches none of it; what AWS began to offer since is not known here.
+
+    Fix: Take another region or type; aws ec2 describe-instance-type-offerings tells what is offered today.
+    """
+    for pool in case.gpu_pools:
+        region, types = region_of(pool, case.cluster), gpu_types(pool)
+        unseen = [each for each in types if is_unseen(each, region)]
+        # Karpenter launches the others.
+        if unseen and (pool.is_group or len(unseen) == len(types)):
+            message = f"{_listed(unseen)} was not seen in {region} on {regions_as_of()}{_elsewhere(unseen[0])}"
+            yield Problem.of(pool, message)
+
+
+def _listed(types: list[str]) -> str:
+    more = f" and {len(types) - _MOST_REGIONS} more" if len(types) > _MOST_REGIONS else ""
+    return ", ".join(types[:_MOST_REGIONS]) + more
+
+
+def _elsewhere(name: str) -> str:
+    regions = sorted(zones_by_region(name))
+    return f"; {name} is in {', '.join(regions)}" if 0 < len(regions) <= _MOST_REGIONS else ""
+
+
+@rule("GPU272", "warning", source="https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html")
+def region_that_there_is_not(case: Case) -> Iterator[Problem]:
+    """Region that there is not.
+
+    The name is nearly one of a region; nothing can be deployed to it.
+
+    Fix: Correct the name.
+    """
+    for pool in case.gpu_pools:
+        region = region_of(pool, case.cluster)
+        if region and (hint := region_hint(region)):
+            yield Problem.of(pool, f"AWS has no region {region}{hint}")
+
+
+@rule("GPU297", "note", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html")
+def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Problem]:
+    """Zone of a scarce type that only deployment tells.
+
+    A region may have P4, P5 and P6 in some of its zones; in the others no node of them starts.
+
+    Fix: Name zones of aws ec2 describe-instance-type-offerings --location-type availability-zone.
+    """
+    for pool in case.gpu_pools:
+        region = region_of(pool, case.cluster) or ""
+        types = [each for each in gpu_types(pool) if each.startswith(_SCARCE) and not is_in_every_zone(each, region)]
+        named = any(isinstance(each, str) for each in pool.zones) or names_zone_ids(pool, case.cluster)
+        # The zone of a reservation is known to whoever bought it.
+        reserved = is_reserved(pool) or pool.capacity_types == ("reserved",)
+        # Karpenter takes another type, and another zone.
+        if types and len(types) == len(gpu_types(pool)) and not named and not reserved:
+            where = ", ".join(zones_by_region(types[0]).get(region, ()))
+            seen = f" ({types[0]} was seen in {where} on {regions_as_of()})" if where else ""
+            yield Problem.of(pool, f"{_listed(types)} in zones that only deployment tells{seen}")
+
+
+@rule("GPU427", "error", source=_ZONES)
+def zone_that_the_region_does_not_have(case: Case) -> Iterator[Problem]:
+    """Zone that the region does not have.
+
+    EC2 makes no subnet there and Auto Scaling no group, so that the deployment fails and no node starts.
+
+    Fix: Name a zone of the region, as aws ec2 describe-availability-zones tells them.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_groups:
+        for zone, region, unsure in _zones_of(pool, cluster):
+            if (answer := _has_zone(region, zone)) is not Answer.YES:
+                yield Problem.of(pool, f"is in {_nowhere(zone, region)}", unknown=unsure or answer is Answer.UNKNOWN)
+    for subnet in _made_with(cluster):
+        placed = _zone_of(subnet)
+        answer = _has_zone(subnet.region, placed) if placed is not None else Answer.YES
+        if cluster.resource is not None and answer is not Answer.YES:
+            text = f"cluster {cluster.name}: {subnet.path} is in {_nowhere(placed, subnet.region)}"
+            yield Problem(cluster.resource, text, unknown=subnet.conditional or answer is Answer.UNKNOWN)
+
+
+def _nowhere(zone: str | Unknown | None, region: str | None) -> str:
+    return f"zone {zone}, which {region or 'its region'} does not have{last_letter(str(zone))}"
+
+
+def _made_with(cluster: Cluster) -> list[Resource]:
+    """Return the subnets without which CloudFormation, or eksctl, does not make the cluster."""
+    made, every = cluster.resource, cluster.resources_of("AWS::EC2::Subnet", CLUSTER_SUBNET)
+    return [each for each in every if made is not None and each.file == made.file]
+
+
+def _zones_of(pool: Pool, cluster: Cluster) -> Iterator[tuple[str | Unknown, str | None, bool]]:
+    """Yield zones of a group, the region of each, and whether it is there under a condition only."""
+    region = pool.resource.region if pool.resource else None
+    conditional = bool(pool.resource and pool.resource.conditional)
+    subnets = [found for each in pool.subnets if (found := referred(each, cluster.resources))]
+    for subnet in subnets:
+        if (zone := _zone_of(subnet)) is not None:
+            yield zone, subnet.region, conditional or subnet.conditional
+    for zone in () if subnets else pool.zones:
+        yield zone, region, conditional
+
+
+def _zone_of(subnet: Resource) -> str | Unknown | None:
+    named = subnet.properties.get("AvailabilityZone") or subnet.properties.get("AvailabilityZoneId")
+    return named if isinstance(named, (str, Unknown)) else None
+
+
+def _has_zone(region: str | None, zone: str | Unknown) -> Answer:
+    """Say whether a region has a zone of a name or an id; what only deployment tells may be one."""
+    named = zone if isinstance(zone, str) else zone.expression.replace(_REGION, region or _MOST)
+    if is_no_zone(named) or is_elsewhere(named, region):
+        return Answer.NO
+    return Answer.YES if is_seen_zone(named) else Answer.UNKNOWN
+
+
+@rule("GPU428", "error", source=_ZONES)
+def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
+    """Pod in a zone that there is not.
+
+    No node ever has that zone, whatever pools there are, and the pod stays Pending.
+
+    Fix: Name a zone that there is.
+    """
+    told: dict[int, str] = {}
+    for verdict in map(case.verdict, case.gpu_workloads):
+        # Pods that are alike share what they ask for.
+        key = id(verdict.demand)
+        if key not in told:
+            told[key] = _nowhere_of(verdict.demand)
+        if text := told[key]:
+            yield Problem.of(verdict.workload, f"{text}, and AWS has no such zone")
+
+
+def _nowhere_of(wanted: Demand) -> str:
+    """Return what a pod asks of a zone that there is not, nothing where it asks for none."""
+    named, zones = _asked_nowhere(wanted.pod.selection), wanted.topology.zones
+    if named is not None:
+        return f"asks for {named}"
+    return f"has a volume in {', '.join(zones)}" if zones and Requirement(ZONE, "In", zones).is_nowhere else ""
+
+
+def _asked_nowhere(selection: Selection) -> Requirement | None:
+    """Return the requirement of a zone that there is not; of several terms each must have one."""
+    found = [each for each in selection.selector if each.is_nowhere]
+    of_terms = [next((one for one in term.labels if one.is_nowhere), None) for term in selection.terms or ()]
+    return next(iter([*found, *([] if None in of_terms else of_terms)]), None)
+
+
+@rule("GPU445", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/zone-shift.html")
+def zonal_shift_over_gpu_nodes_of_one_zone(case: Case) -> Iterator[Problem]:
+    """Zonal shift over GPU nodes of one zone.
+
+    A shift away from that zone, which AWS may start by itself, takes its nodes out of scheduling and out of every
+    Service; no other zone has such GPUs.
+
+    Fix: Give the types a pool in another zone, or set ZonalShiftConfig.Enabled to false.
+    """
+    if not _shifts(case.cluster):
+        return
+    for pool in case.gpu_pools:
+        if spans_zones(pool) is Answer.NO and not any(_stands_in(each, pool) for each in case.gpu_pools):
+            zone = known_text(pool.zones[0]) or "one zone"
+            yield Problem.of(
+                pool, f"its nodes are all in {zone}, and a zonal shift leaves them without pods and traffic"
+            )
+
+
+def _shifts(cluster: Cluster) -> bool:
+    return is_true(setting(cluster, "ZonalShiftConfig", "Enabled"))
+
+
+def _stands_in(other: Pool, pool: Pool) -> bool:
+    """Whether another pool has, or may have, the same instance types in another zone."""
+    types = set(gpu_types(pool))
+    alike = not types or bool(types & set(gpu_types(other))) or other.undecided
+    return other is not pool and alike and are_apart((*pool.zones, *other.zones)) is not Answer.NO
+
+
+@rule("GPU446", "warning", source="https://karpenter.sh/docs/reference/settings/")
+def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
+    """Karpenter that is not told of zonal shift.
+
+    It goes on to launch nodes in the zone that the cluster was moved out of, where they get no pods.
+
+    Fix: Set settings.enableZonalShift of the chart to true; the controller may need arc-zonal-shift:GetManagedResource.
+    """
+    chart = case.cluster.chart(KARPENTER)
+    if chart is None or not _shifts(case.cluster) or not chart.version or minor(chart.version) < _KARPENTER_KNOWS_IT:
+        return
+    if option(case.cluster, "enableZonalShift") in (None, False, "false"):
+        yield Problem(chart, f"Karpenter {chart.version} does not ask whether the cluster is shifted out of a zone")

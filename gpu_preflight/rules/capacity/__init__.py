@@ -1,1 +1,0 @@
-"""Whether EC2 has, and sells, what a pool asks for."""

@@ -1,0 +1,390 @@
+"""Cluster autoscaler: whether it runs, which groups it takes, and what it may add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_facts.charts import PRIORITY_EXPANDER
+from gpu_facts.cluster_autoscaler_flags import EXPANDERS, FLAGS, FLAGS_VERSION, LAST_EXPANDER, PRICE_EXPANDER
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.plain_types import least_vcpus
+from gpu_facts.labels import ACCELERATOR, AUTOSCALED_BY_TAG, AUTOSCALED_TAG, LABEL_TAG
+from gpu_facts.light import regex
+from gpu_facts.quantities import GIB, MIB
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.pools import group_tags, has_open_tags
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.discovery import DISCOVERY, EXPLICIT, Named, discovery_tags, is_named, named_groups
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
+from gpu_preflight.reading.documents import UnusableInput, parse
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    may_equal,
+)
+from gpu_preflight.rule import Problem, rule
+
+_README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
+# What EC2 sold later than the list that is built in, of 2026-01-22, and one that it leaves out.
+# Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
+_NOT_BUILT_IN = ("g7.", "p5e.", "p6-b300.", "p6e-gb200.")
+_RUNTIME = "it is a state of the running cluster, which no template and no manifest tells"
+_FLAGS = "kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go"
+# Of <min>:<max>, of <label value>:<min>:<max> and of <min>:<max>:<name>.
+_RANGE = regex(r"(\d+):(\d+)")
+_GPU_RANGE = regex(r"[^:]*:(\d+):(\d+)")
+_GROUP = regex(r"(\d+):(\d+):.+")
+_TAGS = regex(r"asg:tag=.+")
+_FORMS = {
+    "cores-total": (_RANGE, "<min>:<max>"),
+    "memory-total": (_RANGE, "<min>:<max>"),
+    "gpu-total": (_GPU_RANGE, "<label value>:<min>:<max>"),
+    EXPLICIT: (_GROUP, "<min>:<max>:<name>"),
+    DISCOVERY: (_TAGS, "asg:tag=<key>,<key>"),
+}
+_LISTS = ("gpu-total", EXPLICIT, DISCOVERY)
+_BLANK = regex(r"<[^<>]*>")
+_NAME = regex(r"[a-z][a-z0-9-]+")
+# So near is a slip of the pen, not a flag of another version.
+_CLOSENESS = 0.9
+
+
+def _found(cluster: Cluster) -> Autoscaler | None:
+    return cluster.autoscaler("cluster-autoscaler")
+
+
+def _scaled(case: Case) -> Iterator[Pool]:
+    """Yield the GPU groups that may grow and shrink."""
+    for pool in case.gpu_pools:
+        known = pool.is_group and pool.max_nodes is not None and pool.min_nodes is not None
+        if known and (pool.min_nodes or 0) < (pool.max_nodes or 0):
+            yield pool
+
+
+@rule("GPU150", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html")
+def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
+    """Group that may grow, and no autoscaler.
+
+    Minimum and maximum are bounds only: without an autoscaler the group keeps the nodes that it starts with.
+
+    Fix: Install cluster autoscaler, or let Karpenter or Auto Mode make the GPU nodes.
+    """
+    cluster = case.cluster
+    if _found(cluster) or not cluster.shows_software:
+        return
+    for pool in _scaled(case):
+        bounds = f"from {pool.min_nodes} to {pool.max_nodes} nodes"
+        text = f"may have {bounds}, and nothing here changes their number"
+        yield Problem.of(pool, text, unknown=not cluster.sees_programs)
+
+
+def _named(tags: dict[str, str]) -> list[str]:
+    names = [
+        key.removeprefix(AUTOSCALED_BY_TAG)
+        for key in tags
+        if key.startswith(AUTOSCALED_BY_TAG) and key != AUTOSCALED_TAG
+    ]
+    return [each for each in names if not each.startswith("node-template")]
+
+
+@rule("GPU151", "error", source=_README)
+def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Problem]:
+    """Group that cluster autoscaler does not discover.
+
+    It takes only groups that carry every tag of its flag, and never makes a node in others.
+
+    Fix: Tag the group, and name this cluster in --node-group-auto-discovery.
+    """
+    cluster = case.cluster
+    autoscaler = _found(cluster)
+    if autoscaler is None:
+        return
+    yield from _not_named(autoscaler, case)
+    explicit = named_groups(autoscaler)
+    for tags in discovery_tags(autoscaler):
+        for name in _named(tags):
+            if _is_other(name, cluster):
+                text = f"cluster autoscaler looks for groups of cluster {name}, this one is {cluster.name}"
+                yield Problem(autoscaler, text)
+        for pool in case.gpu_pools:
+            lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
+            if lacking and is_named(pool, explicit) is not True:
+                text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which it does not carry"
+                yield Problem.of(pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit))
+
+
+def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:
+    return bool(explicit) and is_named(pool, explicit) is None
+
+
+def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
+    """Yield the groups that nothing discovers and that no flag names."""
+    named = named_groups(autoscaler)
+    if not named or DISCOVERY in autoscaler.flags:
+        return
+    for pool in case.gpu_pools:
+        said = is_named(pool, named) if pool.is_group else True
+        if said is not True:
+            shown = ", ".join(each.name for each in named)
+            text = f"cluster autoscaler is told of {shown} alone, and of no tags to discover others by"
+            yield Problem.of(pool, text, unknown=said is None)
+
+
+def _is_other(name: str, cluster: Cluster) -> bool:
+    own = (cluster.name, cluster.resource.ref().expression if cluster.resource else cluster.name)
+    return cluster.whole and "${" not in name and "${" not in cluster.name and name not in own and _is_literal(cluster)
+
+
+def _is_literal(cluster: Cluster) -> bool:
+    """Whether the cluster's name is written in the template."""
+    properties = cluster.resource.properties if cluster.resource else {}
+    return cluster.name in (properties.get("Name"), dig(properties, "Config", "name"))
+
+
+def _lacks(pool: Pool, key: str, value: str) -> bool:
+    found = [have for name, have in group_tags(pool.properties).items() if may_equal(name, key)]
+    return not any(not value or may_equal(str(have), value) for have in found)
+
+
+@rule("GPU152", "warning", source=_README)
+def discovery_flag_given_twice(case: Case) -> Iterator[Problem]:
+    """Discovery flag given twice.
+
+    Cluster autoscaler takes only the groups that carry the tags of both, which is often none.
+
+    Fix: Give the flag once, as asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.
+    """
+    autoscaler = _found(case.cluster)
+    specs = discovery_tags(autoscaler) if autoscaler else []
+    if autoscaler is not None and len(specs) > 1:
+        text = f"cluster autoscaler is given --{DISCOVERY} {len(specs)} times, and a group must match all of them"
+        yield Problem(autoscaler, text)
+
+
+@rule("GPU153", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/README.md")
+def cluster_autoscaler_of_another_minor_version(case: Case) -> Iterator[Problem]:
+    """Cluster autoscaler of another minor version.
+
+    It simulates the scheduler of its own Kubernetes version and watches that version's APIs.
+
+    Fix: Use the image whose minor version equals the cluster's.
+    """
+    cluster = case.cluster
+    autoscaler = _found(cluster)
+    if autoscaler is None or autoscaler.version is None or cluster.version is None:
+        return
+    runs, wanted = minor(autoscaler.version), minor(cluster.version)
+    if (0, 0) not in (runs, wanted) and runs != wanted:
+        text = f"cluster autoscaler {autoscaler.version} in a cluster of Kubernetes {cluster.version}"
+        yield Problem(autoscaler, text)
+
+
+@rule(
+    "GPU162", "error", source="kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go"
+)
+def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[Problem]:
+    """Instance type that the built-in list does not have.
+
+    With --aws-use-static-instance-list a group of a type that is not listed is left out.
+
+    Fix: Drop the flag and allow ec2:DescribeInstanceTypes.
+    """
+    autoscaler = _found(case.cluster)
+    if autoscaler is None or not is_true(autoscaler.flags.get("aws-use-static-instance-list")):
+        return
+    for pool in case.gpu_pools:
+        missing = [each for each in pool.instance_types if pool.is_group and each.startswith(_NOT_BUILT_IN)]
+        if missing:
+            text = f"the list built into cluster autoscaler lacks {', '.join(missing)}"
+            newer = autoscaler.version is None or minor(autoscaler.version) > (1, 36)
+            yield Problem.of(pool, text, unknown=newer or not surely_launches(pool, missing))
+
+
+@rule("GPU164", "error", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
+def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Problem]:
+    """Limits of cluster autoscaler below one GPU node.
+
+    It makes no node that would exceed its own limits, whatever the group's maximum is.
+
+    Fix: Raise --max-nodes-total, --cores-total, --memory-total or --gpu-total.
+    """
+    cluster = case.cluster
+    autoscaler = _found(cluster)
+    if autoscaler is None:
+        return
+    for pool in _scaled(case):
+        for flag, needed, most, unit in _against(autoscaler, cluster, pool):
+            if needed > most:
+                text = f"--{flag} allows {most} {unit}, a first node takes it to {needed}"
+                yield Problem.of(pool, text)
+
+
+def _against(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
+    rows = [catalogue()[each] for each in gpu_types(pool)]
+    cores = [row.vcpus for row in rows if row.vcpus is not None]
+    sizes = [row.memory_mib * MIB // GIB for row in rows if row.memory_mib is not None]
+    others = sum(each.min_nodes or 0 for each in cluster.pools if each.is_group)
+    running = sum((each.min_nodes or 0) * _least_cores(each) for each in cluster.pools if each.is_group)
+    figures = (
+        ("max-nodes-total", [others + 1], "nodes"),
+        ("cores-total", [running + each for each in cores], "cores"),
+        ("memory-total", sizes, "GiB"),
+    )
+    if pool.min_nodes:
+        return
+    for flag, needed, unit in figures:
+        most = known_number(str(autoscaler.flags.get(flag, "")).rpartition(":")[2])
+        if most and needed:
+            yield flag, min(needed), most, unit
+    yield from _against_gpus(autoscaler, cluster, pool)
+
+
+def _least_cores(pool: Pool) -> int:
+    known = catalogue()
+    return min(
+        (known[each].vcpus or 0 if each in known else least_vcpus(each) for each in pool.instance_types), default=0
+    )
+
+
+def _against_gpus(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
+    """Yield the limit of GPUs of a pool's kind, which is the value of its accelerator label."""
+    kind = _accelerator(pool)
+    limits = [each.split(":") for each in str(autoscaler.flags.get("gpu-total") or "").split()]
+    own = [each for each in limits if len(each) == 3 and each[0] == kind]
+    running = sum((each.min_nodes or 0) * _least_gpus(each) for each in cluster.pools if _accelerator(each) == kind)
+    for each in own if kind else ():
+        most = known_number(each[2])
+        if most is not None and _least_gpus(pool):
+            yield "gpu-total", running + _least_gpus(pool), most, f"GPUs of {kind}"
+
+
+def _accelerator(pool: Pool) -> str | None:
+    """Return the label by which cluster autoscaler counts GPUs of a group that has no node yet."""
+    if pool.kind == "self-managed":
+        return known_text(group_tags(pool.properties).get(f"{LABEL_TAG}{ACCELERATOR}"))
+    return known_text(mapping(pool.properties.get("Labels")).get(ACCELERATOR)) if pool.kind == "managed" else None
+
+
+def _least_gpus(pool: Pool) -> int:
+    return min((catalogue()[each].ec2_gpus for each in gpu_types(pool)), default=0)
+
+
+@rule(
+    "GPU167",
+    "warning",
+    source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/expander/priority/readme.md",
+)
+def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
+    """Priority expander without priorities.
+
+    Without its ConfigMap the expander chooses at random, an expensive group as well as a cheap one.
+
+    Fix: Create ConfigMap cluster-autoscaler-priority-expander with key priorities beside cluster autoscaler.
+    """
+    cluster = case.cluster
+    autoscaler = _found(cluster)
+    chosen = str(autoscaler.flags.get("expander", "")).split(",") if autoscaler else []
+    charted = autoscaler is not None and any(each.origin == autoscaler.origin for each in cluster.charts)
+    if autoscaler is None or "priority" not in chosen or charted or not cluster.shows_software:
+        return
+    space = str(autoscaler.flags.get("namespace") or autoscaler.service_account[0])
+    maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)]
+    if not maps:
+        text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{PRIORITY_EXPANDER} does not exist"
+        yield Problem(autoscaler, text, unknown=not cluster.sees_software)
+    for each in maps:
+        if not _has_priorities(dig(each.content, "data", "priorities")):
+            text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities holds no list of patterns for each number"
+            yield Problem(each, text)
+
+
+def _has_priorities(text: object) -> bool:
+    if not isinstance(text, str):
+        return isinstance(text, Unknown)
+    try:
+        found = next((each.content for each in parse("priorities", text)), None)
+    except UnusableInput:
+        return False
+    return isinstance(found, dict) and all(known_number(key) is not None and items(found[key]) for key in found)
+
+
+@rule("GPU346", "error", source=_FLAGS)
+def flag_with_which_cluster_autoscaler_does_not_start(case: Case) -> Iterator[Problem]:
+    """Flag with which cluster autoscaler does not start.
+
+    It ends while it reads its flags, starts again, and never makes a node.
+
+    Fix: Give the flag a value of its form; cluster-autoscaler --help lists them.
+    """
+    for each in case.cluster.autoscalers:
+        if each.kind == "cluster-autoscaler":
+            for why in _refused(each):
+                yield Problem(each, f"cluster autoscaler: {why}")
+
+
+@rule("GPU347", "error", source=_FLAGS)
+def flag_that_cluster_autoscaler_does_not_have(case: Case) -> Iterator[Problem]:
+    """Flag that cluster autoscaler does not have.
+
+    It ends with "unknown flag" and never makes a node.
+
+    Fix: Correct the name of the flag.
+    """
+    for each in case.cluster.autoscalers:
+        names = [one for one in each.flags if each.kind == "cluster-autoscaler" and _NAME.fullmatch(one)]
+        for name in names:
+            hint = did_you_mean(name, FLAGS, closeness=_CLOSENESS) if name not in FLAGS else ""
+            if hint:
+                read = each.version is not None and minor(each.version) == FLAGS_VERSION
+                yield Problem(each, f"cluster autoscaler has no flag --{name}{hint}", unknown=not read)
+
+
+def _refused(autoscaler: Autoscaler) -> Iterator[str]:
+    for name, value in autoscaler.flags.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        # Of a flag that is given twice the last counts, but for those that list.
+        words = text.split() or [""]
+        for one in words if name in _LISTS else words[-1:]:
+            if name in FLAGS and not _is_filled_in(text):
+                yield from _of_one(name, one)
+
+
+def _is_filled_in(text: str) -> bool:
+    """Whether somebody writes a part of a value later, as in ``<your cluster>``."""
+    return is_expression(text) or bool(_BLANK.search(text))
+
+
+def _of_one(name: str, text: str) -> Iterator[str]:
+    form, called = FLAGS[name]
+    if not form.fullmatch(text):
+        yield f"--{name} must be {called}, got {text!r}"
+    elif name == "expander":
+        yield from _expanders(text)
+    elif name in _FORMS and not _fits(name, text):
+        yield f"--{name} must be {_FORMS[name][1]}, got {text!r}"
+
+
+def _fits(name: str, text: str) -> bool:
+    found = _FORMS[name][0].fullmatch(text)
+    return found is not None and (not found.groups() or int(found[1]) <= int(found[2]))
+
+
+def _expanders(text: str) -> Iterator[str]:
+    names = text.split(",")
+    for name in names:
+        if name == PRICE_EXPANDER:
+            yield f"--expander {PRICE_EXPANDER} needs prices, which it does not know of AWS"
+        elif name not in EXPANDERS:
+            yield f"--expander must be of {', '.join(EXPANDERS)}, got {name!r}{did_you_mean(name, EXPANDERS)}"
+    if len(set(names)) < len(names):
+        yield f"--expander must name each once, got {text!r}"
+    if LAST_EXPANDER in names[:-1]:
+        yield f"--expander {LAST_EXPANDER} must be the last, got {text!r}"

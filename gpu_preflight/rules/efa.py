@@ -1,0 +1,383 @@
+"""EFA interfaces that pods cannot use, or that keep nodes from coming up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_facts.charts import DRANET
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import EFA, GPU, HUGE_PAGES
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import groups_of, known_groups, lets_everything, rules, spans_zones, ways_out
+from gpu_preflight.cluster.pools import is_given, launched_groups
+from gpu_preflight.cluster.references import referred, refers, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.launch import Interface
+from gpu_preflight.model.programs import programs
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.daemon_miss import miss
+from gpu_preflight.node.nodes import gpu_types, surely_launches
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, mapping
+from gpu_preflight.rule import Problem, rule
+
+_EFA_DOCS = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
+_PAGES = (HUGE_PAGES, "hugepages-1Gi")
+# Kinds whose pods are the processes of one job.
+_DISTRIBUTED = ("MPIJob", "PyTorchJob", "TrainJob")
+# Variables by which a pod chooses another network for NCCL.
+_CHOSEN_NETWORK = ("NCCL_NET", "NCCL_NET_PLUGIN", "FI_PROVIDER")
+_WAYS = {"Ingress": "in from", "Egress": "out to"}
+# That efa-only has no address: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html (2026-11)
+_EFA_TYPES_DOCS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
+_INTERFACE_TYPES = ("interface", "efa", "efa-only")
+_GROUP = "AWS::EC2::SecurityGroup"
+_RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", _GROUP)
+
+
+def _pools(case: Case) -> list[Pool]:
+    return [each for each in case.gpu_pools if each.launch.efa_interfaces]
+
+
+@rule("GPU100", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html")
+def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem]:
+    """Security group that blocks EFA between nodes.
+
+    EFA passes only where a group allows all traffic from and to itself; jobs on several nodes time out.
+
+    Fix: Allow protocol -1 in and out with the group itself as source and destination.
+    """
+    cluster = case.cluster
+    for pool in _pools(case):
+        everyone = known_groups(groups_of(pool, efa=True), cluster.resources)
+        interfaces = [list(each.groups) for each in pool.launch.interfaces if each.is_efa and each.groups]
+        sets = [everyone] if everyone else [known_groups(each, cluster.resources) for each in interfaces]
+        others = [group for each in sets for group in each or ()]
+        for groups in sets:
+            lacking = [
+                way for way in _WAYS if groups and not any(_opens(each, way, others, cluster) for each in groups)
+            ]
+            if groups and lacking:
+                ways = " and ".join(_WAYS[each] for each in lacking)
+                names = ", ".join(each.path for each in groups)
+                yield Problem.of(pool, f"{names} does not let all traffic {ways} itself")
+
+
+def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
+    """Whether a group lets all traffic through between the nodes; where its rules are not known it may."""
+    found = rules(group, way, cluster.resources)
+    key = "SourceSecurityGroupId" if way == "Ingress" else "DestinationSecurityGroupId"
+    return found is None or any(lets_everything(each) and _is_one_of(each.get(key), groups, cluster) for each in found)
+
+
+def _is_one_of(reference: Any, groups: list[Any], cluster: Cluster) -> bool:
+    unclear = isinstance(reference, Unknown) and referred(reference, cluster.resources) is None
+    return unclear or any(refers(reference, each) for each in groups)
+
+
+@rule("GPU101", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html")
+def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Problem]:
+    """Nothing advertises the EFA interfaces of a pool.
+
+    Pods that ask for vpc.amazonaws.com/efa stay Pending, and the others use TCP.
+
+    Fix: Install chart aws-efa-k8s-device-plugin with tolerations for the taints of the pool.
+    """
+    cluster = case.cluster
+    plugins = [each for each in cluster.daemon_sets if EFA in each.advertises]
+    for pool in _pools(case):
+        if pool.kind == "auto-mode" or cluster.chart(DRANET):
+            continue
+        answers = [case.reaches(each, pool) for each in plugins]
+        if all(each is Answer.NO for each in answers) and (plugins or cluster.shows_software):
+            why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
+            told = f": {why}" if why else ""
+            message = f"nothing advertises {EFA}, its nodes have {pool.launch.efa_interfaces}{told}"
+            yield Problem.of(pool, message, unknown=not plugins and not cluster.sees_programs)
+
+
+def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
+    found = miss(daemon, pool.taints, case.nodes(pool))
+    types = ", ".join(str(each.instance_type) for each in found.unselected[:4])
+    return found.intolerance or (f"{daemon.name} does not select {types}" if types else "")
+
+
+@rule("GPU102", "note", source=_EFA_DOCS)
+def efa_without_huge_pages(case: Case) -> Iterator[Problem]:
+    """EFA without huge pages.
+
+    The provider of EFA takes its buffers from huge pages; without them it takes small ones, and is slower.
+
+    Fix: Add hugepages-2Mi: 5120Mi to the limits of the container, and memory to its requests.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            asked = container.names
+            if EFA in asked and not any(each in asked for each in _PAGES):
+                yield Problem.of(workload, f"container {container.name} asks for {EFA} and for no hugepages-2Mi")
+
+
+@rule("GPU103", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
+def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem]:
+    """Nodes with EFA in several Availability Zones.
+
+    EFA does not cross zones, so a job whose pods land in two of them hangs or is slow.
+
+    Fix: Give the pool one subnet, and a placement group with strategy cluster.
+    """
+    for pool in _pools(case):
+        answer = spans_zones(pool)
+        # Of placement groups in several zones another rule speaks.
+        if pool.zones and answer is not Answer.NO and not dig(pool.launch.placement, "GroupName"):
+            message = f"its nodes with EFA may be in {len(set(pool.zones))} Availability Zones"
+            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+
+
+@rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")
+def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
+    """Placement group beside a reservation.
+
+    EC2 must meet both; reserved instances outside the placement group are not used.
+
+    Fix: Leave the placement group out, or make the reservation in it.
+    """
+    for pool in case.gpu_pools:
+        if not pool.launch.placement_group or not mapping(pool.launch.reservation_target):
+            continue
+        reservation = referred(pool.launch.reservation, case.cluster.resources)
+        if reservation is None or not reservation.properties.get("PlacementGroupArn"):
+            message = "its reservation and its placement group must be in the same place"
+            yield Problem.of(pool, message, unknown=reservation is None)
+
+
+@rule("GPU105", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html")
+def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Problem]:
+    """Nodes with several interfaces in public subnets.
+
+    EC2 gives them no public address, so they reach neither a registry nor AWS.
+
+    Fix: Put the pool into private subnets with a NAT gateway or endpoints.
+    """
+    cluster = case.cluster
+    private = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
+    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    # Then nodes need no way out of the VPC.
+    inside = is_true(private) and any("ecr.dkr" in str(each.properties.get("ServiceName")) for each in endpoints)
+    for pool in _pools(case) if not inside else ():
+        several = len(pool.launch.interfaces)
+        if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
+            message = f"nodes with {several} interfaces get no public address, "
+            tail = "and their subnets lead out by an internet gateway only"
+            yield Problem.of(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
+
+
+@rule("GPU106", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-instance-types")
+def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
+    """EFA interfaces on types without EFA.
+
+    Every launch fails, and the pods stay Pending.
+
+    Fix: Choose instance types with EFA, or leave the interfaces out.
+    """
+    for pool in _pools(case):
+        without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
+        if without and len(without) == len(gpu_types(pool)):
+            message = f"{', '.join(without[:4])} has no EFA, its node class asks for {pool.launch.efa_interfaces}"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU478", "warning", source=_EFA_DOCS)
+def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
+    """Job runs on several nodes whose EFA its pods don't request.
+
+    NCCL uses TCP between the nodes, which is many times slower than EFA, and the GPUs wait for the network.
+
+    Fix: Request vpc.amazonaws.com/efa in limits, as many as the nodes have, and give the pool EFA interfaces and the
+    chart aws-efa-k8s-device-plugin.
+    """
+    if case.cluster.chart(DRANET):
+        return
+    for workload in case.gpu_workloads:
+        pod = workload.pod
+        if EFA in pod.requests or EFA in pod.open_requests or pod.claims or not _is_of_several_nodes(workload, case):
+            continue
+        if any(each in container.env for container in pod.containers or () for each in _CHOSEN_NETWORK):
+            continue
+        taking = case.nodes_open_to(workload)
+        rows = [node.row for _, node in taking]
+        gpus = pod.requests.get(GPU, 0)
+        # Pods that use a part of a node may be on one node.
+        whole = [row for row in rows if row is not None and row.max_efa and row.gpus == gpus]
+        if rows and len(whole) == len(rows):
+            names = ", ".join(dict.fromkeys(row.name for row in whole[:4]))
+            most = max(row.max_efa or 0 for row in whole)
+            enabled = all(pool.launch.efa_interfaces or pool.kind == "auto-mode" for pool, _ in taking)
+            pools = "" if enabled else ", and the pool has none"
+            text = (
+                f"its pods talk between nodes of {names}, which have up to {most} EFA interfaces, and request no {EFA}"
+            )
+            yield Problem.of(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
+
+
+def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
+    """Whether the pods of a workload, as many as it has, exchange data all the time."""
+    owner = workload.owner
+    if owner.kind == "LeaderWorkerSet":
+        return (known_number(dig(dict(owner.spec), "leaderWorkerTemplate", "size")) or 1) > 1
+    pods = [each.replicas for each in case.cluster.workloads_of(owner) if each.asks_for_gpu]
+    if None not in pods and sum(each or 0 for each in pods) < 2:
+        return False
+    if owner.kind in _DISTRIBUTED:
+        return True
+    several = [each for one in workload.pod.containers or () for each in programs(one) if each.setting("nodes")]
+    return any(not isinstance(each.nodes, int) or each.nodes > 1 for each in several)
+
+
+@rule(
+    "GPU044",
+    "error",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestLaunchTemplateData.html",
+)
+def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Iterator[Problem]:
+    """Security groups of the instance beside network interfaces.
+
+    EC2 takes security groups in one place and refuses the launch.
+
+    Fix: Name the groups in Groups of each network interface only.
+    """
+    for pool in launched_groups(case.cluster):
+        names = [name for name, groups in pool.launch.security_groups.items() if is_given(groups)]
+        if names and pool.launch.interfaces:
+            message = f"{' and '.join(names)} beside network interfaces in the launch template"
+            yield Problem.of(pool, message)
+
+
+@rule(
+    "GPU407",
+    "error",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
+    "API_LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.html",
+)
+def network_interface_of_a_type_that_ec2_does_not_know(case: Case) -> Iterator[Problem]:
+    """Network interface of a type that EC2 does not know.
+
+    EC2 refuses the launch template or the launch, and the group gets no node.
+
+    Fix: Write interface, efa or efa-only, with a hyphen.
+    """
+    for pool in launched_groups(case.cluster):
+        kinds = [each.kind for each in pool.launch.interfaces]
+        for kind in dict.fromkeys(each for each in kinds if isinstance(each, str) and each not in _INTERFACE_TYPES):
+            hint = did_you_mean(kind, _INTERFACE_TYPES)
+            yield Problem.of(pool, f"InterfaceType {kind} is none of {', '.join(_INTERFACE_TYPES)}{hint}")
+
+
+@rule("GPU045", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
+def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
+    """Nodes outside the cluster's security group.
+
+    With security groups of its own a launch template does not get the cluster's, and the node cannot join.
+
+    Fix: Add the cluster's ClusterSecurityGroupId to the groups of the launch template.
+    """
+    cluster = case.cluster
+    for pool in launched_groups(cluster) if cluster.resource else []:
+        groups = _security_groups(pool)
+        if groups and all(_is_own(each, cluster) for each in groups) and not _are_let_in(groups, cluster):
+            names = ", ".join(str(each) for each in groups)
+            message = f"its nodes are in {names}, not in the cluster's security group"
+            yield Problem.of(pool, message, unknown=any(isinstance(each, str) for each in groups))
+
+
+def _security_groups(pool: Pool) -> list[Any]:
+    found = [*items(pool.launch.security_groups.get("SecurityGroupIds"))]
+    for each in pool.launch.interfaces:
+        found += each.groups
+    return list(dict.fromkeys(each for each in found if isinstance(each, (str, Unknown))))
+
+
+def _is_own(group: Any, cluster: Cluster) -> bool:
+    """Whether a security group is not the one that EKS makes with the cluster; an id may be copied from there."""
+    if isinstance(group, str):
+        return True
+    resource = cluster.resources.get(group.resource or "")
+    return resource is not None and resource.type == _GROUP
+
+
+def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
+    """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
+    resource = cluster.resource
+    given = items(dig(resource.properties, "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
+    plane = [_start(each) for each in given] + ([f"${{{resource.key}."] if resource else [])
+    mine = [_start(each) for each in groups]
+    if any(each in plane for each in mine):
+        return True
+    rules = [str(each.ref()) + json.dumps(dict(each.properties), default=str) for each in cluster.resources_of(*_RULES)]
+    return any(_names(rule, plane) and _names(rule, [*mine, "CidrIp"]) for rule in rules)
+
+
+def _start(group: Any) -> str:
+    """Return what each reference to a security group begins with."""
+    return str(group).removesuffix("}").partition(".")[0]
+
+
+def _names(rule: str, groups: list[str]) -> bool:
+    return any(each in rule for each in groups)
+
+
+@rule("GPU046", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html")
+def public_address_with_several_network_interfaces(case: Case) -> Iterator[Problem]:
+    """Public address on an instance with several network interfaces.
+
+    EC2 gives a public address only at the launch of one interface and refuses others.
+
+    Fix: Remove AssociatePublicIpAddress and use private subnets with a NAT gateway or endpoints.
+    """
+    for pool in launched_groups(case.cluster):
+        cards = pool.launch.interfaces
+        if len(cards) > 1 and any(is_true(each.public) for each in cards):
+            yield Problem.of(pool, f"a public address and {len(cards)} network interfaces")
+
+
+@rule("GPU054", "error", source=_EFA_TYPES_DOCS)
+def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Problem]:
+    """EFA interface where the instance type takes none.
+
+    EC2 refuses the launch; of several types each must take every interface of the launch template.
+
+    Fix: Give each group one type, and interfaces as EC2's table for that type has them.
+    """
+    for pool in case.gpu_groups:
+        for row in (catalogue()[name] for name in gpu_types(pool)):
+            why = _why_not(pool, row)
+            if why:
+                yield Problem.of(pool, f"{row.name} {why}", unknown=not surely_launches(pool, [row.name]))
+
+
+def _why_not(pool: Pool, row: InstanceType) -> str | None:
+    asked = [each for each in pool.launch.interfaces if each.is_efa]
+    if not asked:
+        return None
+    if row.max_efa == 0:
+        return "has no EFA"
+    if row.max_efa is not None and len(asked) > row.max_efa:
+        return f"takes {row.max_efa} EFA interfaces, the launch template has {len(asked)}"
+    return next((why for each in asked if (why := _why_not_there(each, row))), None)
+
+
+def _why_not_there(interface: Interface, row: InstanceType) -> str | None:
+    index = known_number(interface.card)
+    if (index, known_number(interface.device), interface.kind) == (0, 0, "efa-only"):
+        # It has no address, so that whatever EC2 makes of it no node joins.
+        return "takes no efa-only as its first interface"
+    card = next((each for each in row.network_cards if each.index == index), None)
+    if index is None or not row.network_cards:
+        return None
+    if card is None:
+        return f"has no network card {index}"
+    refused = card.types and interface.kind not in card.types
+    return f"takes no {interface.kind} on network card {index}" if refused else None

@@ -1,0 +1,306 @@
+"""GPUs asked for in a way that Kubernetes refuses, or not asked for at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from gpu_facts.charts import GPU_OPERATOR
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.light import regex
+from gpu_facts.quantities import quantity
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import DEVICE_CLASS, GPU, NVIDIA, OF_HAMI
+from gpu_preflight.case import Case
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.devices import claims_chart, offers_gpus
+from gpu_preflight.node.nodes import gpu_types, minor
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping
+from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.scheduling.claims import count_of, requests_of, ways_of
+
+_DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+_OLD = "alpha.kubernetes.io/nvidia-gpu"
+# What NVIDIA's device plugin registers, shares and slices among it.
+_IS_NVIDIA = regex(r"nvidia\.com/(gpu(\.shared)?|mig-\S+|pgpu|vgpu|GA10\S+|GRID\S+)")
+# Images that do nothing without a GPU.
+_GPU_IMAGE = regex(
+    r"(nvcr\.io/nvidia/(cuda|pytorch|tensorflow|jax|tritonserver|nemo|tensorrt|tensorrt-llm/\S*|vllm)"
+    r"|nvcr\.io/nim/\S+|(docker\.io/)?nvidia/cuda|(docker\.io/)?vllm/vllm-openai"
+    r"|(docker\.io/)?lmsysorg/sglang)(:\S+|@\S+)?"
+)
+# Clients of model servers.
+_CLIENT = regex(r":\S+-sdk(@\S+)?")
+# Ways to ask other schedulers for a part of a GPU.
+_PARTS = ("gpu-fraction", "gpu-memory")
+_DRA = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
+# Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/.../templates/deviceclass-*.yaml
+_NVIDIAS = (
+    DEVICE_CLASS,
+    "mig.nvidia.com",
+    "vfio.gpu.nvidia.com",
+    "compute-domain-daemon.nvidia.com",
+    "compute-domain-default-channel.nvidia.com",
+)
+# Made where the driver is told that it has GPUs.
+_OF_GPUS = _NVIDIAS[:3]
+_NEAR = 0.75
+# Kubernetes serves resource.k8s.io/v1 from here on.
+# Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+_SERVED_FROM = (1, 34)
+_SERVED = "resource.k8s.io/v1"
+
+
+@rule("GPU122", "error", source=_DEVICES)
+def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
+    """GPUs requested without the same limit.
+
+    Extended resources are not overcommitted: the API server refuses the pod.
+
+    Fix: Set nvidia.com/gpu in limits; the request follows from it.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            limits = container.limits
+            if isinstance(limits, Unknown) or isinstance(container.asked, Unknown):
+                continue
+            for name, asked in container.asked.items():
+                if name.startswith(NVIDIA) and _differs(name, asked, limits.get(name)):
+                    limit = "no limit" if limits.get(name) is None else f"a limit of {limits[name]}"
+                    text = f"container {container.name} requests {asked} {name} with {limit}"
+                    yield Problem.of(workload, text)
+
+
+def _differs(name: str, asked: Any, limit: Any) -> bool:
+    amount = quantity(name, asked)
+    if amount is None or isinstance(limit, Unknown):
+        return False
+    return amount != 0 if limit is None else quantity(name, limit) not in (None, amount)
+
+
+@rule("GPU366", "error", source=_DEVICES)
+def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
+    """GPUs under a name that nothing has.
+
+    No device plugin for NVIDIA's GPUs registers that name, and the pod stays Pending.
+
+    Fix: Ask for nvidia.com/gpu in limits.
+    """
+    cluster = case.cluster
+    registered = {name for each in cluster.daemon_sets for name in each.advertises}
+
+    def strange_requests(workload: Workload) -> Iterator[Problem]:
+        for container in workload.containers:
+            for name in sorted({*mapping(container.limits), *mapping(container.asked)} - registered):
+                if why := _strange(name):
+                    sure = cluster.sees_software or name.startswith((NVIDIA, _OLD))
+                    yield Problem.of(workload, f"container {container.name} asks for {name}, {why}", unknown=not sure)
+
+    yield from of_each_pod(cluster.workloads, strange_requests)
+
+
+def _strange(name: str) -> str:
+    """Return what is wrong with the name of a resource, nothing where it may be right."""
+    if name.startswith(_OLD):
+        return "the name of Kubernetes before 1.10; it is nvidia.com/gpu"
+    if name.startswith(("amd.com/gpu", "gpu.intel.com/")):
+        return "which is not NVIDIA's; no GPU instance type of EC2 that preflight knows has it"
+    if name in OF_HAMI:
+        return ""
+    near = get_close_matches(name, [GPU], 1, 0.8) if name != GPU and not _IS_NVIDIA.fullmatch(name) else []
+    return f"which nothing registers; did you mean '{near[0]}'?" if near else ""
+
+
+@rule("GPU123", "warning", source=_DEVICES)
+def gpu_image_in_a_pod_that_asks_for_no_gpu(case: Case) -> Iterator[Problem]:
+    """GPU image in a pod that asks for no GPU.
+
+    The pod lands on any node, finds no device, or shares one that the scheduler gave to somebody else.
+
+    Fix: Set limits nvidia.com/gpu in the container that uses the GPU, or claim a device.
+    """
+    for workload in case.cluster.workloads:
+        if workload.asks_for_gpu or _may_ask(workload):
+            continue
+        for container in workload.containers:
+            image = container.image_text
+            if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
+                text = f"container {container.name} runs {image} and asks for no GPU"
+                yield Problem.of(workload, text)
+
+
+def _is_told_what_to_do(container: Container, image: str) -> bool:
+    """Whether an inference microservice runs one of its tools, e.g. one that downloads, and not its server."""
+    return "/nim/" in image and bool(container.words)
+
+
+def _may_ask(workload: Workload) -> bool:
+    if any(name in workload.annotations for name in _PARTS) or any(map(_asks_elsewhere, workload.containers)):
+        return True
+    return any(isinstance(part, Unknown) for each in workload.containers for part in (each.limits, each.asked))
+
+
+def _asks_elsewhere(container: Container) -> bool:
+    """Whether a container asks for GPUs by a name of another device plugin, as ``volcano.sh/vgpu-number``."""
+    return any("/" in name and "gpu" in name for name in mapping(container.limits))
+
+
+@rule("GPU124", "warning", source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/")
+def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
+    """DaemonSet that asks for GPUs.
+
+    No autoscaler makes a node for a DaemonSet, and its pod takes a GPU of every node from the workloads.
+
+    Fix: Give monitoring pods no GPU resource; run workloads as Deployment or Job.
+    """
+    for daemon in case.cluster.of_kind("DaemonSet"):
+        asked = {
+            name: amount
+            for each in pod_of(daemon).every_container
+            for name, amount in mapping(each.limits).items()
+            if name.startswith(NVIDIA)
+        }
+        for name, amount in asked.items():
+            text = f"DaemonSet {daemon.namespace}/{daemon.name}: takes {amount} {name} of every node it runs on"
+            yield Problem(daemon, text)
+
+
+@rule(
+    "GPU125", "note", source="https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy"
+)
+def cronjob_whose_runs_can_pile_up_on_gpus(case: Case) -> Iterator[Problem]:
+    """CronJob whose runs can pile up on GPUs.
+
+    A run that waits for a GPU does not hold back the next one, so that every run asks for nodes of its own.
+
+    Fix: Set concurrencyPolicy to Forbid or Replace.
+    """
+    for workload in case.cluster.workloads:
+        if workload.overlaps and workload.asks_for_gpu:
+            yield Problem.of(workload, "a run starts although the one before still waits or runs")
+
+
+def _claims(cluster: Cluster) -> Iterator[tuple[Workload, str, str]]:
+    """Yield each claim of each workload: kind and name of the object that it needs."""
+    for workload in cluster.workloads:
+        for each in workload.pod.claims:
+            for kind, written in (("ResourceClaim", each.claim), ("ResourceClaimTemplate", each.template)):
+                if name := known_text(written):
+                    yield workload, kind, name
+
+
+def _object(cluster: Cluster, workload: Workload, kind: str, name: str) -> Object | None:
+    found = cluster.of_kind(kind)
+    return next((each for each in found if (each.namespace, each.name) == (workload.namespace, name)), None)
+
+
+@rule("GPU131", "error", source=_DRA)
+def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Claim that does not exist.
+
+    The pod waits for a ResourceClaim or for the template of one.
+
+    Fix: Create it in the pod's namespace, or correct the name.
+    """
+    cluster = case.cluster
+    if not cluster.shows_software:
+        return
+    for workload, kind, name in _claims(cluster):
+        if _object(cluster, workload, kind, name) is None:
+            text = f"{kind} {workload.namespace}/{name} does not exist"
+            yield Problem.of(workload, text, unknown=not cluster.sees_software)
+
+
+@rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
+def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
+    """Claimed device class that nothing installs.
+
+    The claim is never allocated, and its pods stay Pending.
+
+    Fix: Install NVIDIA's DRA driver, which brings its device classes.
+    """
+    cluster = case.cluster
+    if not cluster.shows_software:
+        return
+    known = {each.name for each in cluster.of_kind("DeviceClass")}
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for ways in ways_of(claim):
+            names = [known_text(each.get("deviceClassName")) for each in ways]
+            absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
+            if absent and len(absent) == len(names):
+                text = f"{claim.kind} {claim.name}: nothing installs DeviceClass {absent[0]}"
+                yield Problem(claim, text, unknown=not cluster.sees_software)
+
+
+def _is_absent(name: str, cluster: Cluster) -> bool:
+    """Whether a class is NVIDIA's own, and no release of its driver makes it."""
+    chart = claims_chart(cluster)
+    operator = cluster.chart(GPU_OPERATOR)
+    if operator is not None and dig(operator.values, "gpuCluster", "deployCR") not in (None, False, "false"):
+        return False
+    if chart is None:
+        return name.endswith(".nvidia.com")
+    return name in _OF_GPUS and not offers_gpus(chart)
+
+
+@rule("GPU388", "warning", source=_DRA)
+def claimed_device_class_that_is_misspelt(case: Case) -> Iterator[Problem]:
+    """Claimed device class that is misspelt.
+
+    The claim is never allocated, and its pods stay Pending.
+
+    Fix: Write the name of a DeviceClass that is there.
+    """
+    cluster = case.cluster
+    known = {*_NVIDIAS, *(each.name for each in cluster.of_kind("DeviceClass"))}
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for each in requests_of(claim):
+            name = known_text(each.get("deviceClassName"))
+            if name and name not in known and (near := did_you_mean(name, known, closeness=_NEAR)):
+                text = f"{claim.kind} {claim.name}: nothing here installs DeviceClass {name}{near}"
+                yield Problem(claim, text, unknown=not cluster.sees_objects)
+
+
+@rule("GPU133", "error", source=_DRA)
+def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
+    """Claim of more GPUs than a node has.
+
+    A claim is met by the devices of one node.
+
+    Fix: Claim at most the GPUs of one node and spread the work over several pods, or add a pool of a larger type.
+    """
+    cluster = case.cluster
+    most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
+    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        gpus = sum(min(map(_gpus, ways), default=0) for ways in ways_of(claim))
+        if most and gpus > most:
+            text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
+            yield Problem(claim, text, unknown=not cluster.whole)
+
+
+def _gpus(request: Mapping[str, Any]) -> int:
+    """Return how many whole GPUs a request takes, at least."""
+    whole = request.get("deviceClassName") == DEVICE_CLASS and not request.get("capacity")
+    return (count_of(request) or 0) if whole and not is_true(request.get("adminAccess")) else 0
+
+
+@rule("GPU134", "error", source="https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/")
+def claims_on_a_kubernetes_version_without_their_api(case: Case) -> Iterator[Problem]:
+    """Claims on a Kubernetes version without their API.
+
+    The API server does not know the kind, and the deployment fails.
+
+    Fix: Use Kubernetes 1.34 or later.
+    """
+    cluster = case.cluster
+    version = cluster.version
+    if version is None or minor(version) >= _SERVED_FROM or minor(version) == (0, 0):
+        return
+    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
+        if each.content.get("apiVersion") == _SERVED:
+            yield Problem(each, f"{each.kind} {each.name}: Kubernetes {version} does not serve {_SERVED}")

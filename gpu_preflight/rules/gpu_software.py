@@ -1,0 +1,420 @@
+"""NVIDIA's charts: values they refuse, and what they do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_facts.charts import (
+    DCGM_EXPORTER,
+    DCGM_SERVER,
+    DEVICE_PLUGIN,
+    DRA_DRIVER,
+    DRA_DRIVERS,
+    EFA_DEVICE_PLUGIN,
+    GPU_OPERATOR,
+)
+from gpu_facts.hardware.type_names import may_be_newer
+from gpu_facts.labels import ENFORCED_LEVEL, GPU_PRESENT, NODE_FEATURE
+from gpu_facts.resources import EFA, GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.images import has_driver
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.node.daemon_miss import Miss, miss
+from gpu_preflight.node.devices import built_in, claim_drivers, claims_chart
+from gpu_preflight.node.nodes import FEATURE_WORKERS, reaches
+from gpu_preflight.reading.eksctl.configs import configs, default_plugin
+from gpu_preflight.reading.objects import Chart, Object, Origin
+from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping
+from gpu_preflight.rule import Problem, rule
+
+_UNSUPPORTED = ("al2023", "bottlerocket")
+_CHARTS = (DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER)
+_DEPTH = 4
+_DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
+_PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
+# They took every InfiniBand device for themselves unless told not to.
+_GREEDY = ("0.19.0", "0.19.1", "0.19.2")
+_NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
+# Whether the plugin waits where it finds no GPU; its own default is to fail.
+# Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/nvidia-device-plugin/main.go
+_FAIL = ("FAIL_ON_INIT_ERROR", "--fail-on-init-error")
+# Source: aws/eks-node-monitoring-agent v1.7.0 charts/eks-node-monitoring-agent/templates/dcgm-daemonset.yaml
+_ENGINE, _ENGINE_PORT = "nv-hostengine", 5555
+_OF_OPERATOR = "nvidia-dcgm"
+
+
+def _value(chart: Chart, *path: str) -> Any:
+    return dig(chart.values, *path)
+
+
+@rule(
+    "GPU240",
+    "error",
+    source="templates/ of NVIDIA/gpu-operator v26.7.0, k8s-device-plugin v0.20.0, dra-driver-nvidia-gpu v0.4.1",
+)
+def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
+    """Values that NVIDIA's chart refuses.
+
+    Helm renders nothing and the deployment fails.
+
+    Fix: Choose one of the two, or add the value that is named.
+    """
+    cluster = case.cluster
+    checks = {DEVICE_PLUGIN: _plugin, GPU_OPERATOR: _operator, DRA_DRIVER: _dra}
+    for chart in cluster.charts:
+        for message in checks[chart.name](chart) if chart.name in checks else ():
+            yield Problem(chart, f"chart {chart.name}: {message}")
+    policies = [each for each in cluster.of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
+    if len({each.kind for each in policies}) > 1:
+        names = " and ".join(f"{each.kind} {each.name}" for each in policies)
+        yield Problem(policies[0], f"{names} cannot both be")
+
+
+def _plugin(chart: Chart) -> Iterator[str]:
+    if chart.namespace == "default" and not _value(chart, "allowDefaultNamespace"):
+        yield "refuses namespace default"
+    maps = mapping(_value(chart, "config", "map"))
+    if maps and _value(chart, "config", "name"):
+        yield "config.name and config.map are both set"
+    chosen = _value(chart, "config", "default") or "default" in maps or _value(chart, "config", "fallbackStrategies")
+    if len(maps) > 1 and not chosen:
+        yield f"config.map has {', '.join(str(name) for name in maps)}, config.default names none of them"
+
+
+def _operator(chart: Chart) -> Iterator[str]:
+    if is_true(_value(chart, "gpuCluster", "deployCR")) and _value(chart, "clusterPolicy", "deployCR") in (None, True):
+        yield "gpuCluster.deployCR and clusterPolicy.deployCR are both on"
+    config = mapping(_value(chart, "devicePlugin", "config"))
+    if is_true(config.get("create")) and not (config.get("name") and config.get("data")):
+        yield "devicePlugin.config.create needs devicePlugin.config.name and data"
+    if is_true(_value(chart, "cdi", "nriPluginEnabled")) and _value(chart, "toolkit", "enabled") is False:
+        yield "cdi.nriPluginEnabled needs the toolkit, which is off"
+
+
+def _dra(chart: Chart) -> Iterator[str]:
+    on = _value(chart, "resources", "gpus", "enabled") in (None, True)
+    if on and _value(chart, "gpuResourcesEnabledOverride") in (None, False):
+        yield "resources.gpus.enabled needs gpuResourcesEnabledOverride: true"
+
+
+@rule(
+    "GPU241", "note", source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html"
+)
+def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Problem]:
+    """GPU Operator on an operating system that NVIDIA does not support.
+
+    It runs with driver and toolkit off, as AWS documents; NVIDIA's support matrix lists neither AL2023 nor
+    Bottlerocket.
+
+    Fix: Know whom to ask when it fails, or take the device plugin and DCGM exporter by themselves.
+    """
+    chart = case.cluster.chart(GPU_OPERATOR)
+    names = [pool.name for pool in case.gpu_pools if pool.operating_system in _UNSUPPORTED]
+    if chart is not None and names:
+        yield Problem(chart, f"pool {', '.join(names)} has an operating system that NVIDIA does not list")
+
+
+@rule("GPU242", "warning", source="NVIDIA/k8s-device-plugin v0.20.0 deployments/helm/nvidia-device-plugin/values.yaml")
+def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Problem]:
+    """Node Feature Discovery kept off the GPU nodes.
+
+    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so Node Feature Discovery adds no
+    hardware labels. Before version 0.19 GPU feature discovery adds none either.
+
+    Fix: Set nfd.worker.tolerations to {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}.
+    """
+    workers = [each for each in case.cluster.daemon_sets if each.name.endswith(FEATURE_WORKERS)]
+    for pool in case.gpu_pools:
+        if workers and all(case.reaches(each, pool) is Answer.NO for each in workers):
+            text = f"{workers[0].name} does not run on its nodes, so they get no label {NODE_FEATURE}..."
+            yield Problem(workers[0], f"pool {pool.name}: {text}")
+
+
+@rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")
+def misspelt_switch_of_a_chart(case: Case) -> Iterator[Problem]:
+    """Switch of a chart that is misspelt.
+
+    The chart has no schema: it ignores the value and keeps its default, which may be the opposite.
+
+    Fix: Write enabled.
+    """
+    for chart in case.cluster.charts:
+        if chart.name in _CHARTS:
+            for path in _switches(dict(chart.values), (), _DEPTH):
+                yield Problem(chart, f"chart {chart.name}: no value is called {path}; it is called {path}d")
+
+
+def _switches(values: dict[str, Any], path: tuple[str, ...], depth: int) -> Iterator[str]:
+    for key, value in values.items():
+        here = (*path, str(key))
+        if key == "enable" and isinstance(value, (bool, str)):
+            yield ".".join(here)
+        elif isinstance(value, dict) and depth:
+            yield from _switches(value, here, depth - 1)
+
+
+@rule("GPU217", "note", source="NVIDIA/k8s-device-plugin v0.20.0 deployments/static/nvidia-device-plugin.yml")
+def device_plugin_without_priority(case: Case) -> Iterator[Problem]:
+    """Device plugin without priority.
+
+    On a full node its pod waits behind yours or is evicted for them, and no GPU is advertised until it runs.
+
+    Fix: Set priorityClassName: system-node-critical, as NVIDIA's own manifest does.
+    """
+    cluster = case.cluster
+    charts: set[Origin] = {each.origin for each in cluster.charts}
+    for each in cluster.daemon_sets:
+        priority = each.pod.priority_class
+        if GPU in each.advertises and each.origin not in charts and priority is None:
+            image = next((one.image_text for one in each.pod.containers or ()), "").rpartition("/")[2]
+            yield Problem(each, f"DaemonSet {each.name} ({image}) has no priorityClassName")
+
+
+def _plugins(cluster: Cluster) -> list[DaemonSet]:
+    return [each for each in cluster.daemon_sets if GPU in each.advertises]
+
+
+def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
+    found = [(each.name, case.reaches(each, pool)) for each in _plugins(case.cluster)]
+    image = built_in(pool)
+    return [*([image] if image else []), *found]
+
+
+@rule("GPU010", "error", source=_DEVICE_MANAGEMENT)
+def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
+    """Nothing advertises the GPUs of a pool.
+
+    The node joins without nvidia.com/gpu in its allocatable resources; the pod it was for stays Pending.
+
+    Fix: Install NVIDIA's device plugin with tolerations and node affinity that reach the pool.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        answers = [answer for _, answer in _managers(case, pool)]
+        if Answer.YES in answers or claims_chart(cluster) or _reaches_as_read(case, pool):
+            continue
+        if "device-plugin" in cluster.assumed and not _misses(case, pool):
+            continue
+        unknown = Answer.UNKNOWN in answers or not cluster.sees_plugins_for(GPU)
+        # Without a cluster in the input, only a plugin of the input that misses the pool is reported.
+        if cluster.whole or not unknown or _misses(case, pool):
+            yield Problem.of(pool, _why_nobody(case, pool), fix=_fix_of_miss(case, pool), unknown=unknown)
+
+
+def _fix_of_miss(case: Case, pool: Pool) -> str:
+    """Return what lets a plugin that is installed reach a pool; nothing where none is."""
+    for daemon in _plugins(case.cluster):
+        found = miss(daemon, pool.taints, case.nodes(pool))
+        if found.taints:
+            return f"Add tolerations for {', '.join(map(str, found.taints))} to {daemon.name}."
+        if found.unselected:
+            label = _wanted_label(daemon, found)
+            return f"Label the nodes of the pool {label}, or change the node selection of {daemon.name}."
+    return ""
+
+
+def _reaches_as_read(case: Case, pool: Pool) -> bool:
+    """Whether a plugin runs on a pool if its version is like the nearest one that was read."""
+    plugins = [each for each in _plugins(case.cluster) if not each.exact]
+    return any(case.reaches_as_read(each, pool) is Answer.YES for each in plugins)
+
+
+def _why_nobody(case: Case, pool: Pool) -> str:
+    cluster = case.cluster
+    if misses := _misses(case, pool):
+        return f"nothing advertises {GPU}: {'; '.join(misses)}"
+    for name in (GPU_OPERATOR, DEVICE_PLUGIN):
+        chart = cluster.chart(name)
+        if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
+            return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
+    return f"nothing that reaches its nodes advertises {GPU}"
+
+
+def _misses(case: Case, pool: Pool) -> list[str]:
+    """Return why each plugin of the input doesn't run on a pool."""
+    return [text for each in _plugins(case.cluster) if (text := _miss(each, pool, case))]
+
+
+def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
+    """Return why a plugin does not run on a pool, nothing when it may."""
+    found = miss(daemon, pool.taints, case.nodes(pool))
+    if not found.unselected:
+        return found.intolerance
+    return f"{daemon.name} asks for label {_wanted_label(daemon, found)}, which its nodes do not have"
+
+
+def _wanted_label(daemon: DaemonSet, found: Miss) -> str:
+    """Return the label that a plugin selects and that nodes lack. Of several terms, people can meet one."""
+    selection = daemon.pod.selection
+    named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
+    selected = {str(each) for each in selection.selector}.intersection(found.unmet)
+    return f"{GPU_PRESENT}=true" if named and not selected else ", ".join(found.unmet)
+
+
+@rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)
+def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
+    """Two device managers on one node.
+
+    Both register the same GPUs with kubelet, so pods are given GPUs that others already have.
+
+    Fix: Keep one, and keep the other off the pool by node affinity.
+    """
+    by_eksctl = _plugins_by_default(case.cluster)
+    for pool in case.gpu_pools:
+        names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
+        names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
+        if len(names) > 1:
+            yield Problem.of(pool, f"{' and '.join(names)} both advertise its GPUs")
+        elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
+            text = f"{names[0]} and the device plugin that eksctl installs by default both advertise its GPUs"
+            fix = "Pass --install-nvidia-plugin=false to eksctl, or remove the other."
+            yield Problem.of(pool, text, fix=fix, unknown=True)
+
+
+def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
+    """Return the device plugins that eksctl installs by default and that the input doesn't contain.
+
+    Source: eksctl-io/eksctl 99984ad pkg/ctl/cmdutils/nodegroup_flags.go, pkg/eks/tasks.go (2026-08-21)
+    """
+    own = [each for each in configs(list(cluster.objects)) if each.name == cluster.name]
+    applied = {(each.namespace, each.name) for each in cluster.of_kind("DaemonSet")}
+    return [
+        DaemonSet(each.name, pod_of(each), each.origin, (GPU,))
+        for config in own
+        for each in default_plugin(config)
+        if (each.namespace, each.name) not in applied
+    ]
+
+
+@rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")
+def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
+    """GPU Operator installs what the image has.
+
+    Its driver and toolkit do not fit EKS images; their pods crash or break the container runtime.
+
+    Fix: Set driver.enabled and toolkit.enabled of the chart to false.
+    """
+    chart = case.cluster.chart(GPU_OPERATOR)
+    pools = [each.name for each in case.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
+    if chart is None or not pools:
+        return
+    parts = [each for each in ("driver", "toolkit") if dig(chart.values, each, "enabled") in (None, True, "true")]
+    if parts:
+        switches = " and ".join(f"{each}.enabled" for each in parts)
+        message = f"chart {GPU_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
+        yield Problem(chart, message)
+
+
+@rule("GPU014", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
+def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem]:
+    """Device plugin in a namespace that forbids it.
+
+    Pod Security refuses host paths and privileges there, so the DaemonSet makes no pods.
+
+    Fix: Label the namespace pod-security.kubernetes.io/enforce=privileged, or install into another one.
+    """
+    cluster = case.cluster
+    for namespace in cluster.of_kind("Namespace"):
+        level = namespace.labels.get(ENFORCED_LEVEL)
+        if level not in ("baseline", "restricted"):
+            continue
+        found: list[Chart | Object] = [each for each in cluster.charts if each.name in _NEEDS_HOST]
+        found += [each for each in cluster.of_kind("DaemonSet") if _advertises(each, cluster)]
+        for each in found:
+            if each.namespace == namespace.name:
+                yield Problem(each, f"{each.name} is in namespace {each.namespace}, which enforces {level}")
+
+
+def _advertises(applied: Object, cluster: Cluster) -> bool:
+    return any(each.origin == applied.origin and each.advertises for each in cluster.daemon_sets)
+
+
+@rule("GPU017", "warning", source=_PLUGIN_CHANGES)
+def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]:
+    """Device plugin that takes the devices of EFA.
+
+    Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that ask for EFA fail.
+
+    Fix: Take 0.19.3 or newer, or set mofedEnabled to false.
+    """
+    cluster = case.cluster
+    if not any(EFA in each.advertises for each in cluster.daemon_sets):
+        return
+    chart = cluster.chart(DEVICE_PLUGIN)
+    if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
+        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} also hands out the devices of EFA")
+    for daemon in _plugins(cluster):
+        for container in daemon.pod.containers or ():
+            version = container.image_text.rpartition(":v")[2]
+            words = " ".join(map(str, container.words))
+            off = container.env.get("MOFED_ENABLED") == "false" or "--mofed-enabled=false" in words
+            if version in _GREEDY and not off:
+                yield Problem(daemon, f"{daemon.name} {version} also hands out the devices of EFA")
+
+
+@rule("GPU364", "warning", source="https://github.com/eksctl-io/eksctl/pull/8859")
+def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
+    """Device plugin on nodes without GPUs.
+
+    It finds no driver there and crash-loops; its logs and restarts may fill the disk of the node.
+
+    Fix: Select the GPU nodes by a label of theirs, or set FAIL_ON_INIT_ERROR to false.
+    """
+    gpu_pools = {id(each) for each in case.gpu_pools}
+    others = [each for each in case.cluster.pools if id(each) not in gpu_pools and each.kind != "fargate"]
+    written = {each.origin for each in case.cluster.of_kind("DaemonSet")}
+    for daemon in case.cluster.daemon_sets:
+        if GPU not in daemon.advertises or daemon.origin not in written or _waits(daemon):
+            continue
+        reached = [each for each in others if case.reaches(daemon, each) is Answer.YES] if case.gpu_pools else []
+        open_ones = [each.name for each in reached if _may_have_gpus(each)]
+        names = [each.name for each in reached if not _may_have_gpus(each)]
+        if names:
+            yield Problem(daemon, f"{daemon.name} runs on {', '.join(names)} too, which has no GPUs")
+        if open_ones:
+            text = f"{daemon.name} runs on {', '.join(open_ones)} too, whose types are not known"
+            yield Problem(daemon, text, unknown=True)
+
+
+def _may_have_gpus(pool: Pool) -> bool:
+    """Whether a pool of no known GPU may launch a type of which nothing is known."""
+    untold = pool.is_group and not pool.instance_types
+    return untold or any(map(may_be_newer, pool.instance_types))
+
+
+def _waits(daemon: DaemonSet) -> bool:
+    """Whether a plugin is told, or may be, to wait where there is no GPU."""
+    told = [str(each.env.get(_FAIL[0], "")).lower() for each in daemon.pod.containers or ()]
+    words = [str(word).lower() for each in daemon.pod.containers or () for word in each.words]
+    return any(each not in ("", "true") for each in told) or any(each.startswith(f"{_FAIL[1]}=false") for each in words)
+
+
+@rule("GPU365", "warning", source="aws/eks-node-monitoring-agent v1.7.0 charts/eks-node-monitoring-agent/values.yaml")
+def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
+    """Two host engines of DCGM on one node.
+
+    The one of the node monitoring agent has port 5555 of the node; a second one does not start there, or takes its
+    profiling counters away.
+
+    Fix: Leave dcgm.enabled of the GPU Operator false, or keep the other engine off these nodes.
+    """
+    agents = [each for each in case.cluster.daemon_sets if each.name == DCGM_SERVER]
+    engines = [each for each in case.cluster.daemon_sets if each not in agents and _is_engine(each)]
+    for pool in case.gpu_pools:
+        here = [each for each in engines if case.reaches(each, pool) is not Answer.NO]
+        for agent in agents:
+            if here and case.reaches(agent, pool) is not Answer.NO:
+                names = " and ".join([agent.name, *(each.name for each in here)])
+                yield Problem.of(pool, f"{names} each run a host engine of DCGM on its nodes")
+
+
+def _is_engine(daemon: DaemonSet) -> bool:
+    """Whether a DaemonSet runs a host engine on the port of its node; that inside an exporter binds none."""
+    containers = daemon.pod.containers or ()
+    ports = [known_number(port.host) for each in containers for port in each.ports]
+    started = any(_ENGINE in str(word) for each in containers for word in each.words)
+    return daemon.name == _OF_OPERATOR or _ENGINE_PORT in ports or (started and daemon.pod.host_network)

@@ -1,1 +1,0 @@
-"""Who offers GPUs, under which names, and who asks for them."""

@@ -1,1 +1,0 @@
-"""Node groups, their launch templates, and how their nodes join."""

@@ -1,1 +1,0 @@
-"""Images of nodes and what runs on them first."""

@@ -1,1 +1,0 @@
-"""NodePools, node classes, and what runs them."""

@@ -1,0 +1,307 @@
+"""Settings of Karpenter and of Auto Mode that do not go with the pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpu_facts.charts import KARPENTER
+from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import allowed_on, allows, identity, listed, role_of, statements
+from gpu_preflight.cluster.references import referred, refers, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import Labels, LabelValues, exactly
+from gpu_preflight.node.autoscaler_view import feature_gate, option
+from gpu_preflight.node.gpu_pools import gpu_node_pools
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.objects import Chart
+from gpu_preflight.reading.unknown import Unknown, is_expression, items, mapping, mappings, may_equal
+from gpu_preflight.rule import Problem, rule
+
+_SETTINGS = "https://karpenter.sh/docs/reference/settings/"
+# Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
+_KNOWN = (
+    *("batchMaxDuration", "batchIdleDuration", "preferencePolicy", "minValuesPolicy", "clusterCABundle"),
+    *("clusterName", "clusterEndpoint", "isolatedVPC", "eksControlPlane", "vmMemoryOverheadPercent"),
+    *("interruptionQueue", "enableZonalShift", "reservedENIs", "ignoreDRARequests"),
+    *("disableClusterStateObservability", "disableDryRun", "amiRefreshInterval", "subnetRefreshInterval"),
+    *("securityGroupRefreshInterval", "instanceProfileRefreshInterval", "featureGates", "dnsPolicy"),
+)
+_KNOWN_GATES = (
+    *("nodeRepair", "nodeOverlay", "reservedCapacity", "spotToSpotConsolidation", "staticCapacity"),
+    "capacityBuffer",
+)
+# Names of older charts, with what they are called now.
+_RENAMED = {
+    "interruptionQueueName": "interruptionQueue",
+    "aws": "settings without aws",
+    "featureGates.drift": "nothing, it is always on",
+}
+_READ = (1, 14)
+_BUILT_IN_POOLS = ("system", "general-purpose")
+_QUEUE = "AWS::SQS::Queue"
+# Sources: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/sqs/sqs.go,
+# pkg/controllers/interruption/messages/*/parser.go (2026-11-24)
+_CALLS = ("sqs:GetQueueUrl", "sqs:ReceiveMessage", "sqs:DeleteMessage")
+_EVENT_SOURCES = ("aws.ec2", "aws.health")
+_EVENTBRIDGE = "events.amazonaws.com"
+_DELIVERY = "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html#eb-sqs-permissions"
+
+
+def _chart(cluster: Cluster) -> Chart | None:
+    return cluster.chart(KARPENTER)
+
+
+def _settings(chart: Chart) -> dict[str, Any] | None:
+    values = chart.values.get("settings", {})
+    return values if isinstance(values, dict) else None
+
+
+@rule("GPU179", "error", source=f"{_SETTINGS}#feature-gates")
+def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Iterator[Problem]:
+    """Karpenter with a feature switched off that a pool needs.
+
+    Karpenter ignores the object or the field, and its pods stay Pending.
+
+    Fix: Switch the gate on in settings.featureGates of the chart.
+    """
+    cluster = case.cluster
+    karpenter_pools = [each for each in gpu_node_pools(cluster) if each.kind == "karpenter"]
+    overlays = cluster.of_kind("NodeOverlay")
+    if overlays and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO:
+        yield Problem(overlays[0], f"NodeOverlay {overlays[0].name}: featureGates.nodeOverlay is off")
+    for pool in karpenter_pools:
+        if (
+            pool.properties.get("replicas") is not None
+            and feature_gate(cluster, "staticCapacity", default=False) is Answer.NO
+        ):
+            yield Problem.of(pool, "has replicas, and featureGates.staticCapacity is off")
+        if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
+            yield Problem.of(pool, "allows reserved capacity, and its gate is off")
+
+
+@rule(
+    "GPU460", "warning", source="sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/controllers/nodeoverlay/controller.go"
+)
+def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
+    """NodeOverlay that another contradicts.
+
+    Karpenter marks the one that it comes to second with the condition Conflict and applies it to no node.
+
+    Fix: Give them different weights, the one that is to count the greater, or requirements that no node meets both.
+    """
+    for each in case.overlays_in_conflict:
+        text = (
+            f"NodeOverlay {each.overlay.name}: {each.other.name} has the same weight and says {', '.join(each.about)}"
+        )
+        yield Problem(each.overlay, f"{text} too{_of_type(each.labels)}")
+
+
+def _of_type(labels: Labels) -> str:
+    named = labels.get(INSTANCE_TYPE)
+    return f", for instance of {named.only}" if isinstance(named, LabelValues) and named.only else ""
+
+
+def _wants_reserved(pool: Pool) -> bool:
+    return any(each.key == CAPACITY_TYPE and "reserved" in (each.values or ()) for each in pool.requirements)
+
+
+@rule("GPU185", "warning", source="https://karpenter.sh/docs/concepts/disruption/#interruption")
+def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
+    """Spot GPUs without interruption queue.
+
+    Karpenter then learns of an interruption when the instance is gone, and its pods are killed at once.
+
+    Fix: Make an SQS queue with its EventBridge rules and set settings.interruptionQueue.
+    """
+    cluster = case.cluster
+    chart = _chart(cluster)
+    settings = _settings(chart) if chart else None
+    if (
+        chart is None
+        or settings is None
+        or settings.get("interruptionQueue")
+        or "INTERRUPTION_QUEUE" in str(chart.values)
+    ):
+        return
+    spot = [each.name for each in gpu_node_pools(cluster) if each.kind == "karpenter" and _takes_spot(each)]
+    if spot:
+        text = f"Karpenter: has no interruption queue, and {', '.join(spot)} may run on spot"
+        yield Problem(chart, text)
+
+
+def _takes_spot(pool: Pool) -> bool:
+    wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
+    return all(each.met_by({CAPACITY_TYPE: exactly("spot")}) is not Answer.NO for each in wanted)
+
+
+@rule("GPU197", "warning", source="aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml")
+def setting_that_karpenters_chart_does_not_have(case: Case) -> Iterator[Problem]:
+    """Setting that Karpenter's chart does not have.
+
+    Helm takes any value, so that the setting is silently off.
+
+    Fix: Correct the name as the message says.
+    """
+    chart = _chart(case.cluster)
+    settings = _settings(chart) if chart else None
+    if chart is None or settings is None or chart.version is None:
+        return
+    read = (1, 0) <= minor(chart.version) <= _READ
+    gates = mapping(settings.get("featureGates"))
+    found = [(each, _KNOWN) for each in settings] + [(f"featureGates.{each}", _KNOWN_GATES) for each in gates]
+    for name, known in found:
+        if name in _RENAMED and minor(chart.version) >= (1, 0):
+            yield Problem(chart, f"chart karpenter: settings.{name} is gone, it is now {_RENAMED[name]}")
+        elif read and (bare := name.rpartition(".")[2]) not in known and (hint := did_you_mean(bare, known)):
+            yield Problem(chart, f"chart karpenter: settings.{name} does not exist{hint}")
+
+
+@rule("GPU195", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html")
+def built_in_pool_that_auto_mode_does_not_have(case: Case) -> Iterator[Problem]:
+    """Built-in pool that Auto Mode does not have.
+
+    Auto Mode has system and general-purpose only, and neither has GPUs.
+
+    Fix: Correct the name; GPUs need a NodePool of your own.
+    """
+    cluster = case.cluster
+    if cluster.resource is None or not cluster.auto_mode:
+        return
+    for name in items(setting(cluster, "ComputeConfig", "NodePools")):
+        if isinstance(name, str) and name not in _BUILT_IN_POOLS:
+            text = f"cluster {cluster.name}: Auto Mode has no built-in pool {name}{did_you_mean(name, _BUILT_IN_POOLS)}"
+            yield Problem(next(each for each in cluster.autoscalers if each.kind == "auto-mode"), text)
+
+
+@rule("GPU500", "warning", source="aws/karpenter-provider-aws v1.15.1 pkg/providers/sqs/sqs.go")
+def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Problem]:
+    """Karpenter can't read the interruption queue that it is configured with.
+
+    It logs an error again and again, and doesn't drain nodes before EC2 takes them away.
+
+    Fix: Set settings.interruptionQueue to the name of the queue, and allow sqs:GetQueueUrl, sqs:ReceiveMessage and
+    sqs:DeleteMessage on it.
+    """
+    cluster = case.cluster
+    name = option(cluster, "interruptionQueue")
+    for karpenter in cluster.autoscalers:
+        if karpenter.kind != "karpenter" or not isinstance(name, (str, Unknown)) or not name:
+            continue
+        queue = _queue(name, cluster)
+        if queue is not None and isinstance(name, Unknown) and name.attribute != "QueueName":
+            what = name.attribute or "URL"
+            text = f"Karpenter: settings.interruptionQueue is the {what} of {queue.path}, and Karpenter needs its name"
+            yield Problem(karpenter, text)
+            continue
+        role = role_of(identity(karpenter, cluster), cluster.resources)
+        denied = [each for each in _CALLS if role and allows(role, each, cluster.resources) is Answer.NO]
+        if denied:
+            yield Problem(
+                karpenter, f"Karpenter: its role does not allow {', '.join(denied)} on its interruption queue"
+            )
+        elif role is not None:
+            granted = allowed_on(role, _CALLS[0], cluster.resources)
+            answers = [_covers(each, name, queue, cluster) for each in granted]
+            # Of a policy that can't be read nothing is known.
+            known = [each for each in granted if not isinstance(each, Unknown) or _queue(each, cluster)]
+            if known and Answer.YES not in answers:
+                others = ", ".join(map(str, known))
+                text = f"Karpenter: its interruption queue is {queue.path if queue else name}, and its role may read"
+                yield Problem(karpenter, f"{text} {others}", unknown=Answer.UNKNOWN in answers)
+
+
+def _queue(name: Any, cluster: Cluster) -> Resource | None:
+    """Return the queue of the input that a setting means; ``None`` where it isn't there."""
+    if isinstance(name, Unknown):
+        found = referred(name, cluster.resources)
+        return found if found is not None and found.type == _QUEUE else None
+    queues = cluster.resources_of(_QUEUE)
+    return next((each for each in queues if each.properties.get("QueueName") == name), None)
+
+
+def _covers(granted: Any, name: str | Unknown, queue: Resource | None, cluster: Cluster) -> Answer:
+    """Say whether what a statement is allowed on is a queue: unknown where only the deployment decides."""
+    other = referred(granted, cluster.resources)
+    if other is not None and other.type == _QUEUE:
+        if queue is not None:
+            return Answer.YES if other is queue else Answer.NO
+        named = other.properties.get("QueueName")
+        # CloudFormation makes up a name that somebody may have copied.
+        known = isinstance(named, str) and isinstance(name, str)
+        return Answer.NO if known and named != name else Answer.UNKNOWN
+    wanted = queue.properties.get("QueueName") if queue is not None else name
+    pattern = str(granted).rpartition(":")[2]
+    if pattern == "*":
+        return Answer.YES
+    if isinstance(granted, Unknown) and is_expression(pattern):
+        return Answer.UNKNOWN
+    if not isinstance(wanted, str) or is_expression(pattern):
+        return Answer.UNKNOWN
+    return Answer.YES if fnmatchcase(wanted, pattern.replace("[", "[[]")) else Answer.NO
+
+
+@rule("GPU501", "warning", source=_DELIVERY)
+def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
+    """EventBridge sends Karpenter's interruption queue no events.
+
+    Karpenter doesn't drain nodes before EC2 takes them away.
+
+    Fix: Match events of the sources aws.ec2 and aws.health, and let events.amazonaws.com send messages in the queue's
+    policy.
+    """
+    cluster = case.cluster
+    queue = _queue(option(cluster, "interruptionQueue"), cluster)
+    rules = [] if queue is None else [each for each in cluster.resources_of("AWS::Events::Rule") if _sends(each, queue)]
+    for each in rules:
+        sources = _sources(each)
+        if sources and not set(sources) & set(_EVENT_SOURCES):
+            text = f"{each.path}: matches events of {', '.join(sources)}, and Karpenter reads those of"
+            yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", unknown=each.conditional)
+    if queue is not None and rules and _may_send(queue, cluster) is Answer.NO:
+        yield Problem(queue, f"{queue.path}: no policy of the queue lets {_EVENTBRIDGE} send messages to it")
+
+
+def _sends(rule_: Resource, queue: Resource) -> bool:
+    return any(refers(each.get("Arn"), queue) for each in mappings(rule_.properties.get("Targets")))
+
+
+def _sources(rule_: Resource) -> list[str]:
+    """Return the sources whose events a rule matches; none where it matches others, or isn't known."""
+    listed_ = items(mapping(rule_.properties.get("EventPattern")).get("source"))
+    known = [each for each in listed_ if isinstance(each, str) and not is_expression(each)]
+    return known if len(known) == len(listed_) else []
+
+
+def _may_send(queue: Resource, cluster: Cluster) -> Answer:
+    """Say whether EventBridge may send messages to a queue."""
+    for policy in cluster.resources_of("AWS::SQS::QueuePolicy", "AWS::SQS::QueueInlinePolicy"):
+        queues = policy.properties.get("Queues", policy.properties.get("Queue"))
+        if not any(_is_of(each, queue) for each in listed(queues)):
+            continue
+        document = policy.properties.get("PolicyDocument")
+        if not isinstance(document, dict) or any(map(_may_let, statements(document))):
+            return Answer.UNKNOWN
+    return Answer.NO
+
+
+def _is_of(reference: Any, queue: Resource) -> bool:
+    """Whether a policy may be for a queue."""
+    named = queue.properties.get("QueueName")
+    text = str(reference).rpartition("/")[2]
+    literal = isinstance(named, str) and may_equal(text, named)
+    return refers(reference, queue) or literal or (isinstance(reference, Unknown) and reference.resource is None)
+
+
+def _may_let(statement: Any) -> bool:
+    if not isinstance(statement, dict) or statement.get("Effect") == "Deny":
+        return not isinstance(statement, dict)
+    principal = statement.get("Principal")
+    services = listed(mapping(principal).get("Service"))
+    open_ = principal is None or not isinstance(principal, dict) or "AWS" in principal
+    return open_ or any(isinstance(each, Unknown) or each == _EVENTBRIDGE for each in services)

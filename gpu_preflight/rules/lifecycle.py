@@ -1,0 +1,374 @@
+"""What happens to GPU nodes while they run, and pods that are sent elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
+from gpu_facts.light import regex
+from gpu_facts.quantities import show
+from gpu_facts.software.system_pods import RESOURCES, SystemPods, controller_pods, nodes_at_least, requested
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.operators import fargate_profiles, takes
+from gpu_preflight.cluster.pools import desired_size
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.autoscaler_view import feature_gate, option
+from gpu_preflight.node.nodes import gpu_types, minor
+from gpu_preflight.reading.objects import Chart, Object
+from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_true, known_number, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+_HEALTH = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
+_QUEUES = (KUEUE_QUEUE, KAI_QUEUE, "volcano.sh/queue-name")
+_DEFAULT_MINUTES, _ENOUGH_MINUTES = 15, 20
+_DURATION = regex(r"(\d+(?:\.\d+)?)(h|m|s)")
+_MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
+_SHARE = regex(r"(\d{1,3})%")
+_WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
+_SENTINEL = "nvsentinel"
+# Modules that act on a node, each off by default, under `global` in the values.
+# Source: NVIDIA/NVSentinel docs/configuration/README.md, fault-remediation.md, node-drainer.md (2026-11)
+_ACTING = ("faultQuarantine", "nodeDrainer", "faultRemediation")
+_REASON, _WITHIN_BUDGETS = "Unhealthy", (1, 15)
+_SERVICES = ("Deployment", "StatefulSet")
+_KEEPS_OFF = ("NoSchedule", "NoExecute")
+_MAX_LISTED = 5
+_UNLIMITED = 10**18
+
+
+@rule("GPU107", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/workload/")
+def jobs_that_each_hold_a_part_of_the_nodes_they_all_need(case: Case) -> Iterator[Problem]:
+    """Jobs that each hold a part of the nodes they all need.
+
+    Pods that must run together start one by one; two jobs may get half each, and wait on paid nodes.
+
+    Fix: Put the jobs into a queue that starts each of them whole, such as one of Kueue, or raise the maximum.
+    """
+    rivals: dict[str, list[tuple[Workload, int]]] = defaultdict(list)
+    pools = {each.name: each for each in case.gpu_pools}
+    for verdict in case.verdicts:
+        best = verdict.pools[0] if verdict.pools else None
+        held = best is None or best.answer is not Answer.YES or _starts_whole(verdict.workload)
+        if best and not held and verdict.workload.together and best.nodes and best.nodes > 1:
+            rivals[best.pool.name].append((verdict.workload, best.nodes))
+    for name, jobs in rivals.items():
+        most = pools[name].max_nodes if name in pools else None
+        needed = sum(nodes for _, nodes in jobs)
+        if most is not None and len(jobs) > 1 and needed > most:
+            names = ", ".join(each.name for each, _ in jobs[:4])
+            message = f"pool {name}: {names} need {needed} nodes at once, it has {most}, and no queue holds them apart"
+            yield Problem(jobs[0][0], message)
+
+
+def _starts_whole(workload: Workload) -> bool:
+    """Whether something else than the autoscaler starts all pods of a job together."""
+    named = {*workload.labels, *workload.annotations, *workload.owner.labels, *workload.owner.annotations}
+    return any(each in named for each in _QUEUES) or bool(workload.pod.scheduler)
+
+
+@rule("GPU108", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
+def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
+    """Spot nodes under jobs of several nodes.
+
+    An interruption, or a rebalance that a managed group follows, takes one node and so the whole job.
+
+    Fix: Take on-demand or reserved capacity, or checkpoint often and acknowledge this.
+    """
+    for pool in case.gpu_pools:
+        if pool.is_group and "spot" in pool.capacity_types and pool.launch.efa_interfaces:
+            message = "nodes with EFA are spot; one that goes stops the job on all of them"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU115", "note", source=_HEALTH)
+def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
+    """Node auto repair that does not see GPUs.
+
+    Without the agent EKS repairs nodes that are not Ready, and leaves those with a broken GPU.
+
+    Fix: Add the add-on eks-node-monitoring-agent.
+    """
+    cluster = case.cluster
+    runs = (
+        cluster.addon(NODE_MONITORING_AGENT)
+        or cluster.chart(NODE_MONITORING_AGENT)
+        or any(NODE_MONITORING_AGENT in each.name for each in cluster.daemon_sets)
+    )
+    if not cluster.whole or runs:
+        return
+    for pool in case.gpu_pools:
+        if pool.kind == "managed" and is_true(dig(pool.properties, "NodeRepairConfig", "Enabled")):
+            message = f"node auto repair is on, and add-on {NODE_MONITORING_AGENT}, which sees GPU errors, is not there"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU110", "warning", source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts")
+def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Problem]:
+    """GPU diagnosis that does not run on the GPU nodes.
+
+    The DCGM server of the node monitoring agent tolerates nothing by default; GPU errors go unseen.
+
+    Fix: Set dcgmAgent.tolerations in the configuration of the add-on.
+    """
+    cluster = case.cluster
+    for daemon in cluster.daemon_sets:
+        if daemon.name != DCGM_SERVER:
+            continue
+        for pool in case.gpu_pools:
+            if taint := case.kept_off(daemon, pool):
+                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
+                yield Problem(daemon, message)
+
+
+@rule("GPU111", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
+def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
+    """Disruption budget that lets no GPU pod go.
+
+    Without force, an update of a node group waits 15 minutes for each pod, then fails. Karpenter waits until
+    terminationGracePeriod, and permanently without one, while the node is paid.
+
+    Fix: Allow one disruption with maxUnavailable: 1, or set ForceUpdateEnabled or terminationGracePeriod.
+    """
+    cluster = case.cluster
+    managed = [each for each in case.gpu_pools if each.kind == "managed"]
+    stalled = [each.name for each in managed if _may_stall(each)]
+    for budget in cluster.of_kind("PodDisruptionBudget"):
+        for workload in case.gpu_workloads:
+            if not _allows_none(budget, workload):
+                continue
+            if stalled:
+                text = f"an update of {', '.join(stalled)} waits"
+                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+                continue
+            drained = [each.name for each in case.pools_open_to(workload) if _drains_without_end(each)]
+            if drained and not workload.ends:
+                text = f"Karpenter can't drain nodes of {', '.join(drained)}"
+                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+
+
+def _drains_without_end(pool: Pool) -> bool:
+    """Whether Karpenter waits for the pods of a node that it replaces, however long that takes."""
+    template = mapping(dig(pool.properties, "template", "spec"))
+    return pool.kind == "karpenter" and template.get("terminationGracePeriod") is None
+
+
+def _may_stall(pool: Pool) -> bool:
+    forced = pool.properties.get("ForceUpdateEnabled")
+    return not isinstance(forced, Unknown) and not is_true(forced)
+
+
+def _allows_none(budget: Object, workload: Workload) -> bool:
+    wanted = mapping(dig(budget.spec, "selector", "matchLabels"))
+    extra = dig(budget.spec, "selector", "matchExpressions")
+    everything = budget.spec.get("selector") == {}
+    chosen = (
+        (bool(wanted) or everything)
+        and not extra
+        and all(workload.labels.get(key) == value for key, value in wanted.items())
+    )
+    if not chosen or budget.namespace != workload.namespace:
+        return False
+    least = budget.spec.get("minAvailable")
+    most_gone = budget.spec.get("maxUnavailable")
+    count = known_number(least)
+    replicas = workload.replicas
+    if count is None and replicas and (share := _SHARE.fullmatch(str(least))):
+        # The disruption controller rounds up: 50 % of one pod is one.
+        count = -(-int(share[1]) * replicas // 100)
+    every = count is not None and replicas is not None and count >= replicas > 0
+    return most_gone in (0, "0", "0%") or least == "100%" or every
+
+
+@rule("GPU113", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/fargate.html")
+def gpu_pods_on_fargate(case: Case) -> Iterator[Problem]:
+    """GPU pods on Fargate.
+
+    A profile that selects a pod sends it to Fargate, which has no GPUs; it stays Pending.
+
+    Fix: Give the pods another namespace, or add labels to the selector that they do not have.
+    """
+    for profile in fargate_profiles(case.cluster):
+        for workload in case.cluster.workloads:
+            if workload.asks_for_gpu and takes(profile, workload):
+                message = f"Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
+                yield Problem.of(workload, message)
+
+
+@rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")
+def autoscaler_that_gives_up_on_slow_nodes(case: Case) -> Iterator[Problem]:
+    """Autoscaler that gives up on nodes which are slow to come up.
+
+    Bare metal and eight-GPU instances may take longer than 15 minutes; the node is removed and made again.
+
+    Fix: Set --max-node-provision-time=30m.
+    """
+    autoscaler = case.cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None:
+        return
+    minutes = _minutes(autoscaler.flags.get("max-node-provision-time"))
+    for pool in case.gpu_pools:
+        slow = [each for each in gpu_types(pool) if each.endswith(".metal") or catalogue()[each].nvswitch]
+        tagged = any(_WAIT_TAG in str(each.get("Key")) for each in mappings(pool.properties.get("Tags")))
+        if slow and pool.is_group and not tagged and minutes is not None and minutes < _ENOUGH_MINUTES:
+            message = f"pool {pool.name}: {', '.join(slow[:4])} may take longer to come up than {minutes:g} minutes"
+            yield Problem(autoscaler, message)
+
+
+def _minutes(flag: Any) -> float | None:
+    """Return a duration in minutes, the autoscaler's own without a flag; ``None`` where it is not known."""
+    if flag is None:
+        return _DEFAULT_MINUTES
+    parts = _DURATION.findall(flag) if isinstance(flag, str) else []
+    return sum(float(number) * _MINUTES[unit] for number, unit in parts) if parts else None
+
+
+@rule("GPU450", "warning", source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/README.md")
+def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
+    """Two that repair the same nodes.
+
+    NVSentinel cordons, drains and reboots what EKS or Karpenter replaces at the same time; nodes go twice.
+
+    Fix: Let NVSentinel observe (global.dryRun: true, or those modules off), or switch node repair off.
+    """
+    chart = case.cluster.chart(_SENTINEL)
+    acting = _acting(chart) if chart else []
+    if chart is None or not acting:
+        return
+    for pool in case.gpu_pools:
+        if _is_repaired(pool, case.cluster):
+            who = "Karpenter" if pool.kind == "karpenter" else "EKS"
+            yield Problem.of(pool, f"{who} repairs its nodes, and so does NVSentinel ({', '.join(acting)})")
+
+
+def _acting(chart: Chart) -> list[str]:
+    """Return what NVSentinel does to nodes, nothing where it only says what it would do."""
+    said = dig(dict(chart.values), "global") or {}
+    if is_true(dig(said, "dryRun")):
+        return []
+    return [each for each in _ACTING if is_true(dig(said, each, "enabled"))]
+
+
+def _is_repaired(pool: Pool, cluster: Cluster) -> bool:
+    if pool.kind == "karpenter":
+        return feature_gate(cluster, "nodeRepair", default=False) is Answer.YES
+    return pool.kind == "managed" and is_true(dig(dict(pool.properties), "NodeRepairConfig", "Enabled"))
+
+
+@rule("GPU451", "warning", source="https://karpenter.sh/v1.15/concepts/disruption/")
+def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]:
+    """Budget that lets no broken node be repaired.
+
+    From 1.15 on Karpenter repairs within the budgets of the NodePool; a node whose GPU is lost stays, and is paid.
+
+    Fix: Name reasons in the budget of zero nodes, such as Drifted and Underutilized, and let one Unhealthy node go.
+    """
+    if not _repairs_within_budgets(case.cluster):
+        return
+    for pool in case.gpu_pools:
+        budgets = mappings(dig(dict(pool.properties), "disruption", "budgets")) if pool.kind == "karpenter" else []
+        if any(_forbids_repair(each) for each in budgets):
+            yield Problem.of(pool, "a budget lets no node go, and Karpenter may not repair one that is broken")
+
+
+def _repairs_within_budgets(cluster: Cluster) -> bool:
+    karpenter = cluster.autoscaler("karpenter")
+    newer = karpenter is not None and minor(karpenter.version or "") >= _WITHIN_BUDGETS
+    legacy = option(cluster, "legacyNodeRepair") not in (None, False, "false")
+    return newer and not legacy and feature_gate(cluster, "nodeRepair", default=False) is Answer.YES
+
+
+def _forbids_repair(budget: dict[str, Any]) -> bool:
+    """Whether a budget always holds and lets none go for this reason."""
+    reasons = budget.get("reasons")
+    counts = not reasons or (isinstance(reasons, list) and _REASON in reasons)
+    return budget.get("nodes") in ("0", "0%", 0) and budget.get("schedule") is None and counts
+
+
+@rule("GPU481", "error", source="https://kueue.sigs.k8s.io/docs/installation/", stops=False)
+def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
+    """Controllers request more than the nodes without GPUs have.
+
+    Some stay Pending: an autoscaler, a queue or a webhook among them keeps every GPU pod from starting. Without cluster
+    autoscaler a group keeps its minimum or desired size.
+
+    Fix: Raise the size or the instance type of the system nodes, or lower the requests of the controllers.
+    """
+    pools = _system_pools(case)
+    if not pools:
+        return
+    pods, nodes = list(_requests(case)), [_nodes(case, each) for each in pools]
+    capacities = [_capacity(case, each) for each in pools]
+    # A node as large as the largest of any pool, so that the bound holds for all pools together.
+    largest = {each: max(one.get(each, _UNLIMITED) for one in capacities) for each in RESOURCES}
+    needed = nodes_at_least(pods, largest)
+    short = next((each for each in RESOURCES if requested(pods, each) > _of_all(capacities, nodes, each)), None)
+    if short is None and needed is not None and needed <= sum(nodes):
+        return
+    resource = short or "cpu"
+    most, wanted = _of_all(capacities, nodes, resource), requested(pods, resource)
+    totals = {each.name: requested([each], resource) for each in pods}
+    listed = sorted(totals, key=lambda name: -totals[name])[:_MAX_LISTED]
+    parts = ", ".join(f"{name} {show(resource, totals[name])}" for name in listed)
+    sizes = " and ".join(f"{number} nodes of pool {each.name}" for number, each in zip(nodes, pools, strict=True))
+    text = f"controllers request at least {show(resource, wanted)} {resource} ({parts}), and {sizes} have"
+    apart = "" if short else f", where they don't fit next to each other on fewer than {needed} nodes"
+    if short is None and needed is None:
+        apart = ", and one of them fits no node"
+    yield Problem(pools[0], f"{text} {show(resource, most)} for pods{apart}")
+
+
+def _system_pools(case: Case) -> list[Pool]:
+    """Return the groups without GPUs of a known maximum, if nothing else of the cluster runs pods without GPUs."""
+    cluster = case.cluster
+    gpu_pools = {id(each) for each in case.gpu_pools}
+    others = [each for each in cluster.pools if id(each) not in gpu_pools]
+    kept_off = all(any(taint.effect in _KEEPS_OFF for taint in each.taints) for each in case.gpu_pools)
+    elsewhere = cluster.auto_mode or cluster.hidden or cluster.observed or fargate_profiles(cluster)
+    sized = all(
+        each.is_group and each.max_nodes is not None and not each.undecided and each.instance_types for each in others
+    )
+    return others if kept_off and sized and not elsewhere and cluster.whole else []
+
+
+def _nodes(case: Case, pool: Pool) -> int:
+    """Return how many nodes a group can come to: its maximum if something may scale it, else what it starts with."""
+    most = pool.max_nodes or 0
+    if case.cluster.runs("cluster-autoscaler") is not Answer.NO:
+        return most
+    desired = desired_size(pool)
+    started = pool.min_nodes if desired is None else known_number(desired)
+    return most if started is None or pool.min_nodes is None else max(started, pool.min_nodes)
+
+
+def _capacity(case: Case, pool: Pool) -> Mapping[str, int]:
+    """Return what pods can have on a node of a pool at most, where it is known."""
+    nodes = case.nodes(pool)
+    found = {each: [node.most.get(each) for node in nodes] for each in RESOURCES}
+    return {each: max(all_known(amounts)) for each, amounts in found.items() if all_known(amounts)}
+
+
+def _of_all(capacities: Sequence[Mapping[str, int]], nodes: Sequence[int], resource: str) -> int:
+    return sum(each.get(resource, _UNLIMITED) * number for each, number in zip(capacities, nodes, strict=True))
+
+
+def _requests(case: Case) -> Iterator[SystemPods]:
+    """Yield the pods of each controller."""
+    for chart in case.cluster.charts:
+        yield from controller_pods(chart.name, chart.values) or ()
+    for addon in case.cluster.addons:
+        yield from controller_pods(addon.name, addon.configuration) or ()
+    gpu_owners = {id(each.owner) for each in case.judged_workloads}
+    for workload in case.cluster.workloads:
+        if workload.owner.kind in _SERVICES and id(workload.owner) not in gpu_owners and _needs_system_node(workload):
+            requests = {name: workload.pod.requests.get(name, 0) for name in RESOURCES}
+            yield SystemPods(workload.name, workload.replicas or 0, requests)
+
+
+def _needs_system_node(workload: Workload) -> bool:
+    return not workload.pod.tolerations and not workload.suspended and not workload.is_placed

@@ -1,0 +1,233 @@
+"""Load balancers before pods with GPUs that are never made, cut answers off, or let everybody in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_facts.charts import LOAD_BALANCER_CONTROLLER
+from gpu_facts.labels import ALB
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import is_associated
+from gpu_preflight.cluster.objects import (
+    application_load_balancers,
+    attributes,
+    has_class_parameters,
+    has_https,
+    is_shared,
+    network_load_balancers,
+    runs_controller,
+    said,
+    services_behind,
+    workloads_behind,
+)
+from gpu_preflight.cluster.pools import is_one_hop
+from gpu_preflight.cluster.references import created_before
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.objects import Chart, Object
+from gpu_preflight.reading.unknown import dig, is_true, known_number, known_text
+from gpu_preflight.rule import Problem, rule
+
+_ANNOTATIONS = "https://kubernetes-sigs.github.io/aws-load-balancer-controller/v3.5/guide/ingress/annotations/"
+_IDLE = "idle_timeout.timeout_seconds"
+_DELAY = "deregistration_delay.timeout_seconds"
+# Of Kubernetes, for a pod that says none.
+_GRACE = 30
+# By which IAM roles for service accounts are asked for; who gives them gives pods their region, too.
+_ROLE = "eks.amazonaws.com/role-arn"
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_SHOWN = 3
+
+
+@rule("GPU435", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/aws-load-balancer-controller.html")
+def load_balancer_that_nobody_makes(case: Case) -> Iterator[Problem]:
+    """Load balancer that nobody makes.
+
+    The class is AWS Load Balancer Controller's, which nothing here installs: no address ever appears, and no error.
+
+    Fix: Install AWS Load Balancer Controller, with this library by LoadBalancerController, before what asks it.
+    """
+    cluster = case.cluster
+    if not cluster.shows_software or runs_controller(cluster):
+        return
+    for each in (*application_load_balancers(cluster), *network_load_balancers(cluster)):
+        # Beside plain files somebody may have installed it by hand; of Auto Mode the class may be, under the same name.
+        by_hand = (each.origin.resource is None and not cluster.charts) or cluster.auto_mode
+        message = f"{each.kind} {each.namespace}/{each.name}: nothing installs {LOAD_BALANCER_CONTROLLER}"
+        yield Problem(each, message, unknown=by_hand or not cluster.sees_software)
+
+
+def _before_gpus(case: Case) -> Iterator[tuple[Object, Object, Workload]]:
+    """Yield each Application Load Balancer with its Services and the workloads with GPUs behind them."""
+    for ingress in application_load_balancers(case.cluster):
+        for service in services_behind(ingress, case.cluster):
+            for workload in workloads_behind(service, case.cluster):
+                if workload.asks_for_gpu:
+                    yield ingress, service, workload
+
+
+@rule("GPU438", "note", source=_ANNOTATIONS)
+def load_balancer_that_ends_long_answers(case: Case) -> Iterator[Problem]:
+    """Load balancer that ends long answers.
+
+    After 60 seconds without a byte clients get 504: a long answer that is not streamed is lost, with its GPU time.
+
+    Fix: Annotate the Ingress with load-balancer-attributes: idle_timeout.timeout_seconds=900.
+    """
+    for ingress, _, workload in _before_gpus(case):
+        set_to = attributes(said(ingress, "load-balancer-attributes"))
+        if set_to is None or is_shared(ingress) or has_class_parameters(ingress, case.cluster) or _IDLE in set_to:
+            continue
+        yield Problem(
+            ingress,
+            f"{_who(ingress)}: 60 s before {workload.name}, since {ALB}load-balancer-attributes sets no {_IDLE}",
+        )
+
+
+@rule(
+    "GPU439",
+    "error",
+    source="kubernetes-sigs/aws-load-balancer-controller v3.5.0 pkg/backend/endpoint_resolver.go",
+    stops=False,
+)
+def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -> Iterator[Problem]:
+    """Load balancer of instances before a Service without node ports.
+
+    The controller makes no load balancer at all: targets that are instances need a port on each node.
+
+    Fix: Annotate the Ingress with target-type: ip, which also spares pods a hop.
+    """
+    for ingress in application_load_balancers(case.cluster):
+        for service in services_behind(ingress, case.cluster):
+            if service.spec.get("type", "ClusterIP") != "ClusterIP":
+                continue
+            kind = _target_type(ingress, service, case.cluster)
+            if kind in ("instance", None):
+                message = f"{_who(ingress)}: sends to instances, and Service {service.name} is a ClusterIP"
+                yield Problem(ingress, message, unknown=kind is None)
+
+
+def _target_type(ingress: Object, service: Object, cluster: Cluster) -> str | None:
+    """Return what targets are; ``None`` where that is not known."""
+    for each in (service, ingress):
+        written = said(each, "target-type")
+        if written is not None:
+            return known_text(written)
+    chart = cluster.chart(LOAD_BALANCER_CONTROLLER)
+    if chart is None or has_class_parameters(ingress, cluster):
+        return None
+    default = chart.values.get("defaultTargetType", "instance")
+    return known_text(default)
+
+
+@rule("GPU440", "warning", source=_ANNOTATIONS)
+def gpus_for_everybody_on_the_internet_in_the_clear(case: Case) -> Iterator[Problem]:
+    """GPUs for the internet in the clear.
+
+    Who is on the way reads prompts, answers and keys, and uses the GPUs with them.
+
+    Fix: Annotate the Ingress with certificate-arn, or make its scheme internal.
+    """
+    for ingress, _, workload in _before_gpus(case):
+        known = not is_shared(ingress) and not has_class_parameters(ingress, case.cluster)
+        if known and said(ingress, "scheme") == "internet-facing" and not has_https(ingress):
+            yield Problem(ingress, f"{_who(ingress)}: plain HTTP from the internet to {workload.name}")
+
+
+@rule("GPU441", "note", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination")
+def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
+    """Pod that ends before its answers.
+
+    Its load balancer lets answers end for longer than kubelet lets the pod live: in every update clients lose some.
+
+    Fix: Set terminationGracePeriodSeconds to at least the deregistration delay.
+    """
+    for ingress, service, workload in _before_gpus(case):
+        written = said(service, "target-group-attributes") or said(ingress, "target-group-attributes")
+        delay = known_number((attributes(written) or {}).get(_DELAY))
+        grace = workload.pod.written.get("terminationGracePeriodSeconds", _GRACE)
+        lives = known_number(grace)
+        if delay is not None and lives is not None and lives < delay:
+            yield Problem.of(
+                workload, f"is ended after {lives} s, and {_who(ingress)} lets its answers end for {delay} s"
+            )
+
+
+def _who(asked: Object) -> str:
+    return f"{asked.kind} {asked.namespace}/{asked.name}"
+
+
+@rule("GPU436", "error", source="kubernetes-sigs/aws-load-balancer-controller v3.5.0 pkg/aws/cloud.go", stops=False)
+def load_balancer_controller_out_of_reach_of_what_it_asks(case: Case) -> Iterator[Problem]:
+    """Load Balancer Controller out of reach of the metadata it asks.
+
+    It asks its node for region and VPC; with a hop limit of 1 nobody answers, and it starts anew for ever.
+
+    Fix: Set the chart's values region and vpcId, as LoadBalancerController of this library does.
+    """
+    cluster, chart = case.cluster, case.cluster.chart(LOAD_BALANCER_CONTROLLER)
+    if chart is None or not cluster.pools or not all(is_one_hop(each) for each in cluster.pools):
+        return
+    if is_true(chart.values.get("hostNetwork")):
+        return
+    known = {"region": _knows_region(chart, cluster), "vpcId": _knows_vpc(chart)}
+    missing = [name for name, given in known.items() if not given]
+    if missing:
+        message = f"chart {chart.name}: {' and '.join(missing)} missing, and metadata is one hop away on every pool"
+        yield Problem(chart, message, unknown=not cluster.whole or bool(cluster.hidden))
+
+
+def _knows_region(chart: Chart, cluster: Cluster) -> bool:
+    # Pod Identity, too, gives pods their region with the credentials.
+    name = known_text(dig(chart.values, "serviceAccount", "name")) or LOAD_BALANCER_CONTROLLER
+    if is_associated((chart.namespace, name), cluster) is not Answer.NO:
+        return True
+    by_role = dig(chart.values, "serviceAccount", "annotations", _ROLE) is not None
+    # An account made elsewhere may have the annotation.
+    elsewhere = dig(chart.values, "serviceAccount", "create") is False
+    by_variable = any(dig(chart.values, "env", each) is not None for each in _REGION_VARIABLES)
+    return bool(chart.values.get("region")) or by_role or elsewhere or by_variable or "envFrom" in chart.values
+
+
+def _knows_vpc(chart: Chart) -> bool:
+    return bool(chart.values.get("vpcId")) or bool(chart.values.get("vpcTags"))
+
+
+@rule("GPU437", "warning", source="https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/4140")
+def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem]:
+    """Service webhook that holds up other software.
+
+    Until the controller's pods run, its webhook refuses every new Service; what is installed meanwhile fails.
+
+    Fix: Set the chart's value enableServiceMutatorWebhook to false, or install the rest after the controller.
+    """
+    cluster, chart = case.cluster, case.cluster.chart(LOAD_BALANCER_CONTROLLER)
+    release = cluster.resources.get(chart.origin.resource or "") if chart is not None else None
+    if chart is None or release is None or chart.values.get("enableServiceMutatorWebhook", True) is not True:
+        return
+    config = "serviceMutatorWebhookConfig"
+    if dig(chart.values, config, "failurePolicy") == "Ignore" or dig(chart.values, config, "namespaceSelectors"):
+        return
+    beside = sorted(_beside(release, cluster))
+    if beside:
+        more = f" and {len(beside) - _SHOWN} more" if len(beside) > _SHOWN else ""
+        yield Problem(
+            chart, f"chart {chart.name}: refuses Services while it starts, of {', '.join(beside[:_SHOWN])}{more}"
+        )
+
+
+def _beside(release: Resource, cluster: Cluster) -> Iterator[str]:
+    """Yield what brings Services of the same template neither before nor after a release."""
+    earlier = created_before(release, cluster)
+    # What brings definitions alone has no Services.
+    charts = [each for each in cluster.charts if not each.name.endswith(("-crd", "-crds"))]
+    named = {each.origin.resource: f"chart {each.name}" for each in charts}
+    named |= {each.origin.resource: f"Service {each.name}" for each in cluster.of_kind("Service")}
+    for key, name in named.items():
+        resource = cluster.resources.get(key or "")
+        if resource is None or resource.key == release.key or resource.file != release.file:
+            continue
+        if resource.key not in earlier and release.key not in created_before(resource, cluster):
+            yield name

@@ -1,0 +1,398 @@
+"""Nodes that cannot reach the cluster, AWS or a registry, or for which there are no addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Any
+
+from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
+from gpu_facts.control_plane_zones import REFUSED_ZONE_ID
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.light import regex
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import (
+    are_apart,
+    covers_port,
+    groups_of,
+    is_isolated,
+    known_groups,
+    rules,
+    shut_out,
+    vpcs_of,
+    way_out,
+)
+from gpu_preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import Addon
+from gpu_preflight.node.node_size import told_max_pods
+from gpu_preflight.node.nodes import gpu_types
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_true, items, mapping
+from gpu_preflight.rule import Problem, rule
+
+_ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"
+_REQUIREMENTS = "https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"
+_PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
+_SERVICES = ("ec2", "ecr.api", "ecr.dkr", "s3")
+# VPC keeps the first four addresses of a subnet and the last.
+# Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+_KEPT_ADDRESSES = 5
+_LET_IN = (
+    "Add the cluster's ClusterSecurityGroupId to the security groups of the nodes, or rules for port 443 to the API "
+    "server and for port 10250 back."
+)
+# With one of them set, the network plugin takes fewer addresses than whole interfaces, or takes them elsewhere.
+_FRUGAL = ("WARM_IP_TARGET", "MINIMUM_IP_TARGET", "ENABLE_PREFIX_DELEGATION", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG")
+# A name such as us-east-1a is a region and a letter.
+_NAME = regex(r"(.+-\d)[a-z]")
+_PREFIXES = "ENABLE_PREFIX_DELEGATION"
+_SWITCH = "enableNetworkPolicy"
+# What of other networks enforces policies, where no chart brings it.
+_OTHERS = ("calico-node", "cilium", "kube-router", "antrea-agent")
+
+
+def _groups(case: Case) -> list[Pool]:
+    return [each for each in case.gpu_pools if each.is_group]
+
+
+def _placed(case: Case) -> list[Pool]:
+    """Return the GPU pools whose subnets are known: groups, and NodePools whose class selects no others."""
+    selecting = [each for each in case.gpu_pools if each.kind == "karpenter" and each.class_zones_known]
+    return [*_groups(case), *selecting]
+
+
+def _is_private(cluster: Cluster) -> bool | None:
+    """Return whether nodes reach the API server inside the VPC, ``None`` where it is not known."""
+    access = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
+    return None if isinstance(access, Unknown) else is_true(access)
+
+
+@rule("GPU075", "error", source=_ENDPOINT)
+def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
+    """Nodes cannot reach the API server.
+
+    Kubelet never registers; a managed group fails with NodeCreationFailure.
+
+    Fix: Set ResourcesVpcConfig.EndpointPrivateAccess of the cluster to true.
+    """
+    cluster = case.cluster
+    private = _is_private(cluster)
+    if not cluster.whole:
+        return
+    for pool in cluster.pools if private is not False else ():
+        if groups := shut_out(pool, cluster):
+            names = ", ".join(each.path for each in groups)
+            text = f"its nodes have security group {names}, and no rule lets them call the API server on port 443"
+            yield Problem.of(pool, text, fix=_LET_IN, unknown=private is None)
+    if private is not False:
+        return
+    listed = items(setting(cluster, "ResourcesVpcConfig", "PublicAccessCidrs"))
+    open_to_all = not listed or "0.0.0.0/0" in listed or any(isinstance(each, Unknown) for each in listed)
+    for pool in _placed(case):
+        if is_isolated(pool, cluster.resources):
+            message = "the API server is public only, and nothing leads out of its subnets"
+            yield Problem.of(pool, message)
+        elif not open_to_all:
+            cidrs = ", ".join(str(each) for each in listed[:4])
+            message = f"its nodes reach the API server from a public address, which {cidrs} must cover"
+            yield Problem.of(pool, message, unknown=True)
+
+
+def _offers(endpoint: Resource, service: str) -> bool:
+    name = endpoint.properties.get("ServiceName")
+    text = str(name)
+    return text.endswith((f".{service}", f".{service}-fips")) or (isinstance(name, Unknown) and "}." not in text)
+
+
+@rule("GPU077", "error", source=_PRIVATE)
+def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[Problem]:
+    """Isolated nodes without the VPC endpoints they need.
+
+    Nodes cannot find out about themselves, pull images or get credentials for pods, and do not become Ready.
+
+    Fix: Add interface endpoints for the services, and a gateway endpoint for S3, or a NAT gateway.
+    """
+    cluster = case.cluster
+    identities = of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    wanted = (*_SERVICES, "eks-auth") if identities else _SERVICES
+    for pool in _placed(case):
+        shut = [each for each in pool.subnets if way_out(each, cluster.resources) == "nowhere"]
+        every = len(shut) == len(pool.subnets)
+        names = ", ".join(str(each.resource) for each in shut)
+        where = "its subnets" if every else f"{len(shut)} of its {len(pool.subnets)} subnets ({names})"
+        for vpc in vpcs_of(pool, cluster.resources) if shut else ():
+            own = [
+                each
+                for each in cluster.resources_of("AWS::EC2::VPCEndpoint")
+                if refers(each.properties.get("VpcId"), vpc)
+                or referred(each.properties.get("VpcId"), cluster.resources) is None
+            ]
+            lacking = [service for service in wanted if not any(_offers(each, service) for each in own)]
+            if lacking:
+                message = f"nothing leads out of {where}, and {vpc.path} has no endpoint for "
+                # A node starts in any of the subnets.
+                yield Problem.of(pool, message + ", ".join(lacking), unknown=not every)
+
+
+@rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
+def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem]:
+    """Public subnet that gives no public addresses.
+
+    Nodes there have no way out; EKS reports Ec2SubnetInvalidConfiguration of a managed group.
+
+    Fix: Set MapPublicIpOnLaunch of the subnet to true, or put the nodes into private subnets.
+    """
+    cluster = case.cluster
+    private = _is_private(cluster)
+    for pool in _groups(case):
+        interfaces = pool.launch.interfaces
+        # EKS looks at the subnets of a managed group whichever way its nodes reach the API server.
+        asks = pool.kind == "managed" or private is False
+        # Of nodes with several interfaces another rule speaks.
+        if not asks or len(interfaces) > 1 or not cluster.whole:
+            continue
+        asked = any(each.public not in (None, False, "false") for each in interfaces)
+        bare = [each for each in pool.subnets if _is_bare(each, cluster)]
+        if bare and not asked:
+            names = ", ".join(str(each.resource) for each in bare)
+            yield Problem.of(pool, f"public subnet {names} gives its nodes no public address")
+
+
+def _is_bare(subnet: Any, cluster: Cluster) -> bool:
+    found = referred(subnet, cluster.resources)
+    given = found.properties.get("MapPublicIpOnLaunch") if found else True
+    public = way_out(subnet, cluster.resources) == "internet gateway"
+    return public and not isinstance(given, Unknown) and not is_true(given)
+
+
+@rule("GPU079", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html")
+def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iterator[Problem]:
+    """Security groups of the nodes let nothing out on port 443.
+
+    Nodes reach neither the API server nor a registry, and do not join.
+
+    Fix: Allow TCP 443 out, or give the nodes the cluster's security group.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        groups = known_groups(groups_of(pool), cluster.resources)
+        if groups is None:
+            continue
+        written = [rules(each, "Egress", cluster.resources) for each in groups]
+        # A group without rules lets everything out.
+        if not all(written):
+            continue
+        if not any(covers_port(rule, 443) for each in written for rule in each or ()):
+            names = ", ".join(each.path for each in groups)
+            yield Problem.of(pool, f"{names} lets nothing out on port 443")
+
+
+@rule("GPU080", "error", source=_REQUIREMENTS)
+def dns_of_the_vpc_is_off(case: Case) -> Iterator[Problem]:
+    """DNS of the VPC is off.
+
+    Nodes cannot register: the names of a private API server and of endpoints do not resolve.
+
+    Fix: Set EnableDnsSupport and EnableDnsHostnames of the VPC to true.
+    """
+    seen = set()
+    for pool in _groups(case):
+        for vpc in vpcs_of(pool, case.cluster.resources):
+            support, hostnames = (vpc.properties.get(f"EnableDns{each}") for each in ("Support", "Hostnames"))
+            off = [
+                *(["EnableDnsSupport"] if support in (False, "false") else []),
+                *(["EnableDnsHostnames"] if not is_true(hostnames) and not isinstance(hostnames, Unknown) else []),
+            ]
+            if off and vpc.key not in seen:
+                seen.add(vpc.key)
+                yield Problem.of(pool, f"{' and '.join(off)} of {vpc.path} is off")
+
+
+@rule("GPU081", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/ip-opt.html")
+def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Problem]:
+    """More nodes than the subnets have addresses for.
+
+    Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
+
+    Fix: Take larger subnets, efa-only interfaces, or WARM_IP_TARGET or prefix delegation of the network plugin.
+    """
+    cluster = case.cluster
+    for pool in _groups(case):
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        free = _free_addresses(pool, cluster)
+        if free is None or not rows or not pool.max_nodes:
+            continue
+        each_takes = min(_addresses(pool, row, cluster) for row in rows)
+        if each_takes * pool.max_nodes > free:
+            message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
+            guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
+            yield Problem.of(pool, message + f"its subnets have {free}", unknown=guessed)
+
+
+def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
+    subnets = [referred(each, cluster.resources) for each in pool.subnets]
+    sizes = all_known(_size(each.properties.get("CidrBlock")) if each else None for each in subnets)
+    return sum(sizes) if sizes else None
+
+
+def _size(block: Any) -> int | None:
+    try:
+        return ip_network(block, strict=False).num_addresses - _KEPT_ADDRESSES if isinstance(block, str) else None
+    except ValueError:
+        return None
+
+
+def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
+    interfaces = pool.launch.interfaces
+    own = sum(each.kind != "efa-only" for each in interfaces) or 1
+    filled = (row.ipv4_per_interface or 1) - 1 if _fills_interfaces(cluster) else 0
+    return own + filled
+
+
+def _fills_interfaces(cluster: Cluster) -> bool:
+    """Whether the network plugin certainly keeps every address of an interface ready, as it does by default."""
+    addon = cluster.addon(VPC_CNI)
+    told = mapping(dig(addon.configuration, "env")) if addon else {}
+    ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
+    return (addon is not None or _is_eks_own(cluster)) and not ipv6 and not any(each in told for each in _FRUGAL)
+
+
+def _is_eks_own(cluster: Cluster) -> bool:
+    """Whether the network plugin is the one that EKS puts into a new cluster, and nothing in the input changes it."""
+    bare = setting(cluster, "BootstrapSelfManagedAddons") in (None, True, "true")
+    brought = any(cluster.chart(each) for each in (VPC_CNI, *NETWORKS))
+    written = any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet"))
+    return bare and cluster.sees_objects and not cluster.auto_mode and not brought and not written
+
+
+@rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", presumed=True)
+def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]:
+    """Zone that EKS refuses for the control plane.
+
+    CreateCluster fails. It is one zone by its id, and which name that is differs from account to account.
+
+    Fix: Give the cluster subnets whose AvailabilityZoneId is another one; nodes may stay where they are.
+    """
+    cluster = case.cluster
+    if cluster.resource is None:
+        return
+    subnets = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
+    refused = [each for each in (_refused(subnet, cluster) for subnet in subnets) if each]
+    surely = [zone for zone, sure in refused if sure]
+    if surely:
+        yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in {surely[0]}")
+    elif refused:
+        text = f"cluster {cluster.name}: {len(refused)} of its subnets may be in {refused[0][0]}"
+        fix = (
+            "aws ec2 describe-availability-zones lists the id of each zone; name others, or leave availability_zones "
+            "of gpu_vpc out, and a GpuCluster avoids this one"
+        )
+        yield Problem(cluster.resource, text, fix, unknown=True)
+
+
+@rule("GPU385", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", stops=False)
+def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
+    """Control plane in one zone.
+
+    CreateCluster fails: EKS puts its interfaces into at least two Availability Zones.
+
+    Fix: Give the cluster subnets in two zones or more; nodes may stay in one.
+    """
+    cluster = case.cluster
+    listed = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds")) if cluster.resource else []
+    found = [referred(each, cluster.resources) for each in listed]
+    zones = [each.properties.get("AvailabilityZone") if each else None for each in found]
+    known = [each for each in zones if isinstance(each, (str, Unknown))]
+    alike = len(known) == len(listed) > 1 and are_apart(known) is Answer.NO
+    # A cluster on an Outpost is in one place.
+    if cluster.resource is None or setting(cluster, "OutpostConfig") is not None or not alike:
+        return
+    unsure = any(each.conditional for each in found if each)
+    yield Problem(cluster.resource, f"cluster {cluster.name}: its subnets are all in {zones[0]}", unknown=unsure)
+
+
+def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
+    """Return the refused zone that a subnet is in, and whether that is sure; ``None`` where it is in none."""
+    found = referred(subnet, cluster.resources)
+    placed = found.properties if found else {}
+    if isinstance(zone := placed.get("AvailabilityZoneId"), str):
+        return (zone, found is not None and not found.conditional) if zone in REFUSED_ZONE_ID.values() else None
+    name = placed.get("AvailabilityZone")
+    named = _NAME.fullmatch(name) if isinstance(name, str) else None
+    region = named[1] if named else cluster.resource.region if cluster.resource else None
+    return (REFUSED_ZONE_ID[region], False) if region and region in REFUSED_ZONE_ID else None
+
+
+@rule("GPU454", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html")
+def more_pods_than_addresses_of_a_node(case: Case) -> Iterator[Problem]:
+    """More pods than a node has addresses for.
+
+    The scheduler fills the node, and pods beyond its addresses wait in ContainerCreating.
+
+    Fix: Switch prefix delegation of the network plugin on, GpuCluster(prefix_delegation=True), or lower maxPods.
+    """
+    if not _gives_single_addresses(case.cluster):
+        return
+    # They have the address of their node.
+    without = sum(each.pod.host_network for each in case.cluster.daemon_sets)
+    for pool in case.gpu_pools:
+        told = told_max_pods(pool)
+        room = {name: eni_pods(catalogue()[name]) for name in gpu_types(pool)}
+        known = {name: pods for name, pods in room.items() if pods is not None}
+        if told is not None and known and len(known) == len(room) and told > max(known.values()) + without:
+            most = max(known, key=lambda name: known[name])
+            yield Problem.of(pool, f"kubelet takes {told} pods, and {most} has addresses for {known[most]}")
+
+
+def _gives_single_addresses(cluster: Cluster) -> bool:
+    """Whether the add-on of the network plugin is in the input, and certainly gives no blocks of addresses."""
+    addon = cluster.addon(VPC_CNI)
+    others = any(cluster.chart(each) for each in NETWORKS)
+    if addon is None or others or any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet")):
+        return False
+    if isinstance(addon.resource.properties.get("ConfigurationValues"), Unknown) and not addon.configuration:
+        return False
+    told = dig(addon.configuration, "env", _PREFIXES)
+    ipv4 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") in (None, "ipv4")
+    return ipv4 and not isinstance(told, Unknown) and not is_true(told)
+
+
+@rule(
+    "GPU433",
+    "note",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html",
+)
+def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:
+    """Network policy that nothing enforces.
+
+    The API server takes it, and every pod stays open: the VPC CNI enforces policies only when it is told to.
+
+    Fix: Have enableNetworkPolicy: "true" in the add-on's ConfigurationValues, with this library by
+    GpuCluster(network_policies=True).
+    """
+    cluster = case.cluster
+    addon = next((each for each in cluster.addons if each.name == VPC_CNI), None)
+    if addon is None or _enforces(addon) or _has_another(cluster):
+        return
+    unknown = bool(cluster.unknown_software) or addon.resource.conditional or _is_open(addon)
+    for each in cluster.of_kind("NetworkPolicy"):
+        if each.group == "networking.k8s.io":
+            text = f"NetworkPolicy {each.namespace}/{each.name}: add-on {VPC_CNI} has {_SWITCH} off"
+            yield Problem(each, text, unknown=unknown)
+
+
+def _enforces(addon: Addon) -> bool:
+    return is_true(addon.configuration.get(_SWITCH))
+
+
+def _is_open(addon: Addon) -> bool:
+    written = addon.resource.properties.get("ConfigurationValues")
+    return isinstance(written, Unknown) or isinstance(addon.configuration.get(_SWITCH), Unknown)
+
+
+def _has_another(cluster: Cluster) -> bool:
+    by_chart = any(cluster.chart(each) for each in NETWORKS)
+    return by_chart or any(each.name in _OTHERS for each in cluster.daemon_sets)

@@ -1,1 +1,0 @@
-"""What reaches what, EFA included."""

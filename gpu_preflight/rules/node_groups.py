@@ -1,0 +1,426 @@
+"""Definitions of node groups: sizes, names, warm pools, repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
+from gpu_facts.kubernetes import NodeCondition
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import allows, node_role, own_actions, policy_names, role_of, trusted_services
+from gpu_preflight.cluster.pools import desired_nodes, is_given, is_of_eksctl
+from gpu_preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.configs import cluster_of, configs
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping, mappings
+from gpu_preflight.rule import Problem, Subject, rule
+from gpu_preflight.schema.eksctl_rejections import Rejection, rejections
+
+_NODE_GROUP = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html"
+_CONDITIONS = get_args(NodeCondition)
+_ENTRY = "AWS::EKS::AccessEntry"
+_ACCESS = "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html"
+_ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
+_ANYTHING = ("AdministratorAccess", "PowerUserAccess")
+_CNI_POLICY = "AmazonEKS_CNI_Policy"
+# What the network plugin calls for the addresses of pods.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html (2026-11-24)
+_ASSIGNS = {"ipv4": "ec2:AssignPrivateIpAddresses", "ipv6": "ec2:AssignIpv6Addresses"}
+_PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
+
+
+def _managed(cluster: Cluster) -> list[Pool]:
+    return [pool for pool in cluster.pools if pool.kind == "managed"]
+
+
+@rule("GPU058", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html")
+def sizes_that_contradict_each_other(case: Case) -> Iterator[Problem]:
+    """Sizes that contradict each other.
+
+    EKS and Auto Scaling refuse the group.
+
+    Fix: Keep MinSize, the wanted size and MaxSize in this order, with MaxSize 1 or more.
+    """
+    for pool in case.cluster.pools:
+        if not pool.is_group or pool.max_nodes is None:
+            continue
+        desired, least, most = desired_nodes(pool), pool.min_nodes, pool.max_nodes
+        if pool.kind == "managed" and most == 0:
+            yield Problem.of(pool, "MaxSize is 0, EKS takes 1 or more")
+        elif least is not None and least > most:
+            yield Problem.of(pool, f"MinSize {least} is above MaxSize {most}")
+        elif desired is not None and not (least or 0) <= desired <= most:
+            yield Problem.of(pool, f"{desired} nodes wanted, MinSize {least}, MaxSize {most}")
+
+
+@rule("GPU059", "warning", source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html")
+def group_that_can_have_no_node(case: Case) -> Iterator[Problem]:
+    """Group that can have no node.
+
+    No autoscaler goes above MaxSize, and its pods stay Pending.
+
+    Fix: Raise MaxSize.
+    """
+    for pool in case.gpu_groups:
+        if pool.kind == "self-managed" and pool.max_nodes == 0:
+            yield Problem.of(pool, "MaxSize is 0")
+
+
+@rule("GPU060", "warning", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html")
+def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
+    """Wanted size beside an autoscaler.
+
+    A deployment that touches the sizes ends nodes the autoscaler started, with what runs on them.
+
+    Fix: Leave DesiredSize or DesiredCapacity out and set MinSize.
+    """
+    for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
+        desired = desired_nodes(pool)
+        if desired is not None and pool.min_nodes != pool.max_nodes:
+            yield Problem.of(pool, f"a deployment may set it back to {_nodes(desired)}", fix=_without_size(pool))
+
+
+def _without_size(pool: Pool) -> str:
+    """Return how the CDK leaves out the size that its own node group always writes; nothing for other templates."""
+    if pool.kind != "managed" or pool.resource is None or "aws:cdk:path" not in pool.resource.metadata:
+        return ""
+    named = "ScalingConfig.DesiredSize"
+    return (
+        "The CDK's Nodegroup always writes DesiredSize: leave it out by "
+        f"group.node.default_child.add_property_deletion_override('{named}'), in TypeScript "
+        f"(group.node.defaultChild as CfnNodegroup).addPropertyDeletionOverride('{named}')."
+    )
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node{'' if number == 1 else 's'}"
+
+
+@rule("GPU061", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html")
+def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
+    """Warm pool that EKS refuses.
+
+    Groups with ImageId have no warm pools, and those of Bottlerocket neither hibernate nor are reused.
+
+    Fix: Remove WarmPoolConfig, or use an AL2023 image that EKS publishes.
+    """
+    for pool in _managed(case.cluster):
+        warm = mapping(pool.properties.get("WarmPoolConfig"))
+        if not is_true(warm.get("Enabled")):
+            continue
+        if is_given(pool.launch.image):
+            yield Problem.of(pool, "a warm pool with an image of its own")
+        hibernates = str(warm.get("PoolState")).upper() == "HIBERNATED"
+        if pool.operating_system == "bottlerocket" and (hibernates or is_true(warm.get("ReuseOnScaleIn"))):
+            yield Problem.of(pool, "a warm pool of Bottlerocket that hibernates or is reused")
+
+
+@rule("GPU062", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
+def fixed_version_of_a_launch_template(case: Case) -> Iterator[Problem]:
+    """Fixed version of a launch template.
+
+    Changes of the launch template reach no node, because the version that the group uses stays the same.
+
+    Fix: Set Version to Fn::GetAtt LatestVersionNumber of the launch template.
+    """
+    for pool in case.gpu_groups:
+        specification = pool.properties.get("LaunchTemplate") or dig(
+            pool.properties, "MixedInstancesPolicy", "LaunchTemplate", "LaunchTemplateSpecification"
+        )
+        version = mapping(specification).get("Version", "$Default")
+        if pool.launch_resource is not None and isinstance(version, (str, int)):
+            yield Problem.of(pool, f"uses version {version} of its launch template for good")
+
+
+@rule("GPU063", "note", source=_NODE_GROUP)
+def node_group_with_a_name_of_its_own(case: Case) -> Iterator[Problem]:
+    """Node group with a name of its own.
+
+    A change that replaces the group fails, because CloudFormation makes the new one before the old one goes.
+
+    Fix: Leave NodegroupName out.
+    """
+    for pool in case.gpu_groups:
+        name = pool.properties.get("NodegroupName")
+        if pool.kind == "managed" and is_given(name) and not is_of_eksctl(pool):
+            yield Problem.of(pool, f"NodegroupName is {name}")
+
+
+@rule("GPU064", "warning", source="aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go")
+def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem]:
+    """Node repair for a condition that no node has.
+
+    The override never applies, and a broken GPU is repaired by EKS' own choice.
+
+    Fix: Name a condition of the node monitoring agent; that of GPUs is AcceleratedHardwareReady.
+    """
+    for pool in _managed(case.cluster):
+        config = mapping(pool.properties.get("NodeRepairConfig"))
+        for override in mappings(config.get("NodeRepairConfigOverrides")):
+            condition = known_text(override.get("NodeMonitoringCondition"))
+            if condition is not None and condition not in _CONDITIONS:
+                hint = did_you_mean(condition, _CONDITIONS)
+                yield Problem.of(pool, f"no node has a condition {condition}{hint}")
+
+
+def _mode(cluster: Cluster) -> str | None:
+    mode = setting(cluster, "AccessConfig", "AuthenticationMode")
+    return "CONFIG_MAP" if mode is None else known_text(mode)
+
+
+def _entries(cluster: Cluster, role: Resource) -> list[Resource] | None:
+    """Return the access entries of a role, ``None`` when one of the cluster's may be for any role."""
+    found = of_cluster(cluster, _ENTRY)
+    if any(referred(each.properties.get("PrincipalArn"), cluster.resources) is None for each in found):
+        return None
+    return [each for each in found if refers(each.properties.get("PrincipalArn"), role)]
+
+
+def _map(cluster: Cluster) -> Object | None:
+    return next((each for each in cluster.of_kind("ConfigMap") if each.name == "aws-auth"), None)
+
+
+def _mentions(mapped: Object | None, role: Resource) -> bool:
+    name = known_text(role.properties.get("RoleName"))
+    text = str(mapped.content) if mapped else ""
+    return f"{{{role.key}." in text or bool(name and f"/{name}" in text)
+
+
+def _is_known_to_eks(cluster: Cluster, role: Resource) -> bool:
+    """Whether a managed group has the role too: EKS lets in the role of each of its groups."""
+    managed = (each for each in cluster.pools if each.kind == "managed")
+    return any(refers(each.properties.get("NodeRole"), role) for each in managed)
+
+
+@rule("GPU070", "error", source=_ACCESS)
+def role_of_self_managed_nodes_is_not_let_in(case: Case) -> Iterator[Problem]:
+    """Role of self-managed nodes is not let in.
+
+    Kubelet is refused as Unauthorized; instances run and cost money, and no node appears.
+
+    Fix: Add an AWS::EKS::AccessEntry of type EC2_LINUX for the role of the nodes.
+    """
+    cluster = case.cluster
+    mode, mapped = _mode(cluster), _map(cluster)
+    for pool in case.gpu_pools:
+        role = node_role(pool, cluster.resources) if pool.kind == "self-managed" and cluster.whole else None
+        if role is None or mode is None or _is_known_to_eks(cluster, role):
+            continue
+        entries = _entries(cluster, role)
+        if entries is None or (mode != "CONFIG_MAP" and any(_admits_nodes(each) for each in entries)):
+            continue
+        if mode != "API" and _mentions(mapped, role):
+            continue
+        wrong = f"has an access entry of type {_type(entries[0])}" if entries else "has no access entry"
+        told = wrong if mode == "API" else f"{wrong}, and aws-auth does not map it"
+        # Whoever writes aws-auth may do so after the deployment.
+        yield Problem.of(pool, f"role {role.path} {told}", unknown=mode != "API")
+
+
+def _type(entry: Resource) -> str:
+    return str(entry.properties.get("Type") or "STANDARD")
+
+
+def _admits_nodes(entry: Resource) -> bool:
+    kind = entry.properties.get("Type")
+    return isinstance(kind, Unknown) or kind in ("EC2_LINUX", "EC2")
+
+
+@rule(
+    "GPU071", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html"
+)
+def access_entry_on_a_cluster_that_reads_only_aws_auth(case: Case) -> Iterator[Problem]:
+    """Access entry on a cluster that reads only aws-auth.
+
+    EKS refuses the entry, and the deployment fails; without AccessConfig a cluster is in mode CONFIG_MAP.
+
+    Fix: Set AccessConfig.AuthenticationMode of the cluster to API or API_AND_CONFIG_MAP.
+    """
+    cluster = case.cluster
+    if not cluster.whole or _mode(cluster) != "CONFIG_MAP":
+        return
+    for each in of_cluster(cluster, _ENTRY):
+        message = f"access entry {each.path}: the cluster's authentication mode is CONFIG_MAP, which has no entries"
+        yield Problem(each, message)
+
+
+@rule("GPU072", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html")
+def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
+    """Role with a path in aws-auth.
+
+    The authenticator compares roles without their path, so the nodes are not let in.
+
+    Fix: Give the role the path /, or use an access entry instead of aws-auth.
+    """
+    cluster = case.cluster
+    mapped = _map(cluster)
+    for pool in case.gpu_pools:
+        role = node_role(pool, cluster.resources)
+        path = known_text(role.properties.get("Path")) if role else None
+        if role and path not in (None, "/") and _mentions(mapped, role) and _mode(cluster) != "API":
+            message = f"aws-auth maps role {role.path}, whose path is {path}"
+            yield Problem.of(pool, message, unknown=bool(_entries(cluster, role)))
+
+
+@rule("GPU073", "error", source=_ROLE)
+def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
+    """Role of the nodes lacks a policy.
+
+    Nodes do not join, get no addresses for pods, or cannot pull images.
+
+    Fix: Attach the policies to the role of the nodes; the one of the network plugin may be on a role of its own.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        role = node_role(pool, cluster.resources)
+        names, actions = (policy_names(role), own_actions(role, cluster.resources)) if role else (None, None)
+        if role is None or names is None or actions is None or any(each in _ANYTHING for each in names):
+            continue
+        lacking = [name for name, prefixes in _needed(cluster, pool, names) if not _allow(actions, prefixes)]
+        if lacking:
+            yield Problem.of(pool, f"role {role.path} lacks {', '.join(lacking)}")
+    plugin = _powerless_network_role(cluster)
+    for pool in case.gpu_pools if plugin else ():
+        if plugin and pool.kind != "auto-mode":
+            calls = " and ".join(_assigning(cluster))
+            text = f"its pods get no addresses: role {plugin.path} of the network plugin does not allow {calls}"
+            yield Problem.of(pool, text)
+
+
+def _allow(actions: list[str], prefixes: tuple[str, ...]) -> bool:
+    return any(each == "*" or each.lower().startswith(prefixes) for each in actions)
+
+
+def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the policies that a role lacks, each with actions of a policy of its own that make up for it."""
+    auto = pool.kind == "auto-mode"
+    worker = "AmazonEKSWorkerNodeMinimalPolicy" if auto else "AmazonEKSWorkerNodePolicy"
+    by_id = is_true(mapping(pool.user_data.node_config.get("featureGates")).get("InstanceIdNodeName"))
+    if worker not in names and "AmazonEKSWorkerNodePolicy" not in names and not by_id:
+        yield worker, ("ec2:*", "ec2:describe", "eks-auth:")
+    if not any(each in names for each in _PULL):
+        yield "AmazonEC2ContainerRegistryPullOnly", ("ecr:",)
+    if not auto and _CNI_POLICY not in names and _network_needs_role(cluster):
+        yield _CNI_POLICY, ("ec2:*", "ec2:assign")
+
+
+def _network_needs_role(cluster: Cluster) -> bool:
+    """Whether the network plugin has certainly no role of its own."""
+    if (
+        not cluster.whole
+        or cluster.unknown_software
+        or setting(cluster, "KubernetesNetworkConfig", "IpFamily") == "ipv6"
+    ):
+        return False
+    addon, linked = cluster.addon(VPC_CNI), of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    own = addon.resource.properties if addon else {}
+    return not (
+        own.get("ServiceAccountRoleArn")
+        or own.get("PodIdentityAssociations")
+        or any(each.properties.get("ServiceAccount") == AWS_NODE for each in linked)
+        or any(each.name == AWS_NODE for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
+        or any(cluster.chart(each) for each in NETWORKS)
+    )
+
+
+def _powerless_network_role(cluster: Cluster) -> Resource | None:
+    """Return the network plugin's own role if it certainly lets the plugin assign no address."""
+    addon = cluster.addon(VPC_CNI)
+    if addon is None or any(cluster.chart(each) for each in NETWORKS):
+        return None
+    own, linked = addon.resource.properties, of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    given = [*mappings(own.get("PodIdentityAssociations")), *(each.properties for each in linked)]
+    named = [each.get("RoleArn") for each in given if each.get("ServiceAccount") == AWS_NODE]
+    named += [own["ServiceAccountRoleArn"]] if "ServiceAccountRoleArn" in own else []
+    roles = [role_of(each, cluster.resources) for each in named]
+    powerless = [each for each in roles if each and all(_denies(each, one, cluster) for one in _assigning(cluster))]
+    return powerless[0] if powerless and len(powerless) == len(roles) else None
+
+
+def _assigning(cluster: Cluster) -> list[str]:
+    """Return the action by which the network plugin assigns addresses, both where the family isn't known."""
+    family = setting(cluster, "KubernetesNetworkConfig", "IpFamily") or "ipv4"
+    return [_ASSIGNS[family]] if family in _ASSIGNS else [*_ASSIGNS.values()]
+
+
+def _denies(role: Resource, action: str, cluster: Cluster) -> bool:
+    return allows(role, action, cluster.resources) is Answer.NO
+
+
+@rule("GPU074", "error", source=_ROLE)
+def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
+    """Role of the nodes cannot be assumed by EC2.
+
+    The instances get no credentials, and no node appears.
+
+    Fix: Trust ec2.amazonaws.com in AssumeRolePolicyDocument of the role.
+    """
+    for pool in case.gpu_pools:
+        role = node_role(pool, case.cluster.resources)
+        trusted = trusted_services(role) if role else None
+        if role and trusted is not None and not any(each.startswith(("ec2.", "${")) for each in trusted):
+            names = ", ".join(trusted) or "no service"
+            yield Problem.of(pool, f"role {role.path} trusts {names}, not ec2.amazonaws.com")
+
+
+@rule("GPU329", "error", source=_ROLE)
+def self_managed_nodes_without_an_instance_profile(case: Case) -> Iterator[Problem]:
+    """Self-managed nodes without an instance profile.
+
+    Without a role an instance has no credentials to join with; it runs and costs money, and no node appears.
+
+    Fix: Name an instance profile with the role of the nodes in IamInstanceProfile of the launch template.
+    """
+    for pool in case.cluster.pools:
+        data = pool.launch_resource.properties.get("LaunchTemplateData") if pool.launch_resource else None
+        if pool.kind == "self-managed" and isinstance(data, dict) and data.get("IamInstanceProfile") is None:
+            yield Problem.of(pool, "its launch template names no instance profile, so that its nodes have no role")
+
+
+@rule("GPU094", "error", source="https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/")
+def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
+    """Nodes named by instance id without an access entry of type EC2.
+
+    An entry of type EC2_LINUX admits a node by its private DNS name only; kubelet may not register another.
+
+    Fix: Give the pool a role of its own with an access entry of type EC2, or leave InstanceIdNodeName off.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        gates = mapping(pool.user_data.node_config.get("featureGates"))
+        role = node_role(pool, cluster.resources) if is_true(gates.get("InstanceIdNodeName")) else None
+        entries = _entries(cluster, role) if role else None
+        if entries is None or any(
+            _type(each) in ("EC2",) or isinstance(each.properties.get("Type"), Unknown) for each in entries
+        ):
+            continue
+        if "SessionName" not in str(_map(cluster)):
+            message = "its nodes are named by instance id, and its role has no access entry of type EC2"
+            yield Problem.of(pool, message, unknown=not cluster.whole)
+
+
+@rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)
+def value_that_eksctl_rejects(case: Case) -> Iterator[Problem]:
+    """Value that eksctl rejects.
+
+    eksctl checks the whole config first and creates nothing. It finds a fault in user data only after it created the
+    cluster, and then leaves out that group.
+
+    Fix: Correct the value as the message says.
+    """
+    cluster = case.cluster
+    # The input may hold configs of several clusters.
+    for config in (each for each in configs(list(cluster.objects)) if each.name == cluster.name):
+        for found in rejections(config):
+            yield Problem(_subject(found, config, cluster), found.text, unknown=found.unknown)
+
+
+def _subject(found: Rejection, config: Object, cluster: Cluster) -> Subject:
+    key = f"{config.name}/{found.group}"
+    pool = next((each for each in cluster.pools if each.resource is not None and each.resource.key == key), None)
+    return pool or cluster_of(config, cluster.resources)

@@ -1,0 +1,485 @@
+"""NodePools that make no GPU node, another than expected, or more than wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.kubelet_reserve import least_memory
+from gpu_facts.hardware.regions import is_elsewhere, is_no_zone, is_seen_zone, is_zone_name, last_letter
+from gpu_facts.kubernetes import TRAINING_JOBS
+from gpu_facts.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    DO_NOT_DISRUPT,
+    EKS_DOMAIN,
+    KARPENTER_AWS_DOMAIN,
+    KARPENTER_DOMAIN,
+    OS,
+    SAFE_TO_EVICT,
+    ZONE_ID,
+)
+from gpu_facts.light import regex
+from gpu_facts.quantities import show
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import DISK, GPU, NVIDIA
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import region_of, zone_requirements
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import exactly
+from gpu_preflight.model.taints import boot_taints
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.gpu_pools import gpu_node_pools, names_gpus
+from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.nodes import gpu_types, minor
+from gpu_preflight.reading.unknown import dig, is_expression, known_text, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+_NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
+_RESERVED = exactly("reserved")
+_NOT_LISTED_YET = regex(r"[gp]\d+[a-z]*(-[a-z0-9]+)?(\..+)?")
+# Kubernetes needs it for the devices of GB200.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html
+_ULTRASERVER_FROM = (1, 33)
+# Shares and slices of GPUs count, where a NodeOverlay adds them.
+_LIMITED = ("cpu", "memory", DISK, "pods", "nodes", GPU)
+_NEAR = 0.85
+_BOUNDING = (NVIDIA, "cpu", "memory")
+# Sources: labels.go in pkg/apis/v1 of kubernetes-sigs/karpenter v1.15.0 and aws/karpenter-provider-aws v1.15.1
+# (2026-11)
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    CAPACITY_TYPE: ("on-demand", "spot", "reserved"),
+    f"{KARPENTER_AWS_DOMAIN}/instance-tenancy": ("dedicated", "default"),
+    ARCH: ("amd64", "arm64"),
+    OS: ("linux", "windows"),
+}
+# What is meant to be one, and is no word such as YOUR_ZONE that somebody fills in.
+_MEANT = regex(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
+_DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
+_JOBS = ("Job", "CronJob", "JobSet", "RayJob", "TrainJob", *TRAINING_JOBS)
+# Half of the GPUs in use keep a node, unless a flag says otherwise.
+# Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
+_UTILIZATION = 0.5
+
+
+@rule("GPU171", "error", source="https://karpenter.sh/docs/reference/instance-types/")
+def nodepool_for_gpus_that_no_gpu_type_meets(case: Case) -> Iterator[Problem]:
+    """NodePool for GPUs that no GPU type meets.
+
+    Karpenter finds no instance type, and the pods stay Pending.
+
+    Fix: Correct the requirements; family, GPU name, size and generation must fit one another.
+    """
+    for pool in case.cluster.pools:
+        foreign = {"auto-mode": f"{KARPENTER_AWS_DOMAIN}/", "karpenter": f"{EKS_DOMAIN}/"}.get(pool.kind)
+        if foreign is None or any(each.key.startswith(foreign) for each in pool.requirements):
+            continue
+        if names_gpus(pool) and not gpu_types(pool):
+            asked = "; ".join(str(each) for each in pool.requirements)
+            text = f"no NVIDIA instance type meets {asked}"
+            yield Problem.of(pool, text, unknown=_may_be_newer(pool))
+
+
+def _may_be_newer(pool: Pool) -> bool:
+    """Whether a value may be a type or a family that the catalogue does not know yet."""
+    families = {each.family for each in catalogue().values()}
+    values = [one for each in pool.requirements for one in each.values or ("g999",)]
+    looks = (each for each in values if _NOT_LISTED_YET.fullmatch(each))
+    return any(each.partition(".")[0] not in families for each in looks)
+
+
+@rule("GPU172", "error", source=f"{_NODE_POOLS}#speclimits")
+def limits_below_one_gpu_node(case: Case) -> Iterator[Problem]:
+    """Limits below one GPU node.
+
+    Every instance type would exceed the limits, so that the pool makes no node at all.
+
+    Fix: Raise the limits to at least one node, or allow a smaller type.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        if rows and not any(_fits(pool, row) for row in rows):
+            limits = ", ".join(f"{show(name, amount)} {name}" for name, amount in pool.limits.items())
+            smallest = min(rows, key=lambda row: (row.gpus, row.vcpus or 0))
+            text = f"limits of {limits} are below its smallest type, {smallest.name}"
+            yield Problem.of(pool, text)
+
+
+def _fits(pool: Pool, row: InstanceType) -> bool:
+    size = {
+        GPU: row.ec2_gpus,
+        "cpu": None if row.vcpus is None else row.vcpus * 1000,
+        "memory": least_memory(row),
+    }
+    return pool.max_nodes != 0 and all((size.get(name) or 0) <= limit for name, limit in pool.limits.items())
+
+
+@rule("GPU173", "warning", source=f"{_NODE_POOLS}#speclimits")
+def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
+    """NodePool for GPUs without limits.
+
+    A mistake in one workload may start GPU nodes until the account's quota is used up.
+
+    Fix: Set limits nvidia.com/gpu to the most GPUs that the pool may have.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        static = pool.properties.get("replicas") is not None
+        known = isinstance(pool.properties.get("limits", {}), dict)
+        bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
+        if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
+            yield Problem.of(pool, "has no limits on GPUs, CPU, memory or nodes")
+
+
+@rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
+def limit_on_a_resource_that_no_node_has(case: Case) -> Iterator[Problem]:
+    """Limit on a resource that no node has.
+
+    Karpenter counts nothing against it, so that it limits nothing.
+
+    Fix: Write the name that nodes report, nvidia.com/gpu.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        for name in mapping(pool.properties.get("limits")):
+            near = did_you_mean(name, _LIMITED, closeness=_NEAR)
+            if near and name not in _LIMITED:
+                yield Problem.of(pool, f"limits {name}, which no node has{near}")
+
+
+@rule("GPU177", "warning", source=f"{_NODE_POOLS}#spectemplatespecstartuptaints")
+def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
+    """Taint that Karpenter does not know.
+
+    Karpenter makes a node for pods that the taint then keeps off, and makes another.
+
+    Fix: List the taint in the NodePool's taints, or in startupTaints when something removes it.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        known = {each.key for each in (*pool.taints, *pool.startup_taints)}
+        for taint in boot_taints(pool.user_data):
+            if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
+                text = f"user data taints its nodes with {taint}, of which Karpenter does not know"
+                yield Problem.of(pool, text)
+
+
+@rule("GPU178", "error", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
+def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
+    """Shares, slices or fractions that Karpenter does not know.
+
+    Karpenter knows the whole GPUs that EC2 reports; a pod that asks for anything else starts no node.
+
+    Fix: Add a NodeOverlay whose capacity names the resource and how much of it a node offers.
+    """
+    cluster = case.cluster
+    for pool in gpu_node_pools(cluster):
+        if pool.kind != "karpenter" or pool.min_nodes:
+            continue
+        nodes = case.nodes(pool)
+        offered = {name for node in nodes for name, have in node.most.items() if have and name.startswith(NVIDIA)}
+        offered |= {GPU} if all(node.row is not None and node.row.ec2_gpus == 0 for node in nodes) else set()
+        for name in sorted(offered):
+            if not any(node.believed.get(name) for node in nodes):
+                text = f"its nodes offer {name}, and Karpenter expects none"
+                yield Problem.of(pool, text, unknown=not cluster.sees_software)
+
+
+@rule("GPU148", "warning", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
+def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
+    """More shares than Karpenter expects.
+
+    Karpenter counts whole GPUs and starts a node for each, where one would take several pods.
+
+    Fix: Add a NodeOverlay whose capacity gives nvidia.com/gpu as many as a node offers.
+    """
+    cluster = case.cluster
+    for pool in gpu_node_pools(cluster):
+        if pool.kind != "karpenter" or pool.min_nodes:
+            continue
+        node = case.nodes(pool)[0]
+        have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
+        if 0 < expected < have:
+            text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
+            yield Problem.of(pool, text, unknown=not cluster.sees_software)
+
+
+@rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")
+def nodepool_for_gpus_without_taint(case: Case) -> Iterator[Problem]:
+    """NodePool for GPUs without taint.
+
+    Pods without GPUs fill GPU nodes and keep them from being removed.
+
+    Fix: Taint the pool nvidia.com/gpu=true:NoSchedule.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        if not any(each.effect in ("NoSchedule", "NoExecute") for each in pool.taints):
+            yield Problem.of(pool, "no taint keeps pods without GPUs off its nodes")
+
+
+@rule("GPU190", "warning", source=f"{_NODE_POOLS}#spectemplatespecrequirements")
+def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem]:
+    """NodePool that may launch either architecture.
+
+    An image for amd64 fails on a Graviton node with an exec format error.
+
+    Fix: Require kubernetes.io/arch.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        image = _architecture_of_images(pool)
+        rows = [catalogue()[each] for each in gpu_types(pool)]
+        # Karpenter launches no type that none of the images of the class boots.
+        found = {each.architecture: each.name for each in rows if image in (None, each.architecture)}
+        if len(found) > 1 and not any(each.key == ARCH for each in pool.requirements):
+            text = " and ".join(f"{name} ({kind})" for kind, name in sorted(found.items()))
+            yield Problem.of(pool, f"may launch {text}")
+
+
+def _architecture_of_images(pool: Pool) -> str | None:
+    """Return the architecture that the names of all images of a class tell, ``None`` where they tell none or two."""
+    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
+    told = {next((each for each in ("x86_64", "arm64") if each in str(term.get("name"))), None) for term in terms}
+    return next(iter(told)) if len(told) == 1 else None
+
+
+@rule("GPU191", "warning", source=f"{_NODE_POOLS}#capacity-type")
+def nodepool_that_names_no_capacity_type(case: Case) -> Iterator[Problem]:
+    """NodePool that names no capacity type.
+
+    Without the requirement Karpenter prefers spot, whose GPU nodes may be taken back at two minutes' notice.
+
+    Fix: Require karpenter.sh/capacity-type.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        if pool.kind == "karpenter" and not any(each.key == CAPACITY_TYPE for each in pool.requirements):
+            yield Problem.of(pool, f"names no {CAPACITY_TYPE}, so it takes spot before on-demand")
+
+
+@rule("GPU192", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
+def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
+    """UltraServer type where it cannot run.
+
+    These instances come with Capacity Blocks of an UltraServer, for node groups of Kubernetes 1.33 or later.
+
+    Fix: Use a managed or self-managed node group with the Capacity Block.
+    """
+    cluster = case.cluster
+    for pool in case.gpu_pools:
+        types = [each for each in gpu_types(pool) if catalogue()[each].ultraserver_only]
+        if not types or len(types) < len(gpu_types(pool)):
+            continue
+        if not pool.is_group:
+            text = f"{', '.join(types)} comes in UltraServers, which NodePools do not launch"
+            yield Problem.of(pool, text)
+        elif cluster.version and (0, 0) < minor(cluster.version) < _ULTRASERVER_FROM:
+            text = f"{', '.join(types)} needs Kubernetes 1.33, the cluster has {cluster.version}"
+            yield Problem.of(pool, text)
+
+
+@rule("GPU186", "warning", source="https://karpenter.sh/docs/tasks/odcrs/")
+def reservations_that_pool_and_class_do_not_agree_on(case: Case) -> Iterator[Problem]:
+    """Reservations that pool and class do not agree on.
+
+    Reserved capacity is used where the class selects it and the pool allows it; else it is paid and idle.
+
+    Fix: Give the class capacityReservationSelectorTerms and the pool karpenter.sh/capacity-type reserved.
+    """
+    for pool in gpu_node_pools(case.cluster):
+        wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
+        terms = pool.launch.reservation_terms
+        allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
+        refuses = any(each.met_by({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
+        if allows and pool.launch and not terms:
+            yield Problem.of(pool, "allows reserved capacity, and its class selects no reservation")
+        if refuses and terms:
+            yield Problem.of(pool, "its class selects reservations, and the pool does not use them")
+
+
+@rule(
+    "GPU306",
+    "error",
+    source="kubernetes-sigs/karpenter v1.15.0 pkg/apis/v1/nodeclaim_validation.go (validateWellKnownValues)",
+)
+def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
+    """Requirement of values that Karpenter does not know.
+
+    With none that it knows the NodePool is not Ready and makes no node; what it does not know of several, it ignores.
+
+    Fix: Write the value as Karpenter does.
+    """
+    region = _region(case.cluster)
+    for pool in case.cluster.pools:
+        for key, values in _listed(pool):
+            known = _KNOWN[key]
+            wrong = [each for each in values if each not in known and not is_expression(each)]
+            if wrong:
+                hint = did_you_mean(wrong[0], known)
+                text = f"{key} is one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
+                yield Problem.of(pool, text, unknown=len(wrong) < len(values))
+        yield from _in_no_zone(pool, region)
+
+
+def _in_no_zone(pool: Pool, region: str | None) -> Iterator[Problem]:
+    """Yield the zones that a pool asks for and its region does not have, or did not when zones were read."""
+    for each in zone_requirements(pool):
+        values = [one for one in each.values or () if each.operator == "In" and not is_expression(one)]
+        never = [one for one in values if is_no_zone(one) or _is_meant_elsewhere(one, region)]
+        if wrong := [one for one in values if one in never or not is_seen_zone(one)]:
+            where = f"a zone of {region}" if region else "a zone such as us-east-1a"
+            text = f"{each.key} is {where}, got {', '.join(wrong)}{last_letter(wrong[0])}"
+            yield Problem.of(pool, text, unknown=len(never) < len(each.values or ()))
+    for _, ids in _listed(pool, (ZONE_ID,)):
+        known = [one for one in ids if not is_expression(one)]
+        never = [one for one in known if is_no_zone(one) or is_elsewhere(one, region)]
+        if wrong := [one for one in known if one in never or not is_seen_zone(one)]:
+            text = f"{ZONE_ID} is that of a zone{f' of {region}' if region else ''}, got {', '.join(wrong)}"
+            yield Problem.of(pool, text, unknown=len(never) < len(ids))
+
+
+def _region(cluster: Cluster) -> str | None:
+    """Return the region of a cluster or of its groups, ``None`` where they say none or several: not what is judged."""
+    stack = cluster.resource.region if cluster.resource else None
+    named = {region_of(each, cluster) for each in cluster.pools if each.is_group} - {None}
+    return stack or (named.pop() if len(named) == 1 else None)
+
+
+def _is_meant_elsewhere(zone: str, region: str | None) -> bool:
+    """Whether a text is the name of no zone of a region, or of no zone at all."""
+    return is_elsewhere(zone, region) if is_zone_name(zone) else bool(_MEANT.fullmatch(zone))
+
+
+def _listed(pool: Pool, keys: Container[str] = _KNOWN) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for each in pool.requirements:
+        if each.key in keys and each.operator == "In" and each.values:
+            yield each.key, tuple(map(str, each.values))
+
+
+@rule("GPU411", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
+def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterator[Problem]:
+    """Label of instance types that is called otherwise there.
+
+    Auto Mode knows labels of eks.amazonaws.com, Karpenter those of karpenter.k8s.aws. By the others neither chooses an
+    instance type, and the pool makes other nodes than meant, or none.
+
+    Fix: Write the label as the message names it.
+    """
+    for pool in case.cluster.pools:
+        told = mapping(dig(pool.properties, "template", "metadata", "labels"))
+        for key in dict.fromkeys((*(each.key for each in pool.requirements), *told)):
+            name = own_name(key, pool.kind)
+            if name:
+                who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
+                yield Problem.of(pool, f"{who} chooses no instance type by {key}; it calls the label {name}")
+
+
+def _jobs(case: Case) -> Iterator[tuple[Workload, Pool]]:
+    for workload in case.cluster.workloads:
+        if workload.owner.kind in _JOBS and workload.asks_for_gpu:
+            for pool in case.pools_open_to(workload):
+                if gpu_types(pool):
+                    yield workload, pool
+
+
+@rule("GPU183", "warning", source=f"{_DISRUPTION}#consolidation")
+def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
+    """Job on nodes that Karpenter empties.
+
+    Consolidation evicts a running job to save a node, and the work since its last checkpoint is lost.
+
+    Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set consolidationPolicy WhenEmpty.
+    """
+    for workload, pool in _jobs(case):
+        policy = dig(pool.properties, "disruption", "consolidationPolicy")
+        moves = policy in (None, "WhenEmptyOrUnderutilized", "Balanced") and pool.properties.get("replicas") is None
+        kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() not in ("", "false")
+        if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not _budgeted(pool):
+            text = (
+                f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
+            )
+            yield Problem.of(workload, text)
+
+
+def _budgeted(pool: Pool) -> bool:
+    """Whether a budget forbids moving pods."""
+    budgets = mappings(dig(pool.properties, "disruption", "budgets"))
+    for each in budgets:
+        reasons = each.get("reasons")
+        none = str(each.get("nodes")) in ("0", "0%") and not each.get("schedule")
+        if none and (not reasons or (isinstance(reasons, list) and "Underutilized" in reasons)):
+            return True
+    return False
+
+
+@rule("GPU184", "note", source=f"{_DISRUPTION}#expiration")
+def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
+    """Job on nodes that expire.
+
+    Expiry drains the node whatever runs there; a job that is longer than that never ends.
+
+    Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
+    """
+    for workload, pool in _jobs(case):
+        written = dig(pool.properties, "template", "spec", "expireAfter")
+        default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
+        after = default if written is None else known_text(written)
+        if default and after and after != "Never":
+            yield Problem.of(workload, f"nodes of pool {pool.name} are replaced after {after}")
+
+
+@rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")
+def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
+    """Pod that must not be disrupted runs permanently on nodes that expire.
+
+    Karpenter taints the expired node and waits for the pod. The pod never ends, and the node is paid and takes no other
+    pods.
+
+    Fix: Set terminationGracePeriod in the NodePool, expireAfter: Never, or remove karpenter.sh/do-not-disrupt.
+    """
+    for workload in case.gpu_workloads:
+        kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() == "true"
+        if not kept or workload.ends:
+            continue
+        for pool in case.pools_open_to(workload):
+            template = dig(pool.properties, "template", "spec")
+            after = known_text(dig(template, "expireAfter"))
+            grace = dig(template, "terminationGracePeriod")
+            if pool.kind == "karpenter" and after not in (None, "Never") and grace is None:
+                text = f"nodes of pool {pool.name} expire after {after}, and {DO_NOT_DISRUPT} keeps them from draining"
+                yield Problem.of(workload, text)
+
+
+@rule("GPU496", "warning", source=f"{_DISRUPTION}#nodepool-disruption-budgets")
+def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
+    """NodePool budget never lets Karpenter remove an empty node.
+
+    Empty nodes stay, so idle GPUs are billed until the nodes expire. Expiration ignores budgets.
+
+    Fix: Add a schedule and a duration to the budget of 0 nodes, or name reasons in it, such as Drifted.
+    """
+    for pool in case.gpu_pools:
+        static = pool.properties.get("replicas") is not None
+        for each in mappings(dig(pool.properties, "disruption", "budgets")) if not static else ():
+            reasons = each.get("reasons")
+            every = not reasons or (isinstance(reasons, list) and "Empty" in reasons)
+            if str(each.get("nodes")) in ("0", "0%") and not each.get("schedule") and every:
+                yield Problem.of(
+                    pool, f"budget of {each['nodes']} nodes has no schedule, so Karpenter removes no empty node"
+                )
+
+
+@rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
+def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
+    """Job that cluster autoscaler may move.
+
+    A node of which less than half of the GPUs is in use is removed, and the job starts again elsewhere.
+
+    Fix: Annotate its pods cluster-autoscaler.kubernetes.io/safe-to-evict: "false".
+    """
+    autoscaler = case.cluster.autoscaler("cluster-autoscaler")
+    if autoscaler is None or str(autoscaler.flags.get("scale-down-gpu-utilization-threshold")) in ("0", "0.0"):
+        return
+    for workload, pool in _jobs(case):
+        asked = workload.pod.requests.get(GPU, 0)
+        have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
+        kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
+        if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
+            text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
+            yield Problem.of(workload, text)

@@ -1,0 +1,343 @@
+"""Numbers of nodes and slots of jobs that differ from their pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu_facts.light import regex
+from gpu_facts.quantities import MIB, quantity
+from gpu_facts.resources import GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.operators import count
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.programs import LAUNCHERS, Program, gpus_of, programs, uses_ray, visible_gpus
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+# Kinds of which every pod takes part in the same job.
+_JOBS = ("Job", "JobSet", "StatefulSet", "LeaderWorkerSet", "PyTorchJob", "TrainJob")
+_MPI = regex(r"\b(?:mpirun|mpiexec)\b(.*)", re.DOTALL)
+_RANKS = regex(r"\s(?:-np|-n|--np)[ =](\d{1,6})(?=\s|$)")
+_VLLM = "https://docs.vllm.ai/en/v0.11.2/serving/parallelism_scaling.html"
+_IN_BACKGROUND = regex(r"(?<![&>])&(?![&>\d])")
+# Kinds whose pods share the processes of one program.
+_OF_SEVERAL_PODS = ("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "DynamoGraphDeployment", "MPIJob")
+# Controllers that set the number of processes by variables of the pod.
+# Source: https://www.kubeflow.org/docs/components/trainer/user-guides/pytorch/ (2026-11)
+_SETS_PROCESSES = ("PyTorchJob", "TrainJob")
+_SHM = "/dev/shm"
+# Source: containerd/containerd internal/cri/server/podsandbox/helpers.go ``defaultShmSize`` (2026-11)
+_DEFAULT_BYTES = 64 * MIB
+# Images of frameworks whose processes, and workers that load data, share memory.
+# Source: https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("shared memory", 2026-11)
+_IMAGE = regex(r"(^|/)(nvidia/(pytorch|nemo|tensorrt-llm/release)|pytorch/pytorch|pytorch-training|sglang)(:|@|$)")
+_NO_WORK = regex(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
+
+
+@rule("GPU485", "error", source="https://docs.pytorch.org/docs/2.9/elastic/run.html", at_start=True)
+def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
+    """Program waits for more nodes than its job has pods.
+
+    Each process waits for the others at its start. They time out, and the pods hold their GPUs until then.
+
+    Fix: Set the number of nodes to the number of pods, or raise the number of pods.
+    """
+    for workload in case.gpu_workloads:
+        pods = _pods(workload, case)
+        if workload.owner.kind not in _JOBS or pods is None:
+            continue
+        for container in workload.pod.containers or ():
+            world, gpus = known_number(container.env.get("WORLD_SIZE")), gpus_of(container)
+            # torchrun sets the variable itself.
+            if world is not None and gpus is not None and not programs(container) and world > pods * max(gpus, 1):
+                text = (
+                    f"container {container.name} has WORLD_SIZE={world}, and its job has {pods} pods with {gpus} GPUs"
+                )
+                yield Problem.of(workload, text, unknown=True)
+            for program in programs(container):
+                nodes = program.nodes
+                if isinstance(nodes, int) and nodes != pods and nodes > 1:
+                    text = f"container {container.name} runs {program.name} over {nodes} nodes, and its job has {pods}"
+                    text += f" pod{'' if pods == 1 else 's'}"
+                    # Pods above the number of nodes may be meant as spare ones, or for other groups.
+                    if nodes > pods:
+                        # An elastic job may come to more pods.
+                        elastic = workload.owner.spec.get("elasticPolicy") is not None
+                        certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
+                        yield Problem.of(workload, text, unknown=not certain)
+                    elif pods % nodes:
+                        yield Problem.of(workload, text, unknown=True)
+
+
+def _has_other_parts(workload: Workload, program: Program, case: Case) -> bool:
+    """Whether other objects may have the other pods, such as one StatefulSet for each node."""
+    if workload.owner.kind == "StatefulSet":
+        return True
+    return any(
+        other.name == program.name and other.nodes == program.nodes
+        for each, _, other in case.gpu_programs
+        if each.owner is not workload.owner
+    )
+
+
+def _pods(workload: Workload, case: Case) -> int | None:
+    """Return how many pods exchange data with one of a workload, itself included; ``None`` where it is not known."""
+    owner = workload.owner
+    if owner.kind == "LeaderWorkerSet":
+        size = dig(dict(owner.spec), "leaderWorkerTemplate", "size")
+        return 1 if size is None else known_number(size)
+    if owner.kind == "Job" and owner.spec.get("completionMode") != "Indexed":
+        # Several Jobs, of one pod each, may form one.
+        return None
+    counts = [each.replicas for each in case.cluster.workloads_of(owner)]
+    return None if None in counts else sum(each or 0 for each in counts)
+
+
+@rule(
+    "GPU486",
+    "error",
+    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/",
+    at_start=True,
+)
+def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
+    """Mpirun starts more processes than the workers of its MPIJob have slots.
+
+    Open MPI ends with "There are not enough slots available", and the job fails.
+
+    Fix: Set -np to slotsPerWorker times the workers.
+    """
+    for job in case.cluster.of_kind("MPIJob"):
+        workers = known_number(dig(job.content, "spec", "mpiReplicaSpecs", "Worker", "replicas"))
+        slots = known_number(job.spec.get("slotsPerWorker", 1))
+        words = " ".join(map(str, _words(job, "Launcher")))
+        started = _MPI.search(words)
+        named = _RANKS.search(started[1]) if started else None
+        ranks = int(named[1]) if named else 0
+        if workers is not None and is_true(job.spec.get("runLauncherAsWorker")):
+            workers += 1
+        if workers is not None and slots is not None and ranks > workers * slots and "oversubscribe" not in words:
+            text = f"MPIJob {job.namespace}/{job.name}: mpirun starts {ranks} processes, and {workers} workers with"
+            yield Problem(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
+
+
+@rule("GPU487", "warning", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")
+def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
+    """MPIJob has another number of slots than its workers have GPUs.
+
+    With more slots, several processes share a GPU, which NCCL rejects. With fewer, GPUs stay idle.
+
+    Fix: Set slotsPerWorker to the GPUs of a worker.
+    """
+    for workload in case.gpu_workloads:
+        job = workload.owner
+        if job.kind != "MPIJob" or not workload.name.endswith(" Worker") or workload.pod.is_open:
+            continue
+        slots, gpus = known_number(job.spec.get("slotsPerWorker", 1)), workload.pod.requests.get(GPU, 0)
+        if slots is not None and gpus and slots != gpus:
+            yield Problem.of(
+                workload, f"slotsPerWorker is {slots}, and a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
+            )
+
+
+def _words(job: Object, role: str) -> list[object]:
+    template = dig(job.content, "spec", "mpiReplicaSpecs", role, "template", "spec")
+    containers = mappings(mapping(template).get("containers"))
+    return [word for each in containers for part in ("command", "args") for word in each.get(part) or ()]
+
+
+@rule("GPU488", "warning", source="https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html")
+def ray_that_counts_other_gpus_than_the_pod_has(case: Case) -> Iterator[Problem]:
+    """Ray counts another number of GPUs than the pods of the group have.
+
+    Ray starts tasks by num-gpus. With a larger number, tasks find no GPU. With a smaller one, GPUs stay idle.
+
+    Fix: Remove num-gpus from rayStartParams: KubeRay takes it from the limits of the container.
+    """
+    for workload in case.gpu_workloads:
+        owner = workload.owner
+        inner = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig", "RayCluster": ""}.get(owner.kind)
+        if inner is None or workload.pod.is_open:
+            continue
+        spec = mapping(owner.spec.get(inner)) if inner else dict(owner.spec)
+        groups = {"head": mapping(spec.get("headGroupSpec"))}
+        groups |= {str(each.get("groupName")): each for each in mappings(spec.get("workerGroupSpecs"))}
+        group = groups.get(workload.name.rpartition(" ")[2], {})
+        counted = known_number(mapping(group.get("rayStartParams")).get("num-gpus"))
+        gpus = workload.pod.requests.get(GPU, 0)
+        # A head with 0 runs no tasks on GPUs, which is meant.
+        if counted and gpus and counted != gpus:
+            yield Problem.of(workload, f"rayStartParams sets num-gpus {counted}, and the pod has {gpus}")
+
+
+@rule("GPU472", "error", source=_VLLM, at_start=True)
+def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
+    """Program starts more GPU processes than its container has GPUs.
+
+    Each process needs a GPU of its own. The program ends at its start, e.g. vLLM with "World size (8) is larger than
+    the number of available GPUs (4)", and its pod restarts and keeps its GPUs.
+
+    Fix: Set the parallel size to the GPUs of the container, or request as many GPUs in limits.
+    """
+    for workload, container, program in case.gpu_programs:
+        gpus, needed = visible_gpus(container, program), program.gpus_per_node
+        if gpus is None or "NVIDIA_VISIBLE_DEVICES" in container.env:
+            continue
+        certain = program.is_sure and not program.is_open and isinstance(needed, int)
+        # Without a Ray cluster, Ray has the GPUs of the pod alone.
+        certain = certain and program.setting("backend") in (None, "mp")
+        wanted = program.gpus_per_node_min
+        if wanted > gpus and not _spans_pods(workload, container, program):
+            yield Problem.of(workload, _text(container, program, wanted, gpus), unknown=not certain)
+        elif (total := _gpus_of_group(workload, case)) is not None and _world(program) > total:
+            yield Problem.of(workload, _group_text(program, total), unknown=True)
+
+
+@rule("GPU473", "warning", source=_VLLM)
+def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
+    """Program uses fewer GPUs than its container has.
+
+    The other GPUs stay idle, and no other pod can use them.
+
+    Fix: Set the parallel size to the GPUs of the container, or request fewer GPUs in limits.
+    """
+    for workload, container, program in case.gpu_programs:
+        gpus, needed = visible_gpus(container, program), program.gpus_per_node
+        alone = len(programs(container)) == 1 and program.is_sure and not program.is_open
+        # Another process of a script may use the other GPUs.
+        alone = alone and not any(map(_IN_BACKGROUND.search, map(str, container.words)))
+        if gpus is None or not alone or not isinstance(needed, int) or "CUDA_VISIBLE_DEVICES" in program.variables:
+            continue
+        if (
+            program.name == "torchrun"
+            and workload.owner.kind in _SETS_PROCESSES
+            and program.setting("processes") is None
+        ):
+            continue
+        if _spans_pods(workload, container, program):
+            total = _gpus_of_group(workload, case)
+            if total is not None and 0 < _world(program) < total:
+                yield Problem.of(workload, _group_text(program, total), unknown=True)
+        elif needed < gpus:
+            yield Problem.of(workload, _text(container, program, needed, gpus))
+
+
+def _spans_pods(workload: Workload, container: Container, program: Program) -> bool:
+    """Whether the processes of a program may be in several pods, in a way that its own settings don't show."""
+    if isinstance(program.nodes, int) and program.nodes > 1:
+        # Then its settings state how many processes each node has.
+        return False
+    if program.name in LAUNCHERS:
+        return program.setting("hosts") is not None
+    several = workload.owner.kind in _OF_SEVERAL_PODS and (workload.replicas != 1 or workload.together)
+    workers = "workerSpec" in mapping(workload.owner.spec.get("predictor"))
+    open_nodes = not isinstance(program.nodes, int) and not program.is_open
+    return several or workers or uses_ray(container) or open_nodes
+
+
+def _gpus_of_group(workload: Workload, case: Case) -> int | None:
+    """Return the GPUs of one group of a LeaderWorkerSet; ``None`` where they are not known or it is another kind."""
+    groups = count(workload.owner.spec.get("replicas"))
+    if workload.owner.kind != "LeaderWorkerSet" or not groups:
+        return None
+    total = 0
+    for each in case.cluster.workloads_of(workload.owner):
+        gpus = each.pod.requests.get(GPU, 0)
+        if each.pod.is_open or each.replicas is None or any(one.devices - {GPU} for one in each.containers):
+            return None
+        total += gpus * each.replicas
+    return total // groups
+
+
+def _world(program: Program) -> int:
+    group, nodes = program.group, program.nodes
+    return group if isinstance(group, int) and program.name not in LAUNCHERS and isinstance(nodes, int) else 0
+
+
+def _text(container: Container, program: Program, needed: int, gpus: int) -> str:
+    per_node = " on each node" if isinstance(program.nodes, int) and program.nodes > 1 else ""
+    uses = f"{program.name} uses {needed} GPU{'s' if needed > 1 else ''}{per_node} ({_sizes(program)})"
+    return f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, and {uses}"
+
+
+def _group_text(program: Program, total: int) -> str:
+    return f"the pods of its group have {total} GPUs, and {program.name} uses {_world(program)} ({_sizes(program)})"
+
+
+def _sizes(program: Program) -> str:
+    if program.name in LAUNCHERS:
+        return f"{program.processes} processes"
+    named = {
+        "tensor parallel size": program.tensor,
+        "pipeline parallel size": program.pipeline,
+        "data parallel size": program.data,
+    }
+    found = [f"{name} {size}" for name, size in named.items() if isinstance(size, int) and size != 1]
+    return " and ".join(found) or "tensor parallel size 1"
+
+
+@rule("GPU474", "warning", source="https://github.com/NVIDIA/nccl/issues/525")
+def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
+    """Container with several GPUs has a /dev/shm of 64 MiB or less.
+
+    Processes on several GPUs exchange data through /dev/shm. NCCL fails with "Error while creating shared memory
+    segment", and workers that load data end with a bus error.
+
+    Fix: Mount an emptyDir with medium: Memory and a sizeLimit of some GiB at /dev/shm.
+    """
+    for workload in case.gpu_workloads:
+        if workload.pod.written.get("hostIPC") not in (None, False):
+            continue
+        for container in workload.pod.containers or ():
+            gpus = gpus_of(container)
+            if gpus is None or gpus < 2 or _has_shared_memory(workload, container):
+                continue
+            several = next((each for each in programs(container) if _is_distributed(each)), None)
+            if several is not None:
+                text = f"container {container.name} runs {several.name} on {gpus} GPUs, and {_found(container)}"
+                yield Problem.of(workload, text)
+            elif _IMAGE.search(container.image_text) and not _is_idle(container) and not programs(container):
+                text = f"container {container.name} has {gpus} GPUs, and {_found(container)}"
+                yield Problem.of(workload, text, unknown=True)
+
+
+def _found(container: Container) -> str:
+    """Return what is wrong at ``/dev/shm``."""
+    if any(path.rstrip("/") == _SHM for path in container.mounts):
+        return f"the volume at {_SHM} has 64 MiB or less"
+    return f"nothing is mounted at {_SHM}"
+
+
+def _is_distributed(program: Program) -> bool:
+    needed = program.gpus_per_node
+    disabled = str(program.variables.get("NCCL_SHM_DISABLE", "0")) == "1"
+    return not disabled and (not isinstance(needed, int) or needed > 1)
+
+
+def _is_idle(container: Container) -> bool:
+    return not container.words or _NO_WORK.search(" ".join(map(str, container.words))) is not None
+
+
+def _has_shared_memory(workload: Workload, container: Container) -> bool:
+    """Whether a container has, or may have, a volume at ``/dev/shm`` or above that is larger than the default."""
+    for each in mappings(workload.pod.written.get("containers")):
+        if str(each.get("name")) == container.name and isinstance(each.get("volumeMounts"), Unknown):
+            return True
+    small = _small_volumes(workload)
+    paths = [path.rstrip("/") for path, volume in container.mounts.items() if volume not in small]
+    return any(each in (_SHM, "/dev") or "${" in each or "{{" in each for each in paths)
+
+
+def _small_volumes(workload: Workload) -> set[str]:
+    """Return the names of volumes in memory that are no larger than /dev/shm is anyway."""
+    sources = {
+        str(each.get("name")): mapping(each.get("emptyDir")) for each in mappings(workload.pod.written.get("volumes"))
+    }
+    sizes = {
+        name: quantity("memory", source.get("sizeLimit"))
+        for name, source in sources.items()
+        if source.get("medium") == "Memory"
+    }
+    return {name for name, size in sizes.items() if size is not None and size <= _DEFAULT_BYTES}

@@ -1,0 +1,301 @@
+"""Habits in manifests of pods that do not do what their author thinks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from gpu_facts.access_tokens import token_in
+from gpu_facts.labels import EBS_ZONE, ZONE
+from gpu_facts.light import regex
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import EFA, GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import spans_zones
+from gpu_preflight.cluster.objects import NamedData, keys_by_name, named_data
+from gpu_preflight.cluster.storage import EBS_PROVISIONERS, claimed, storage_class
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.label_values import Requirement, Selection
+from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, items, known_text
+from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.schema.fault import is_slip_for_one
+
+# Source: torvalds/linux v6.12 include/uapi/linux/capability.h
+_CAPABILITIES = """
+ALL AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE
+DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE
+MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG
+SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE
+SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
+"""
+_KNOWN = frozenset(_CAPABILITIES.split())
+_ENDS = regex(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
+_GOES_ON = regex(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]{0,200}\s-l")
+# Anything else is a placeholder.
+_IMAGE = regex(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
+_SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
+_VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
+_ZONE_KEYS = (ZONE, EBS_ZONE, "topology.ebs.csi.eks.amazonaws.com/zone")
+
+
+@rule("GPU251", "error", source="https://man7.org/linux/man-pages/man7/capabilities.7.html")
+def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Linux capability that does not exist.
+
+    The container runtime does not create the container.
+
+    Fix: Remove it: NVIDIA's device plugin needs none, and SYS_ADMIN only for MIG strategies.
+    """
+    cluster = case.cluster
+    for each in cluster.of_kind("DaemonSet"):
+        for name in _unknown_capabilities(pod_of(each).every_container):
+            yield Problem(each, f"DaemonSet {each.namespace}/{each.name}: there is no capability {name}")
+    for workload in cluster.workloads:
+        for name in _unknown_capabilities(workload.containers) if workload.asks_for_gpu else ():
+            yield Problem.of(workload, f"there is no capability {name}")
+
+
+def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
+    for container in containers:
+        # What is dropped without existing is no harm.
+        for name in container.capabilities:
+            text = known_text(name)
+            if text is not None and text.upper().removeprefix("CAP_") not in _KNOWN and "${" not in text:
+                yield text
+
+
+@rule("GPU252", "note", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
+def image_named_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
+    """Image by a tag that moves.
+
+    Another CUDA may come with the next node, and one that the node's driver is too old for does not start.
+
+    Fix: Pin a version, or better a digest.
+    """
+    for workload in case.cluster.workloads:
+        images = [each.image_text for each in workload.containers] if workload.asks_for_gpu else []
+        for image in dict.fromkeys(each for each in images if each and _moves(each)):
+            yield Problem.of(workload, f"image {image} is whatever was pushed last")
+
+
+def _moves(image: str) -> bool:
+    if "@sha256:" in image or not _IMAGE.fullmatch(image):
+        return False
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag == "" or "latest" in re.split(r"[-_.]", tag)
+
+
+@rule("GPU253", "warning", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
+def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
+    """Pod that takes every GPU of its node.
+
+    The container sees all GPUs whatever it asks for, those of other pods too, and is counted for none.
+
+    Fix: Remove the variable and set a limit of nvidia.com/gpu; set it to void where no GPU is meant.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
+                yield Problem.of(workload, f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all")
+
+
+@rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")
+def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
+    """nvidia.com/gpu as label or annotation.
+
+    It is the name of a resource: nothing labels nodes with it, and an annotation asks for nothing.
+
+    Fix: Ask for it in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.
+    """
+    cluster = case.cluster
+    for workload in cluster.workloads:
+        if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
+            yield Problem.of(workload, f"annotation {GPU} grants no GPU, limits do")
+        # With pools in view the label is looked for on their nodes.
+        if not cluster.pools and _selects_by_resource(workload.pod.selection):
+            yield Problem.of(workload, f"selects nodes by label {GPU}, which nothing sets")
+    labelled = any(GPU in pool.labels for pool in cluster.pools)
+    for each in cluster.daemon_sets:
+        if not labelled and _selects_by_resource(each.pod.selection):
+            yield Problem(each, f"DaemonSet {each.name}: selects nodes by label {GPU}, which nothing sets")
+
+
+def _selects_by_resource(chosen: Selection) -> bool:
+    required = [one for one in chosen.selector if one.key == GPU]
+    terms = chosen.terms or ()
+    return bool(required) or (bool(terms) and all(any(_is_resource(one) for one in term.labels) for term in terms))
+
+
+def _is_resource(requirement: Requirement) -> bool:
+    return requirement.key == GPU and requirement.operator in ("In", "Exists")
+
+
+@rule("GPU255", "warning", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy")
+def finished_pod_that_is_run_again_and_keeps_its_gpu(case: Case) -> Iterator[Problem]:
+    """Finished pod that is run again and keeps its GPU.
+
+    The pod restarts with growing pauses and holds the GPU, and its node, all the while.
+
+    Fix: Set restartPolicy: Never, or make it a Job.
+    """
+    for workload in case.cluster.workloads:
+        always = workload.pod.restart_policy in (None, "Always")
+        if workload.owner.kind in ("Pod", "Deployment") and always and workload.asks_for_gpu and _finishes(workload):
+            yield Problem.of(workload, "its command ends, and restartPolicy Always runs it again")
+
+
+def _finishes(workload: Workload) -> bool:
+    containers = workload.pod.containers or ()
+    if len(containers) != 1:
+        return False
+    [container] = containers
+    text = " ".join(map(str, container.words))
+    sample = not container.words and any(name in container.image_text for name in _SAMPLES)
+    return sample or (bool(_ENDS.search(text)) and not _GOES_ON.search(text))
+
+
+@rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
+def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """ConfigMap or Secret that does not exist.
+
+    The pod gets a node and stays in CreateContainerConfigError or ContainerCreating there, with its GPUs.
+
+    Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
+    """
+
+    def missing_data(workload: Workload) -> Iterator[Problem]:
+        for wanted in dict.fromkeys(named_data(workload.pod)):
+            yield from _missing(workload, wanted, case.cluster)
+
+    yield from of_each_pod(case.gpu_workloads, missing_data)
+
+
+def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterator[Problem]:
+    there = keys_by_name(wanted.kind, workload.namespace, cluster)
+    title = f"{wanted.kind} {workload.namespace}/{wanted.name}"
+    if wanted.name not in there:
+        if _should_be_there(wanted, there, workload, cluster):
+            text = f"{title} does not exist{did_you_mean(wanted.name, there)}"
+            yield Problem.of(workload, text, unknown=True)
+        return
+    keys = there[wanted.name]
+    for key in dict.fromkeys(wanted.keys):
+        if keys is not None and key not in keys:
+            yield Problem.of(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
+
+
+def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
+    """Whether the input would have it: people keep Secrets elsewhere, and charts bring some of their own."""
+    if is_slip_for_one(wanted.name, there):
+        return True
+    charts = any(each.namespace == workload.namespace for each in cluster.charts)
+    return wanted.kind == "ConfigMap" and bool(there) and cluster.sees_objects and not charts
+
+
+@rule("GPU413", "warning", source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/")
+def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
+    """Access token in a manifest.
+
+    Everybody who may read the file, the template or the pod has it, and so has their history.
+
+    Fix: Revoke it, put a new one into a Secret, and name that by secretKeyRef.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            for place, kind in dict.fromkeys(_tokens(container)):
+                yield Problem.of(workload, f"container {container.name} has {kind} in {place}")
+
+
+def _tokens(container: Container) -> Iterator[tuple[str, str]]:
+    said = [(f"variable {name}", name, value) for name, value in container.env.items()]
+    said += [("its command", "", each) for each in container.words]
+    for place, variable, value in said:
+        # References that CloudFormation fills in are not known, and stand in the template as they are.
+        text = value.expression if isinstance(value, Unknown) else known_text(value)
+        kind = token_in(text, variable=variable) if text is not None else None
+        if kind is not None:
+            yield place, kind
+
+
+def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
+    """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
+    for claim in claimed(workload, cluster):
+        found = storage_class(claim, cluster)
+        if found is not None and found.content.get("provisioner") in EBS_PROVISIONERS:
+            yield found
+
+
+@rule("GPU135", "warning", source=_VOLUMES)
+def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
+    """Disk made before the GPU pod has a node.
+
+    The volume may be made in a zone without GPU nodes; the pod then has a volume node affinity conflict.
+
+    Fix: Set volumeBindingMode to WaitForFirstConsumer in the StorageClass.
+    """
+    cluster = case.cluster
+    for workload in cluster.workloads:
+        if not workload.asks_for_gpu:
+            continue
+        for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
+            text = f"StorageClass {each} makes the disk in any zone, before the pod has a node"
+            yield Problem.of(workload, text)
+
+
+def _is_early(storage: Object) -> bool:
+    early = storage.content.get("volumeBindingMode") in (None, "Immediate")
+    return early and not items(storage.content.get("allowedTopologies"))
+
+
+def _may_span(pool: Pool) -> bool:
+    return bool(pool.zones) and spans_zones(pool) is not Answer.NO
+
+
+@rule(
+    "GPU137",
+    "warning",
+    source=(
+        "kubernetes/autoscaler cluster-autoscaler 1.36.1 "
+        "cluster-autoscaler/cloudprovider/aws/aws_manager.go buildNodeFromTemplate"
+    ),
+)
+def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
+    """Disk of one zone on a group of several.
+
+    Of an empty group cluster autoscaler expects nodes in the first zone only, so that a pod whose disk is in another
+    starts none.
+
+    Fix: Make one node group for each zone.
+    """
+    cluster = case.cluster
+    if cluster.autoscaler("cluster-autoscaler") is None:
+        return
+    for workload in cluster.workloads:
+        if not workload.asks_for_gpu or not any(_disks(workload, cluster)):
+            continue
+        for pool in case.pools_open_to(workload):
+            if pool.is_group and pool.min_nodes == 0 and _may_span(pool):
+                text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
+                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
+
+
+@rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
+def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
+    """EFA pods that may land in different zones.
+
+    EFA traffic does not leave its zone; pods of one job that are apart cannot talk over it.
+
+    Fix: Keep the pool to one zone, or name a placement group in the EC2NodeClass.
+    """
+    for workload in case.cluster.workloads:
+        if not workload.pod.requests.get(EFA) or workload.replicas == 1:
+            continue
+        for pool in case.pools_open_to(workload):
+            if pool.kind == "karpenter" and _may_span(pool) and not pool.launch.placement_terms:
+                text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
+                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)

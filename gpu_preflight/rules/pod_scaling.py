@@ -1,0 +1,348 @@
+"""Autoscalers of pods that are refused, that fight each other, or that nobody feeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from gpu_facts.charts import KUBE_PROMETHEUS_STACK, PROMETHEUS_ADAPTER
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.admission.owners import is_schedule
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.scalers import (
+    HPA,
+    SCALED_OBJECT,
+    Signal,
+    adapter_rules,
+    horizontal_autoscalers,
+    most_pods,
+    signals,
+    signals_of_gpus,
+    target_of,
+)
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_expression,
+    is_true,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+)
+from gpu_preflight.rule import Problem, rule
+
+_HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
+_REMOVED = {"autoscaling/v2beta1": "1.25", "autoscaling/v2beta2": "1.26"}
+# Kubernetes takes 0 by default from here on.
+_ZERO_FROM = (1, 37)
+_TWICE = "scaledobject.keda.sh/transfer-hpa-ownership"
+_KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
+_SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
+# How the names of what a model server reports of itself begin, by a part of its image.
+# Sources: docs.vllm.ai/en/v0.11.0/usage/metrics.html, docs.sglang.ai/references/production_metrics.html,
+# huggingface.co/docs/text-generation-inference/reference/metrics, huggingface/text-embeddings-inference v1.8
+# README.md, triton-inference-server/server r25.10 docs/user_guide/metrics.md
+_OF_SERVERS = (
+    ("vllm", re.compile(r"\bvllm:")),
+    ("sglang", re.compile(r"\bsglang:")),
+    ("text-generation-inference", re.compile(r"\btgi_")),
+    ("text-embeddings-inference", re.compile(r"\bte_")),
+    ("tritonserver", re.compile(r"\bnv_inference_")),
+)
+# What a router in front of the servers counts, it counts while there is none.
+_OF_ROUTERS = ("incoming", "router", "gateway")
+# Those by which GPU workloads are scaled; the project has some dozens more.
+# Source: https://keda.sh/docs/2.20/scalers/ (2026-11)
+_TYPES = (
+    "activemq apache-kafka aws-cloudwatch aws-dynamodb aws-dynamodb-streams aws-kinesis-stream aws-sqs-queue cpu cron "
+    "datadog external external-push gcp-pubsub graphite influxdb kafka kubernetes-workload loki memory metrics-api "
+    "mongodb mysql nats-jetstream postgresql prometheus pulsar rabbitmq redis redis-cluster redis-streams temporal"
+)
+_NEAR = 0.7
+# Sources: kedacore/keda v2.20.2 pkg/scalers/prometheus_scaler.go, pkg/scalers/cron_scaler.go
+_NEEDS = {
+    "prometheus": ("serverAddress", "query", "threshold"),
+    "cron": ("timezone", "start", "end", "desiredReplicas"),
+}
+# Source: prometheus-community/kube-prometheus-stack 88.5 values.yaml
+_SELECTING = (
+    "serviceMonitorSelector",
+    "serviceMonitorSelectorNilUsesHelmValues",
+    "podMonitorSelector",
+    "podMonitorSelectorNilUsesHelmValues",
+)
+
+
+def _place(each: Object) -> str:
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+@rule("GPU227", "error", source=_HPA_DOCS)
+def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Problem]:
+    """HorizontalPodAutoscaler with no pods at least.
+
+    The API server refuses minReplicas: 0 before Kubernetes 1.37.
+
+    Fix: Set minReplicas: 1, or scale to zero with KEDA by a measurement of demand.
+    """
+    cluster = case.cluster
+    if cluster.version is not None and minor(cluster.version) >= _ZERO_FROM:
+        return
+    for each in horizontal_autoscalers(cluster):
+        if known_number(each.spec.get("minReplicas")) == 0:
+            yield Problem(each, f"{_place(each)}: minReplicas must be at least 1", unknown=not cluster.version)
+
+
+def _reference(each: Object) -> tuple[str, str, str]:
+    reference = mapping(each.spec.get("scaleTargetRef"))
+    return each.namespace, known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name")) or ""
+
+
+@rule("GPU232", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/")
+def two_autoscalers_of_one_workload(case: Case) -> Iterator[Problem]:
+    """Two autoscalers of one workload.
+
+    KEDA's webhook refuses the second; two HorizontalPodAutoscalers stop each other.
+
+    Fix: Keep one, with every metric in it.
+    """
+    cluster = case.cluster
+    for one, other in combinations([*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)], 2):
+        namespace, kind, name = _reference(one)
+        adopted = any(is_true(each.annotations.get(_TWICE)) for each in (one, other))
+        if name and _reference(other) == (namespace, kind, name) and not adopted and not _same(one, other):
+            message = f"{kind} {namespace}/{name}: {one.kind} {one.name} and {other.kind} {other.name} both scale it"
+            yield Problem(other, message)
+
+
+def _same(one: Object, other: Object) -> bool:
+    return (one.kind, one.name) == (other.kind, other.name)
+
+
+@rule(
+    "GPU233",
+    "error",
+    source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/#horizontalpodautoscaler-v126",
+)
+def horizontal_pod_autoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Problem]:
+    """HorizontalPodAutoscaler of an API that is gone.
+
+    The API server does not know the version and refuses the object.
+
+    Fix: Write it as autoscaling/v2.
+    """
+    for each in horizontal_autoscalers(case.cluster):
+        version = known_text(each.content.get("apiVersion")) or ""
+        if version in _REMOVED:
+            yield Problem(each, f"{_place(each)}: {version} is gone since Kubernetes {_REMOVED[version]}")
+
+
+@rule("GPU235", "warning", source=_HPA_DOCS)
+def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Iterator[Problem]:
+    """HorizontalPodAutoscaler on a metric that nothing serves.
+
+    It reads metrics from an API that an adapter must register; without it, it never scales.
+
+    Fix: Install prometheus-adapter with a rule for the metric, or take a ScaledObject of KEDA.
+    """
+    cluster = case.cluster
+    if not cluster.shows_software:
+        return
+    for each in signals(cluster):
+        of_adapter = each.scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
+        if of_adapter and each.query and not _is_served(cluster, each):
+            text = f"nothing serves metric {each.query} as {each.kind}"
+            yield Problem.of(each, text, unknown=not cluster.sees_software)
+
+
+def _is_served(cluster: Cluster, signal: Signal) -> bool:
+    """Whether an adapter serves a metric, or one runs of which it is not known what it serves."""
+    api = "external.metrics.k8s.io" if signal.kind == "External" else "custom.metrics.k8s.io"
+    if any(each.spec.get("group") == api for each in cluster.of_kind("APIService")):
+        return True
+    adapter = cluster.chart(PROMETHEUS_ADAPTER)
+    if adapter is None:
+        return False
+    rules = mapping(adapter.values.get("rules"))
+    if signal.kind == "External" and not rules.get("external"):
+        return False
+    names = [known_text(dig(each, "name", "as")) for each in adapter_rules(cluster)]
+    given = rules.get("default") is False and not rules.get("existing") and None not in names
+    return not given or signal.query in names
+
+
+@rule("GPU226", "error", source=_SCALED, stops=False)
+def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator[Problem]:
+    """Scaled to zero by a measurement of running pods.
+
+    With no pod there is no GPU in use and no measurement, so KEDA never makes the first pod again.
+
+    Fix: Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.
+    """
+    cluster = case.cluster
+    for each in cluster.of_kind(SCALED_OBJECT):
+        idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
+        triggers = [one for one in signals(cluster) if one.scaler is each]
+        if known_number(idle) != 0 or not triggers or each.spec.get("fallback"):
+            continue
+        own, any_server = _of_its_server(target_of(each, cluster))
+        measured = [_measured(one, own) for one in triggers]
+        asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in triggers]
+        if any(measured) and all(asleep):
+            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in each.spec else "scales to 0"
+            names = sorted({name for one in measured for name in one})
+            sure = not any_server or any(name.startswith("DCGM_") for name in names)
+            what = f"every trigger measures pods that run ({', '.join(names)})"
+            yield Problem(each, f"{each.kind} {each.namespace}/{each.name}: {count}, and {what}", unknown=not sure)
+
+
+def _of_its_server(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
+    """Return what the metrics of a workload's own server look like, and whether that is a guess.
+
+    A GPU pod of an image that says nothing may be any server.
+    """
+    images = [each.image_text for each in workload.containers] if workload else []
+    known = tuple(names for part, names in _OF_SERVERS if any(part in image for image in images))
+    guessed = not known and workload is not None and workload.asks_for_gpu
+    return (tuple(names for _, names in _OF_SERVERS) if guessed else known), guessed
+
+
+def _measured(signal: Signal, own: tuple[re.Pattern[str], ...]) -> list[str]:
+    """Return what a trigger reads that has no value while no pod runs."""
+    wakes = re.search(r"\bvector\s*\(\s*[1-9]", signal.meaning) or "kube_" in signal.meaning
+    if signal.kind != "prometheus" or wakes or any(word in signal.meaning for word in _OF_ROUTERS):
+        return []
+    read = re.findall(r"[a-zA-Z_:][\w:]*", re.sub(r"\"[^\"]*\"|'[^']*'", "", signal.meaning))
+    return [each for each in read if each.startswith("DCGM_") or any(names.match(each) for names in own)]
+
+
+@rule("GPU230", "warning", source=_KEDA)
+def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
+    """KEDA query that is no sum.
+
+    KEDA makes query / threshold pods: an average asks for one or two whatever the load, several values fail.
+
+    Fix: Sum over the pods, e.g. sum(max by (exported_pod) (...)), or set metricType: Value for an average.
+    """
+    for each in signals_of_gpus(case.cluster):
+        if each.kind != "prometheus" or not each.per_pod or not each.query:
+            continue
+        query = each.query.strip()
+        if re.match(r"avg\s*(?:\(|by|without)", query):
+            yield Problem.of(each, "the query is an average, which KEDA divides by the threshold")
+        elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
+            yield Problem.of(each, "the query has a value for each GPU or pod, KEDA takes one")
+
+
+@rule("GPU231", "note", source=_KEDA)
+def missing_measurement_that_counts_as_zero(case: Case) -> Iterator[Problem]:
+    """Missing measurement counts as zero.
+
+    When the exporter or Prometheus is down, KEDA removes the pods that are busy.
+
+    Fix: Set ignoreNullValues: "false" in the trigger.
+    """
+    for each in signals_of_gpus(case.cluster):
+        if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
+            yield Problem.of(each, "no measurement counts as 0, an exporter that is down too")
+
+
+@rule("GPU389", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/", stops=False)
+def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
+    """Trigger that KEDA refuses.
+
+    The ScaledObject stays unready, and nothing scales its target.
+
+    Fix: Correct the trigger as the message says.
+    """
+    known = _TYPES.split()
+    for each in case.cluster.of_kind(SCALED_OBJECT, "ScaledJob"):
+        for trigger in mappings(each.spec.get("triggers")):
+            kind = known_text(trigger.get("type")) or ""
+            near = did_you_mean(kind, known, closeness=_NEAR) if kind not in known else ""
+            metadata = trigger.get("metadata")
+            place = f"{each.kind} {each.namespace}/{each.name}"
+            if near:
+                yield Problem(each, f"{place}: KEDA has no trigger {kind}{near}", unknown=True)
+            lacking = [name for name in _NEEDS.get(kind, ()) if name not in mapping(metadata)]
+            lent = bool(trigger.get("authenticationRef"))
+            if lacking and not isinstance(metadata, Unknown):
+                text = f"{place}: trigger {kind} lacks {', '.join(lacking)}"
+                yield Problem(each, text, unknown=lent and lacking == ["serverAddress"])
+            elif kind == "cron":
+                for text in _cron_faults(mapping(metadata)):
+                    yield Problem(each, f"{place}: trigger cron: {text}")
+
+
+def _cron_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
+    start, end = known_text(metadata.get("start")), known_text(metadata.get("end"))
+    for name, text in (("start", start), ("end", end)):
+        # It takes five fields, and no word such as @daily.
+        if text is not None and not is_expression(text) and (text.startswith("@") or not is_schedule(text)):
+            yield f"{name} must be a cron expression such as '0 8 * * 1-5', got {text!r}"
+    if start is not None and start == end:
+        yield f"start and end must differ, got {start!r} for both"
+    replicas = metadata.get("desiredReplicas")
+    if isinstance(replicas, Unknown) or (isinstance(replicas, str) and is_expression(replicas)):
+        return
+    if not known_number(replicas):
+        yield f"desiredReplicas must be a whole number but 0, got {replicas!r}"
+
+
+@rule("GPU397", "warning", source="https://github.com/prometheus-operator/kube-prometheus/issues/1392")
+def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
+    """Monitor that Prometheus does not select.
+
+    The Prometheus of kube-prometheus-stack reads monitors with the label of its release only; what scales by this one's
+    metrics never moves.
+
+    Fix: Give the monitor the label release, or set serviceMonitorSelectorNilUsesHelmValues of the chart to false.
+    """
+    chart = case.cluster.chart(KUBE_PROMETHEUS_STACK)
+    spec = mapping(dig(chart.values, "prometheus", "prometheusSpec")) if chart else {}
+    release = known_text(chart.properties.get("Release")) if chart else None
+    if chart is None or release is None or any(each in spec for each in _SELECTING):
+        return
+    for each in case.cluster.of_kind("ServiceMonitor", "PodMonitor"):
+        have = each.labels.get("release")
+        if not isinstance(have, Unknown) and have != release:
+            text = f"{each.kind} {each.namespace}/{each.name}: has no label release={release}"
+            yield Problem(each, text, unknown=bool(case.cluster.of_kind("Prometheus")))
+
+
+@rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")
+def autoscaler_of_pods_that_goes_beyond_the_pools(case: Case) -> Iterator[Problem]:
+    """Autoscaler of pods that goes beyond the pools.
+
+    Under load it makes pods that stay Pending, and the load stays: no pool may have the nodes for them.
+
+    Fix: Raise the maximum of a pool, or lower that of the autoscaler.
+    """
+    for scaler in (*horizontal_autoscalers(case.cluster), *case.cluster.of_kind(SCALED_OBJECT)):
+        workload, most = target_of(scaler, case.cluster), most_pods(scaler)
+        if workload is None or most is None or not workload.asks_for_gpu:
+            continue
+        for text, answer in _beyond(case, workload, most):
+            who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
+            message = f"{who}: makes up to {most} pods of {workload.name}; {text}"
+            yield Problem(scaler, message, unknown=answer is not Answer.NO or not case.cluster.whole)
+
+
+def _beyond(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:
+    """Yield how many of the most pods run, where that is not all."""
+    now = case.verdict(workload)
+    if now.answer is Answer.NO:
+        return
+    then = case.with_replicas(workload, most)
+    known = {each.text for each in now.reasons}
+    for each in then.reasons:
+        if each.rule == "GPU121" and each.text not in known:
+            yield each.text, each.answer

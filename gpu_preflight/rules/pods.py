@@ -1,0 +1,424 @@
+"""Pods that the API server does not let in: their owner reports FailedCreate, and no pod is Pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_facts.light import regex
+from gpu_facts.quantities import MIB, quantity
+from gpu_preflight.admission.pod_security import below_level
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.kueue import is_queued
+from gpu_preflight.cluster.objects import may_be_excerpt
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.pod import Pod, pod_of
+from gpu_preflight.model.taints import Taint, stay
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, mapping
+from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.scheduling.scheduler import priority_cutoff
+from gpu_preflight.scheduling.verdict import Verdict
+
+_PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
+_SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+_ENDING = ("Never", "OnFailure")
+# What a container needs to start at all; runc refuses less.
+# Source: opencontainers/runc v1.3 libcontainer/cgroups (2026-11)
+_LEAST_MEMORY = 4 * MIB
+# Host, path and what follows; only the path has a rule about capitals.
+# Source: distribution/reference v0.6.0 regexp.go
+_HOST = regex(r"[^/.:]*[.:][^/]*/|localhost/")
+_CAPITAL = regex(r"[A-Z]")
+# Words such as IMAGE_PLACEHOLDER; a folder such as ML is a name.
+_FILLED_IN = regex(r"[A-Z0-9]+(_[A-Z0-9]+)+|IMAGE|REGISTRY|REPOSITORY|PLACEHOLDER|REPLACEME|ACCOUNT")
+_SOURCE = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"
+_SHOWN = 3
+
+
+def _refused(case: Case, id: str) -> Iterator[Problem]:
+    for workload in case.cluster.workloads:
+        for each in case.admitted(workload).refusals:
+            if each.rule == id:
+                yield Problem.of(workload, each.text, unknown=each.answer is Answer.UNKNOWN)
+
+
+@rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
+def runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """RuntimeClass that does not exist, or that goes against the pod.
+
+    The API server refuses every pod that names it.
+
+    Fix: Leave out runtimeClassName: images with NVIDIA's driver run GPU pods without; or create the RuntimeClass.
+    """
+    yield from _refused(case, "GPU126")
+
+
+@rule("GPU130", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
+def more_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
+    """More than the namespace allows.
+
+    The API server refuses the pods beyond a ResourceQuota or outside a LimitRange: their owner reports FailedCreate, no
+    pod is Pending.
+
+    Fix: Raise the quota or the limit, or ask for less.
+    """
+    yield from _refused(case, "GPU130")
+
+
+@rule("GPU370", "error", source=f"{_PLUGINS}/#priority")
+def priorityclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """PriorityClass that does not exist.
+
+    The API server refuses every pod that names it.
+
+    Fix: Create the PriorityClass, or leave out priorityClassName.
+    """
+    yield from _refused(case, "GPU370")
+
+
+@rule("GPU371", "error", source=f"{_PLUGINS}/#serviceaccount", presumed=True)
+def serviceaccount_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """ServiceAccount that does not exist.
+
+    The API server refuses every pod that names it.
+
+    Fix: Create the ServiceAccount in the namespace of the pod, or leave out serviceAccountName.
+    """
+    yield from _refused(case, "GPU371")
+
+
+@rule("GPU372", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
+def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
+    """Pod that Pod Security refuses.
+
+    The level that its namespace enforces forbids what the pod asks for, so no pod is created.
+
+    Fix: Take it out of the pod, or label the namespace with a level that allows it.
+    """
+    yield from _refused(case, "GPU372")
+    cluster = case.cluster
+    judged = {each.origin for each in cluster.workloads}
+    # GPU014 is about device plugins.
+    judged |= {each.origin for each in cluster.daemon_sets if each.advertises}
+    for daemon in cluster.of_kind("DaemonSet"):
+        found = [] if daemon.origin in judged else below_level(pod_of(daemon), daemon.namespace, cluster)
+        for each in found:
+            yield Problem(daemon, f"{daemon.origin.path}: {each.text}", unknown=each.answer is Answer.UNKNOWN)
+
+
+@rule("GPU405", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/")
+def pod_that_is_not_valid(case: Case) -> Iterator[Problem]:
+    """Pod that is not valid.
+
+    The API server refuses it for what is written in it. Of what a Deployment or Job makes it says so only once the
+    controller makes a pod: FailedCreate, and no pod is Pending.
+
+    Fix: Write what the message asks for.
+    """
+    yield from _refused(case, "GPU405")
+
+
+@rule("GPU406", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/")
+def workload_that_is_not_valid(case: Case) -> Iterator[Problem]:
+    """Workload that is not valid.
+
+    The API server refuses the Deployment, the StatefulSet, the DaemonSet, the Job or the CronJob for what is written in
+    it, or the training operator its job, so nothing makes pods.
+
+    Fix: Write what the message asks for.
+    """
+    yield from _refused(case, "GPU406")
+
+
+@rule("GPU408", "error", source="https://kubernetes.io/docs/concepts/storage/volumes/")
+def mount_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
+    """Mount that the API server refuses.
+
+    A container mounts a volume that its pod does not have, or two at one path: no pod is made.
+
+    Fix: Add the volume to the pod, correct its name, or mount one of the two elsewhere.
+    """
+    yield from _refused(case, "GPU408")
+
+
+@rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
+def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
+    """Toleration that only some clusters add.
+
+    EKS adds a toleration of each extended resource to pods that ask for it; clusters that people set up themselves do
+    not, and the pod stays Pending there.
+
+    Fix: Write the toleration into the pod if it is to run elsewhere too.
+    """
+    for verdict in case.verdicts:
+        for text in verdict.rests_on:
+            yield Problem.of(verdict.workload, text)
+
+
+@rule("GPU380", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/")
+def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
+    """Selector that does not match its pods.
+
+    The API server refuses the object: it would make pods for ever that it does not find again.
+
+    Fix: Give the pods of the template every label that the selector names.
+    """
+    for each in case.cluster.of_kind(*_SELECTING):
+        wanted = mapping(dig(each.spec, "selector", "matchLabels"))
+        labels = dig(each.content, "spec", "template", "metadata", "labels")
+        differing = [key for key, value in wanted.items() if _differs(labels, key, value)]
+        if differing:
+            key = differing[0]
+            text = f"{_title(each)}: selects pods of label {key}={wanted[key]}, which its template does not give them"
+            yield Problem(each, text, unknown=may_be_excerpt(each))
+
+
+def _differs(labels: Any, key: str, value: Any) -> bool:
+    if isinstance(labels, Unknown) or isinstance(value, Unknown) or is_expression(str(value)):
+        return False
+    have = mapping(labels).get(key)
+    return not isinstance(have, Unknown) and not is_expression(str(have)) and have != value
+
+
+def _title(each: Object) -> str:
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+@rule("GPU381", "error", source="https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-template")
+def job_whose_pods_restart_always(case: Case) -> Iterator[Problem]:
+    """Job whose pods restart always.
+
+    The API server refuses the job: its pods would never end.
+
+    Fix: Set restartPolicy to Never or OnFailure.
+    """
+    for workload in case.cluster.workloads:
+        policy = workload.pod.restart_policy
+        known = not isinstance(policy, Unknown) and not is_expression(str(policy))
+        ends = workload.owner.kind in ("Job", "CronJob") and workload.owner.group == "batch"
+        if ends and known and policy not in _ENDING:
+            got = policy or "Always, the default"
+            yield Problem.of(workload, f"restartPolicy must be Never or OnFailure, got {got}")
+
+
+@rule("GPU382", "error", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
+def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
+    """Image that kubelet cannot parse.
+
+    The pod stays in InvalidImageName; the path of an image has small letters only.
+
+    Fix: Write the path in small letters; the tag may have capitals.
+    """
+    for workload in case.cluster.workloads:
+        for container in workload.containers:
+            image = container.image
+            path = _path(image) if isinstance(image, str) and not is_expression(image) and "$" not in image else ""
+            if _CAPITAL.search(path):
+                # A part such as REGISTRY_PLACEHOLDER may be replaced before the manifest is applied.
+                filled_in = any(_FILLED_IN.fullmatch(each) for each in str(image).split("/"))
+                text = f"container {container.name} has image {image}, with capitals in its path"
+                yield Problem.of(workload, text, unknown=filled_in)
+
+
+def _path(image: str) -> str:
+    name = image.partition("@")[0]
+    host = _HOST.match(name)
+    rest = name[host.end() :] if host else name
+    return rest.rpartition(":")[0] if ":" in rest.rpartition("/")[2] else rest
+
+
+@rule("GPU383", "error", source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/")
+def memory_limit_too_low_to_start(case: Case) -> Iterator[Problem]:
+    """Memory limit too low to start.
+
+    The container runtime refuses it; the suffix m means thousandths of a byte.
+
+    Fix: Write Mi or Gi.
+    """
+    yield from of_each_pod(case.cluster.workloads, _low_limits)
+
+
+def _low_limits(workload: Workload) -> Iterator[Problem]:
+    for container in workload.containers:
+        limits: Mapping[str, Any] = mapping(container.limits)
+        amount = quantity("memory", limits.get("memory"))
+        if amount is not None and 0 < amount < _LEAST_MEMORY:
+            text = f"container {container.name} may have {limits['memory']} memory, which is {amount} bytes"
+            yield Problem.of(workload, text)
+
+
+@rule("GPU384", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
+def quota_of_limits_of_an_extended_resource(case: Case) -> Iterator[Problem]:
+    """Quota of limits of an extended resource.
+
+    The API server refuses the ResourceQuota, so that nothing is held back: of extended resources it counts requests.
+
+    Fix: Write requests.nvidia.com/gpu.
+    """
+    for each in case.cluster.of_kind("ResourceQuota"):
+        for name in mapping(each.spec.get("hard")):
+            resource = name.removeprefix("limits.")
+            if resource != name and "/" in resource:
+                text = f"ResourceQuota {each.namespace}/{each.name}: has no {name}; write requests.{resource}"
+                yield Problem(each, text)
+
+
+@rule("GPU458", "warning", source=_SOURCE)
+def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
+    """Pod that is evicted after a while.
+
+    A toleration with tolerationSeconds lets a pod stay that long beside a NoExecute taint. The taint of a pool never
+    goes, so every pod is evicted, and the next one too.
+
+    Fix: Leave tolerationSeconds out of the toleration.
+    """
+    if not any(_lasting(each) for each in case.cluster.pools):
+        return
+    for verdict in case.verdicts:
+        pod = verdict.workload.pod
+        if all(each.seconds is None for each in pod.tolerations):
+            continue
+        pools = [each.pool for each in verdict.pools if each.answer is not Answer.NO]
+        for_a_while = [(pool, *found) for pool in pools if (found := _shortest_stay(pod, pool)) is not None]
+        if for_a_while:
+            pool, taint, seconds = for_a_while[0]
+            text = f"its pods are evicted from pool {pool.name} after {seconds} s: they tolerate {taint} for that long"
+            yield Problem.of(verdict.workload, text, unknown=len(for_a_while) < len(pools))
+
+
+def _shortest_stay(pod: Pod, pool: Pool) -> tuple[Taint, int] | None:
+    """Return the taint of a pool that puts a pod off first, and after how many seconds."""
+    found = [(taint, stay(pod.tolerations, taint)) for taint in _lasting(pool)]
+    timed = [(taint, seconds) for taint, seconds in found if isinstance(seconds, int) and seconds > 0]
+    return min(timed, key=lambda each: each[1], default=None)
+
+
+def _lasting(pool: Pool) -> list[Taint]:
+    return [each for each in pool.taints if each.effect == "NoExecute"]
+
+
+@rule("GPU127", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/")
+def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Problem]:
+    """GPU pod that waits until somebody releases it.
+
+    A pod with scheduling gates or of a suspended job makes no autoscaler move.
+
+    Fix: Name the queue that releases it, or remove the gates and the suspension.
+    """
+    for workload in case.gpu_workloads:
+        gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
+        for text in gates:
+            yield Problem.of(workload, text)
+        if workload.suspended and not is_queued(workload):
+            yield Problem.of(workload, "is suspended, and no queue is named that would start it")
+
+
+@rule("GPU128", "error", source="https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/")
+def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
+    """Scheduler that nothing installs.
+
+    The pod waits for a scheduler that never looks at it.
+
+    Fix: Install that scheduler, or leave out schedulerName.
+    """
+    for workload in case.gpu_workloads if case.cluster.whole else ():
+        for each in case.verdict(workload).reasons:
+            if each.kind == "scheduler":
+                yield Problem.of(workload, each.text, unknown=each.answer is not Answer.NO)
+
+
+@rule("GPU129", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
+def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
+    """Priority too low for a new node.
+
+    Cluster autoscaler ignores the pod; it runs only where a node happens to be free.
+
+    Fix: Give its PriorityClass a value of -10 or more.
+    """
+    cluster = case.cluster
+    if cluster.autoscaler("karpenter") or cluster.auto_mode:
+        return
+    cutoff = priority_cutoff(cluster)
+    for workload in case.gpu_workloads:
+        if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
+            text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
+            yield Problem.of(workload, text)
+
+
+@rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
+def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
+    """GPU pod that no pool gives a node.
+
+    The pod stays Pending: no node fits it, or no autoscaler expects that a new one would.
+
+    Fix: Change the pod or the nearest pool as the message says.
+    """
+    cluster = case.cluster
+    for verdict in case.verdicts:
+        refused = [each for each in verdict.reasons if each.kind == "refused" and each.answer is Answer.NO]
+        if refused:
+            yield from (Problem.of(verdict.workload, each.text) for each in refused[:1] if not each.rule)
+            continue
+        if not _none_takes(verdict):
+            continue
+        yield pending_problem(verdict, unknown=not cluster.whole or bool(cluster.hidden))
+
+
+def pending_problem(verdict: Verdict, *, unknown: bool) -> Problem:
+    """Return the problem of a workload that would stay Pending."""
+    return Problem.of(verdict.workload, _why(verdict), unknown=unknown)
+
+
+def _none_takes(verdict: Verdict) -> bool:
+    if not verdict.pools:
+        return any(each.kind == "pool" and each.answer is Answer.NO for each in verdict.reasons)
+    return all(each.answer is Answer.NO for each in verdict.pools)
+
+
+def _why(verdict: Verdict) -> str:
+    general = [each.text for each in verdict.reasons if each.answer is Answer.NO]
+    if general and not _none_takes(verdict):
+        return f"would stay Pending: {general[0]}"
+    if not verdict.pools:
+        told = [each.text for each in verdict.reasons if each.kind == "pool"]
+        return f"would stay Pending, {(told or ['the cluster has no pool of its own'])[0]}"
+    nearest = verdict.pools[0]
+    reasons = "; ".join(nearest.refusing[:_SHOWN])
+    return f"would stay Pending, and pool {nearest.pool.name} comes nearest: {reasons}"
+
+
+@rule("GPU121", "error", source="https://karpenter.sh/docs/concepts/nodepools/#speclimits", stops=False)
+def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Problem]:
+    """More replicas than the limits of the pools allow.
+
+    The pools stop at their maximum, and the replicas beyond it stay Pending.
+
+    Fix: Raise the maximum or the limit of a pool, or lower the replicas.
+    """
+    for verdict in case.verdicts:
+        workload = verdict.workload
+        for each in verdict.reasons:
+            if each.rule == "GPU121":
+                maybe = each.answer is not Answer.NO or not case.cluster.whole
+                yield Problem.of(workload, each.text, unknown=maybe)
+
+
+@rule("GPU374", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
+def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]:
+    """Workloads that do not fit beside each other.
+
+    Each would run alone; all of them at once ask for more than the pools may ever have, or keep apart from each other
+    where there are not the nodes or zones for it. All pods that share a claim need one node.
+    Services without GPUs take room too, where no taint keeps them off.
+
+    Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the nodes with GPUs, or let a queue start
+    one after another.
+    """
+    for verdict in case.verdicts:
+        for each in verdict.reasons:
+            if each.rule == "GPU374":
+                maybe = each.answer is not Answer.NO or not case.cluster.whole
+                yield Problem.of(verdict.workload, each.text, unknown=maybe)

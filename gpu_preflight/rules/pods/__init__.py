@@ -1,1 +1,0 @@
-"""Pods that no node takes, or that wait for something else."""

@@ -1,1 +1,0 @@
-"""Rules about the programs of GPU pods: their parallel sizes, models and memory."""

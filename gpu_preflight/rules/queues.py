@@ -1,0 +1,407 @@
+"""Jobs that Kueue never admits, or admits to nodes that do not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpu_facts.charts import KAI_SCHEDULER, KUEUE
+from gpu_facts.labels import KAI_QUEUE, KUEUE_DOMAIN, KUEUE_QUEUE
+from gpu_facts.quantities import show
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import GPU
+from gpu_preflight.admission.controllers import tolerating
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.kueue import (
+    QueuedJob,
+    Quotas,
+    cluster_queues,
+    flavor_labels,
+    flavor_tolerations,
+    gpu_flavors,
+    has_unknown_groups,
+    is_configuration_seen,
+    kueue_objects,
+    local_queues,
+    may_borrow_elsewhere,
+    pods_at_once,
+    quotas,
+    reads_other_resources,
+    takes_jobs_of,
+)
+from gpu_preflight.cluster.software import is_defined
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.taints import Taint, object_taints, untolerated
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_text, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+# Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go
+_STOPPED = ("Hold", "HoldAndDrain")
+_CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
+_PARTS = ("gpu-fraction", "gpu-memory")
+# The chart makes two queues of its own.
+# Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml
+_DEFAULT_QUEUE, _DEFAULT_PARENT = "default-queue", "default-parent-queue"
+# KubeRay itself names the scheduler, once it is told to use KAI Scheduler.
+# Source: ray-project/kuberay ray-operator/controllers/ray/batchscheduler/kai-scheduler/kai_scheduler.go (2026-08)
+_NAMED_LATER = ("RayCluster", "RayJob", "RayService")
+_DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
+# Source: https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/setup_default_local_queue/ (2026-11)
+_DEFAULT_LOCAL_QUEUE = "default"
+_PRIORITY = f"{KUEUE_DOMAIN}/priority-class"
+
+
+@rule("GPU201", "error", source=f"{_CONCEPTS}/local_queue/")
+def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Job in a queue that does not exist.
+
+    Kueue suspends the job and never admits it.
+
+    Fix: Define the LocalQueue in the namespace of the job, or name one that is there.
+    """
+    cluster = case.cluster
+    if cluster.shows_software and not is_defined(KUEUE_DOMAIN, cluster):
+        return
+    found = list(local_queues(cluster).values())
+    for job in case.queued_jobs:
+        elsewhere = [each.namespace for each in found if each.name == job.queue]
+        if job.local is not None or not (found or cluster.shows_software):
+            continue
+        hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
+        message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
+        unknown = not cluster.tells_of("LocalQueue") or _has_open_name(found)
+        yield Problem.of(job, message, unknown=unknown)
+
+
+@rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
+def queue_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Queue that refers to something that does not exist.
+
+    The queue stays inactive, and its jobs wait without pods.
+
+    Fix: Define what it names, or correct the name.
+    """
+    cluster = case.cluster
+    for each in kueue_objects(cluster, "LocalQueue"):
+        yield from _missing(cluster, each, "ClusterQueue", [each.spec.get("clusterQueue")])
+    for each in kueue_objects(cluster, "ClusterQueue"):
+        groups = mappings(each.spec.get("resourceGroups"))
+        flavors = [flavor.get("name") for group in groups for flavor in mappings(group.get("flavors"))]
+        yield from _missing(cluster, each, "ResourceFlavor", flavors)
+    for each in kueue_objects(cluster, "ResourceFlavor"):
+        yield from _missing(cluster, each, "Topology", [each.spec.get("topologyName")])
+
+
+def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object]) -> Iterator[Problem]:
+    there = {each.name for each in kueue_objects(cluster, kind)}
+    for name in names:
+        if known_text(name) and name not in there and (there or cluster.shows_software):
+            message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
+            open_ = _has_open_name(kueue_objects(cluster, kind))
+            yield Problem(source, message, unknown=not cluster.tells_of(kind) or open_)
+
+
+def _has_open_name(objects: Iterable[Object]) -> bool:
+    """Whether deployment sets the name or the namespace of an object."""
+    return any(is_expression(f"{each.namespace}/{each.name}") for each in objects)
+
+
+@rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")
+def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
+    """Job that is more than its queue ever has.
+
+    Kueue admits a job when one flavor has quota for all its pods; this one waits without pods for ever.
+
+    Fix: Give every requested resource a quota of at least the whole job, or make the job smaller.
+    """
+    cluster = case.cluster
+    if reads_other_resources(cluster):
+        return
+    for job in case.queued_jobs:
+        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        for part in job.parts if queue else ():
+            asked = {name: amount for name, amount in part.pod.requests.items() if amount}
+            yield from _too_much(cluster, job, queue, asked, pods_at_once(part))
+
+
+def _too_much(
+    cluster: Cluster, job: QueuedJob, queue: Object | None, asked: dict[str, int], pods: int
+) -> Iterator[Problem]:
+    if queue is None:
+        return
+    groups = quotas(queue, cluster)
+    covered = {name for group in groups for name in group.covered}
+    # Kueue counts pods only where a quota covers them.
+    undeclared = sorted(asked.keys() - covered - {"pods"})
+    if undeclared and covered:
+        message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
+        # It may be told to leave resources out, or to count others in their place.
+        yield Problem.of(job, message, unknown=not is_configuration_seen(cluster))
+    if has_unknown_groups(queue):
+        yield Problem.of(job, f"whether ClusterQueue {queue.name} has quota for it is not known", unknown=True)
+    for group in groups:
+        wanted = {name: asked[name] * pods for name in group.covered if name in asked}
+        short = [group.short(flavor, wanted) for flavor in group.flavors]
+        if short and all(short):
+            name, most = next(each for each in short if each)
+            shown = f"{pods} pods ask for {show(name, wanted[name])} {name} at once"
+            message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
+            yield Problem.of(job, message, unknown=may_borrow_elsewhere(queue, cluster))
+        elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
+            text = f"ClusterQueue {queue.name} may lack quota for the job: only deployment sets nominalQuota"
+            yield Problem.of(job, text, unknown=True)
+
+
+def _is_open(group: Quotas, flavor: str, wanted: Mapping[str, int]) -> bool:
+    """Whether a flavor is too small for some pods, or has a quota that is unknown."""
+    return bool(group.short(flavor, wanted)) or any((flavor, name) in group.unknown for name in wanted)
+
+
+@rule("GPU204", "error", source=f"{_CONCEPTS}/resource_flavor/")
+def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
+    """Flavor whose nodes no pool makes.
+
+    Kueue adds the labels to the pods as node selector, so admitted pods stay Pending.
+
+    Fix: Put the labels on a pool, or take those a pool has.
+    """
+    cluster = case.cluster
+    for flavor in gpu_flavors(cluster):
+        labels = mapping(flavor.spec.get("nodeLabels"))
+        taking = case.pools_with(flavor_labels(flavor))
+        if labels and taking and all(answer is Answer.NO for _, answer in taking):
+            shown = ", ".join(f"{key}={value}" for key, value in labels.items())
+            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
+            yield Problem(flavor, message, unknown=not cluster.whole)
+
+
+@rule("GPU205", "error", source=f"{_CONCEPTS}/resource_flavor/")
+def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem]:
+    """Flavor without toleration of its nodes' taint.
+
+    Kueue admits the job to nodes whose taint its pods do not tolerate, and they stay Pending; or it admits it to none.
+
+    Fix: Add the toleration to the ResourceFlavor.
+    """
+    cluster = case.cluster
+    used = {each.name: each for each in gpu_flavors(cluster)}
+    for job in case.queued_jobs:
+        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        names = [flavor for group in quotas(queue) for flavor in group.flavors] if queue else []
+        flavors = [used[name] for name in dict.fromkeys(names) if name in used]
+        yield from _never_admitted(job, flavors)
+        for flavor in flavors:
+            yield from _kept_off(case, job, flavor)
+
+
+def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
+    """Yield a job to which the taints of every flavor are closed: Kueue looks at its template as it is written."""
+    for part in job.parts:
+        closed = [_closed(part, flavor) for flavor in flavors]
+        if closed and all(closed) and part.asks_for_gpu:
+            text = f"{part.name}: does not tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
+            yield Problem.of(job, f"{text}, and Kueue looks at the template, to which EKS adds nothing")
+
+
+def _closed(part: Workload, flavor: Object) -> Taint | None:
+    given = (*part.pod.tolerations, *flavor_tolerations(flavor))
+    kept = untolerated(given, object_taints(flavor.spec.get("nodeTaints")))
+    return next((taint for taint, answer in kept if answer is Answer.NO), None)
+
+
+def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
+    pools = [pool for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is Answer.YES]
+    for part in job.parts:
+        if not part.asks_for_gpu:
+            continue
+        given = (*tolerating(part.pod).tolerations, *flavor_tolerations(flavor))
+        kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
+        if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
+            taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
+            message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"
+            yield Problem(flavor, message)
+
+
+def _texts(values: object) -> list[str]:
+    return [text if (text := known_text(each)) is not None else "?" for each in items(values)]
+
+
+@rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
+def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
+    """Resources of a flavor in another order than those covered.
+
+    Kueue's webhook compares the two lists place by place and refuses the ClusterQueue.
+
+    Fix: List the resources of each flavor in the order of coveredResources.
+    """
+    for each in kueue_objects(case.cluster, "ClusterQueue"):
+        for group in mappings(each.spec.get("resourceGroups")):
+            covered = _texts(group.get("coveredResources"))
+            for flavor in mappings(group.get("flavors")):
+                listed = _texts([resource.get("name") for resource in mappings(flavor.get("resources"))])
+                if covered and listed != covered and "?" not in (*covered, *listed):
+                    shown = f"flavor {flavor.get('name')} lists {', '.join(listed) or 'nothing'}"
+                    message = f"ClusterQueue {each.name}: {shown}, coveredResources {', '.join(covered)}"
+                    yield Problem(each, message)
+
+
+@rule("GPU207", "error", source=f"{_CONCEPTS}/cluster_queue/#namespace-selector")
+def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
+    """Queue that takes no jobs of a namespace.
+
+    A ClusterQueue without namespaceSelector takes jobs of no namespace; they wait without pods.
+
+    Fix: Set namespaceSelector: {} for every namespace, or one that matches.
+    """
+    cluster = case.cluster
+    queues = cluster_queues(cluster)
+    for each in kueue_objects(cluster, "LocalQueue"):
+        queue = queues.get(known_text(each.spec.get("clusterQueue")) or "")
+        if queue is not None and takes_jobs_of(queue, each.namespace, cluster) is Answer.NO:
+            shown = f"LocalQueue {each.namespace}/{each.name}"
+            yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
+    for job in case.queued_jobs:
+        queue = queues.get(job.cluster_queue or "")
+        if queue is not None and takes_jobs_of(queue, job.namespace, cluster) is Answer.UNKNOWN:
+            text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
+            yield Problem.of(job, f"{text}: it selects namespaces by labels", unknown=True)
+    yield from _stopped(case)
+
+
+def _stopped(case: Case) -> Iterator[Problem]:
+    """Yield each queue that somebody stopped while jobs wait in it."""
+    queues = cluster_queues(case.cluster)
+    ways = [(job.local, queues.get(job.cluster_queue or "")) for job in case.queued_jobs]
+    for each in {id(one): one for way in ways for one in way if one is not None}.values():
+        policy = each.spec.get("stopPolicy")
+        if policy in _STOPPED:
+            yield Problem(each, f"{each.kind} {each.name}: its stopPolicy {policy} admits no job")
+
+
+def _queue_of(workload: Workload) -> str | None:
+    return known_text(workload.owner.labels.get(KAI_QUEUE)) or known_text(workload.labels.get(KAI_QUEUE))
+
+
+def _queues(cluster: Cluster) -> list[Object]:
+    return [each for each in cluster.of_kind("Queue") if each.group == "scheduling.run.ai"]
+
+
+def _of_kai(cluster: Cluster) -> list[tuple[Workload, str]]:
+    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.scheduler == KAI_SCHEDULER]
+    return [(each, queue) for each, queue in named if queue]
+
+
+def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
+    queues = _queues(cluster)
+    names = {each.name for each in queues} | {_DEFAULT_QUEUE, _DEFAULT_PARENT}
+    parents = {known_text(each.spec.get("parentQueue")) for each in queues} | {_DEFAULT_PARENT}
+    for workload, queue in _of_kai(cluster):
+        if queue in parents:
+            yield Problem.of(workload, f"queue {queue} has queues of its own and takes no pods")
+        elif queue not in names and (queues or cluster.shows_software):
+            message = f"nothing defines queue {queue} of KAI Scheduler"
+            yield Problem.of(workload, message, unknown=not (queues or cluster.sees_software))
+
+
+def _orphans(cluster: Cluster) -> Iterator[Problem]:
+    queues = _queues(cluster)
+    names = {each.name for each in queues} | {_DEFAULT_PARENT}
+    for each in queues:
+        parent = known_text(each.spec.get("parentQueue"))
+        if parent and parent not in names:
+            message = f"Queue {each.name}: nothing defines its parent {parent}"
+            yield Problem(each, message, unknown=not (queues or cluster.sees_software))
+
+
+@rule("GPU210", "error", source=f"{_DOCUMENTED}/queues")
+def queue_of_kai_scheduler_that_takes_no_pods(case: Case) -> Iterator[Problem]:
+    """Queue of KAI Scheduler that takes no pods.
+
+    KAI Scheduler passes over jobs whose queue, or whose queue's parent, does not exist, or is no leaf.
+
+    Fix: Name a queue that exists, has a parent that exists, and has no queues below it.
+    """
+    cluster = case.cluster
+    yield from _no_leaf(cluster)
+    yield from _orphans(cluster)
+
+
+@rule("GPU211", "warning", source=f"{_DOCUMENTED}/quickstart")
+def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator[Problem]:
+    """Queue of KAI Scheduler on a pod of another scheduler.
+
+    The other scheduler knows no queues: the pod takes GPUs that KAI Scheduler counts for its queues.
+
+    Fix: Set schedulerName: kai-scheduler in the pod.
+    """
+    for each in case.cluster.workloads:
+        queue, scheduler = _queue_of(each), each.pod.scheduler
+        later = each.owner.kind in _NAMED_LATER and scheduler is None
+        if queue and scheduler != KAI_SCHEDULER and not later and not isinstance(scheduler, Unknown):
+            name = known_text(scheduler) or "the default scheduler"
+            yield Problem.of(each, f"is in queue {queue} of KAI Scheduler, but {name} places it")
+
+
+@rule("GPU212", "error", source=f"{_DOCUMENTED}/gpu-sharing")
+def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
+    """Part of a GPU that KAI Scheduler refuses.
+
+    Its webhook refuses a pod that asks for a part and for whole GPUs, or for a part while sharing is off.
+
+    Fix: Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.
+    """
+    cluster = case.cluster
+    chart = cluster.chart(KAI_SCHEDULER)
+    sharing = dig(chart.values, "global", "gpuSharing") if chart else True
+    for each in cluster.workloads:
+        asked = next((name for name in _PARTS if name in each.annotations), None)
+        if asked is None or each.pod.scheduler != KAI_SCHEDULER:
+            continue
+        if each.pod.requests.get(GPU):
+            yield Problem.of(each, f"asks for {asked} and for whole {GPU} at once")
+        elif not is_true(sharing) and not isinstance(sharing, Unknown):
+            yield Problem.of(each, f"asks for {asked}, and the chart has global.gpuSharing off")
+
+
+@rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")
+def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Job of a priority that does not exist.
+
+    Kueue makes no workload of the job, which stays suspended.
+
+    Fix: Create the WorkloadPriorityClass, or correct the name.
+    """
+    cluster = case.cluster
+    known = [each.name for each in kueue_objects(cluster, "WorkloadPriorityClass")]
+    for job in case.queued_jobs if cluster.whole else ():
+        owner = job.parts[0].owner
+        name = known_text(owner.labels.get(_PRIORITY))
+        if name and not is_expression(name) and name not in known:
+            text = f"{job.name}: WorkloadPriorityClass {name} does not exist{did_you_mean(name, known)}"
+            yield Problem(owner, text, unknown=not cluster.sees_objects)
+
+
+@rule("GPU394", "error", source=f"{_CONCEPTS}/workload/")
+def suspended_job_whose_queue_stands_on_its_pods(case: Case) -> Iterator[Problem]:
+    """Suspended job whose queue stands on its pods.
+
+    Kueue looks at the labels of the job, so that it does not start this one, and nobody else does.
+
+    Fix: Put the label onto the job itself.
+    """
+    cluster = case.cluster
+    for workload in cluster.workloads:
+        owner = workload.owner
+        misplaced = KUEUE_QUEUE in workload.labels and KUEUE_QUEUE not in owner.labels
+        if owner.kind == "Job" and workload.suspended and misplaced and _has_kueue(workload, cluster):
+            text = f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job"
+            yield Problem.of(workload, text, unknown=cluster.chart(KUEUE) is None)
+
+
+def _has_kueue(workload: Workload, cluster: Cluster) -> bool:
+    """Whether Kueue is in the input, or queues of it are; it may put a job without a queue into one called default."""
+    queues = cluster.of_kind("LocalQueue")
+    given = any((each.namespace, each.name) == (workload.namespace, _DEFAULT_LOCAL_QUEUE) for each in queues)
+    return cluster.chart(KUEUE) is not None or (bool(queues) and not given)

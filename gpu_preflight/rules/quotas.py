@@ -1,0 +1,178 @@
+"""Quotas of Kueue beside what the pools can ever have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_facts.charts import KUEUE
+from gpu_facts.labels import KUEUE_DOMAIN
+from gpu_facts.light import regex
+from gpu_facts.quantities import quantity
+from gpu_facts.resources import GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.kueue import QueuedJob, cluster_queues, flavor_labels, kueue_objects, quotas
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import is_expression, items, known_text, mappings
+from gpu_preflight.rule import Problem, rule
+from gpu_preflight.scheduling.pool_limits import node_limit
+
+_SHOWN = 3
+# What asks for a level of a topology, and what asks for a topology of any levels.
+# Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/topology_types.go
+_LEVELS = tuple(f"{KUEUE_DOMAIN}/podset-{each}-topology" for each in ("required", "preferred", "slice-required"))
+_ANY = (f"{KUEUE_DOMAIN}/podset-unconstrained-topology",)
+# The first version that looks at them unless it is told not to.
+_SINCE = (0, 14)
+_MINOR = regex(r"v?(\d+)\.(\d+)")
+_GATE = "TopologyAwareScheduling"
+
+
+@rule("GPU456", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/")
+def quota_of_more_gpus_than_the_pools_can_have(case: Case) -> Iterator[Problem]:
+    """Quota of more GPUs than the pools can have.
+
+    Kueue admits jobs by its quota alone: the pods beyond what the pools can have stay Pending, and hold what others
+    of their job got. The quotas that several queues have of one flavor come together.
+
+    Fix: Lower nominalQuota to what the pools can have, or raise their maximum.
+    """
+    cluster = case.cluster
+    if not cluster.whole or cluster.hidden:
+        return
+    flavors = {each.name: each for each in kueue_objects(cluster, "ResourceFlavor")}
+    told: dict[str, list[tuple[Object, int]]] = {}
+    for queue in (each for kind in ("ClusterQueue", "Cohort") for each in kueue_objects(cluster, kind)):
+        for name, quota in _nominal(queue) if not _asks_elsewhere(queue) else ():
+            told.setdefault(name, []).append((queue, quota))
+    over = [
+        problem
+        for name, quotas in told.items()
+        for problem in _beyond(quotas, f"of flavor {name}", _pools_of(flavors.get(name), case), case)
+    ]
+    every = [each for quotas in told.values() for each in quotas]
+    yield from over or _beyond(every, "in all", case.gpu_pools, case)
+
+
+def _beyond(quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool], case: Case) -> Iterator[Problem]:
+    """Yield that quotas come to more GPUs than some pools can have."""
+    quota, most = sum(amount for _, amount in quotas), _most(pools, case)
+    if most is None or quota <= most:
+        return
+    queues = list({id(queue): queue for queue, _ in quotas}.values())
+    names = ", ".join(f"{queue.kind} {queue.name}" for queue in queues[:_SHOWN])
+    more = f" and {len(queues) - _SHOWN} more" if len(queues) > _SHOWN else ""
+    who = f"{names}: has" if len(queues) == 1 else f"{names}{more}: have together"
+    text = f"{who} a quota of {quota} {GPU} {of}, and the GPU pools for it have at most {most}"
+    yield Problem(queues[0], text)
+
+
+def _asks_elsewhere(queue: Object) -> bool:
+    """Whether a queue admits nobody, or only jobs that another program, or another cluster, has room for.
+
+    Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go (stopPolicy, admissionChecksStrategy)
+    """
+    stopped = queue.spec.get("stopPolicy") not in (None, "None")
+    return stopped or bool(queue.spec.get("admissionChecks") or queue.spec.get("admissionChecksStrategy"))
+
+
+def _nominal(queue: Object) -> Iterator[tuple[str, int]]:
+    """Yield the name of each flavor with its quota of GPUs, where that is known."""
+    for group in mappings(queue.spec.get("resourceGroups")):
+        for flavor in mappings(group.get("flavors")):
+            for each in mappings(flavor.get("resources")):
+                if each.get("name") == GPU:
+                    yield str(flavor.get("name")), quantity(GPU, each.get("nominalQuota")) or 0
+
+
+def _pools_of(flavor: Object | None, case: Case) -> list[Pool]:
+    """Return the pools whose nodes have the labels of a flavor, or may; all pools for GPUs where it is not known."""
+    if flavor is None:
+        return list(case.gpu_pools)
+    labelled = {id(pool) for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is not Answer.NO}
+    return [pool for pool in case.gpu_pools if id(pool) in labelled]
+
+
+def _most(pools: Sequence[Pool], case: Case) -> int | None:
+    """Return the most GPUs by that name that pools can have, ``None`` without bound or where it is not known."""
+    found = [_most_of(pool, case) for pool in pools]
+    return None if None in found or not found else sum(each or 0 for each in found)
+
+
+def _most_of(pool: Pool, case: Case) -> int | None:
+    limits = [(node, node_limit(pool, node)) for node in case.nodes(pool)]
+    if any(limit is None or GPU in node.unsaid or not node.device_managers for node, limit in limits):
+        return None
+    return max((node.most.get(GPU, 0) * (limit or 0) for node, limit in limits), default=0)
+
+
+@rule("GPU412", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go")
+def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
+    """Job whose topology no flavor of its queue has.
+
+    Kueue passes over a flavor without topologyName, or whose Topology lacks the level; the job waits without pods. One
+    that asks for none it starts on flavors without topology, where the queue has such.
+
+    Fix: Name a Topology with that level in the ResourceFlavor, or take the annotation off the pods.
+    """
+    cluster = case.cluster
+    seen = _looks_at_topologies(cluster)
+    for job in case.queued_jobs if seen is not Answer.NO else ():
+        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        for text in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
+            yield Problem.of(job, text, unknown=seen is Answer.UNKNOWN)
+
+
+def _looks_at_topologies(cluster: Cluster) -> Answer:
+    """Say whether the Kueue of a cluster schedules by topologies."""
+    chart = cluster.chart(KUEUE)
+    if chart is None:
+        return Answer.UNKNOWN
+    found = _MINOR.match(chart.version or "")
+    if _GATE in str(chart.values) or found is None:
+        return Answer.UNKNOWN
+    return Answer.YES if tuple(map(int, found.groups())) >= _SINCE else Answer.NO
+
+
+def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[str]:
+    flavors = {each.name: each for each in kueue_objects(cluster, "ResourceFlavor")}
+    groups = quotas(queue)
+    used = [flavors.get(name) for group in groups for name in group.flavors]
+    mixed = any(each is not None and each.spec.get("topologyName") is None for each in used)
+    for part in job.parts:
+        asked = {name for name, amount in part.pod.requests.items() if amount and name != "pods"}
+        for group in groups:
+            if asked.isdisjoint(group.covered) or not group.flavors:
+                continue
+            why = [_why_not(flavors.get(name), part.annotations, mixed, cluster) for name in group.flavors]
+            if all(why):
+                yield f"{part.name.removeprefix(job.name)} {why[0]}".strip()
+
+
+def _why_not(flavor: Object | None, annotations: Mapping[str, Any], mixed: bool, cluster: Cluster) -> str:
+    """Return why Kueue passes over a flavor; nothing where it does not, or where that is not known."""
+    if flavor is None:
+        return ""
+    wanted = [key for key in (*_LEVELS, *_ANY) if key in annotations]
+    topology = flavor.spec.get("topologyName")
+    if topology is None:
+        return f"asks for {wanted[0]}, and ResourceFlavor {flavor.name} has no topologyName" if wanted else ""
+    if not wanted:
+        text = f"asks for no topology, and ResourceFlavor {flavor.name} is for jobs that ask for one"
+        return text if mixed else ""
+    levels = _levels(topology, cluster)
+    for key in wanted if levels else ():
+        level = known_text(annotations[key])
+        if key in _LEVELS and level and not is_expression(level) and level not in levels:
+            return f"asks for level {level}, which Topology {topology} of ResourceFlavor {flavor.name} does not have"
+    return ""
+
+
+def _levels(topology: Any, cluster: Cluster) -> tuple[str, ...]:
+    """Return the levels of a Topology; none where one of them is not known."""
+    found = next((each for each in kueue_objects(cluster, "Topology") if each.name == topology), None)
+    written = [known_text(each.get("nodeLabel")) for each in mappings(found.spec.get("levels"))] if found else []
+    known = tuple(each for each in written if each and not is_expression(each))
+    return known if found and len(known) == len(items(found.spec.get("levels"))) else ()

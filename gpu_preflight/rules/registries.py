@@ -1,0 +1,234 @@
+"""Registries of images and charts that nodes, or a deployment, do not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from gpu_facts.charts import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBLIC_REGISTRIES, is_public
+from gpu_facts.light import regex
+from gpu_facts.versions import pinned_charts
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import functions_of
+from gpu_preflight.cluster.network import Way, is_isolated, region_of, way_out
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.node.autoscaler_view import option
+from gpu_preflight.reading.objects import Chart
+from gpu_preflight.reading.unknown import dig, is_true, items, known_text, mappings
+from gpu_preflight.rule import Problem, rule
+
+_PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
+_CHINA = (
+    "https://aws.amazon.com/cn/blogs/china/convenient-and-safe-use-of-overseas-public-container-images-in-aws-china/"
+)
+# Source, read 2026-11:
+# https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-cross-region-privatelink-support.html
+_ECR = regex(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
+_ECR_ENDPOINT = regex(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
+_DOCKER_HUB = "docker.io"
+# Of regions by what their names begin with: why public registries are far from there.
+# Sources: the one of GPU296; https://github.com/aws/containers-roadmap/issues/2458 (2026-11)
+_FAR = {
+    "cn-": "from China registries abroad answer slowly or not at all",
+    "us-gov-": "they are outside GovCloud, where ECR has no pull-through cache",
+}
+_HUB = "https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables"
+_HOME = "HF_HOME"
+# What vLLM, SGLang and text-generation-inference are told their model by.
+_BEFORE_A_MODEL = ("--model", "--model-path", "--model-id", "serve")
+_REPOSITORY = regex(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+# With one of them set, the files come from elsewhere, or through somebody else.
+_ELSEWHERE = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
+
+
+@rule("GPU076", "error", source=_PRIVATE)
+def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
+    """Image that isolated nodes cannot pull.
+
+    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
+
+    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
+    """
+    cluster = case.cluster
+    groups = [each for each in case.gpu_groups if is_isolated(each, cluster.resources)]
+    isolated = [each for each in groups if not _is_mirrored(each) or _pulls_by_soci(each)]
+    if not isolated or len(isolated) != len(case.gpu_pools):
+        return
+    unknown = any(map(_is_mirrored, isolated))
+    names = ", ".join(each.name for each in isolated)
+    tail = f"nodes of {names} pull from ECR in their VPC only"
+    near = _regions_of_endpoints(cluster)
+    for workload in cluster.workloads:
+        for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
+            yield Problem.of(workload, f"image {image}, and {tail}", unknown=unknown)
+    for daemon in cluster.daemon_sets:
+        for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
+            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
+    for chart in cluster.charts:
+        if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
+            yield Problem(
+                chart, f"chart {chart.name}: its images are on {NVIDIA_REGISTRY}, and {tail}", unknown=unknown
+            )
+
+
+def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
+    """Return the regions whose ECR endpoints of the VPC reach; nothing where that is not known."""
+    found: set[str] = set()
+    for each in cluster.resources_of("AWS::EC2::VPCEndpoint"):
+        service = _ECR_ENDPOINT.fullmatch(known_text(each.properties.get("ServiceName")) or "")
+        other = each.properties.get("ServiceRegion")
+        if not isinstance(each.properties.get("ServiceName"), str) or not (other is None or isinstance(other, str)):
+            return frozenset()
+        if service:
+            found.add(other or service[1])
+    return frozenset(found)
+
+
+def _out_of_reach(containers: Iterable[Container], near: frozenset[str]) -> set[str]:
+    """Return images of public registries, and those of ECR in regions that no endpoint is for."""
+    every = tuple(containers)
+    hosts = {each.image_text: _ECR.match(each.image_text) for each in every}
+    return _foreign(every) | {image for image, host in hosts.items() if near and host and host[1] not in near}
+
+
+def _foreign(containers: Iterable[Container]) -> set[str]:
+    images = {each.image_text for each in containers}
+    return {each for each in images if each and is_public(each)}
+
+
+def _is_mirrored(pool: Pool) -> bool:
+    text = pool.user_data.text or ""
+    return pool.user_data.format == "unknown" or any(each in text for each in ("mirrors", "certs.d", "hosts.toml"))
+
+
+def _pulls_by_soci(pool: Pool) -> bool:
+    """Whether soci pulls images in parallel, which reads no mirrors of containerd as far as is known.
+
+    Sources: https://github.com/awslabs/soci-snapshotter/issues/1561, .../pull/2083 (closed 2026-09)
+    """
+    config, settings = pool.user_data.node_config, pool.user_data.settings
+    fast = is_true(dig(config, "featureGates", "FastImagePull"))
+    return fast or dig(settings, "container-runtime", "snapshotter") == "soci"
+
+
+@rule("GPU296", "note", source=_CHINA)
+def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
+    """Registry outside China or GovCloud.
+
+    Images are pulled late or never (ImagePullBackOff), and charts fail the deployment when it waits for them.
+
+    Fix: Copy images and charts to ECR of the partition; with this library by values= and gpu-constructs:chartMirror.
+    """
+    for pool in case.gpu_pools:
+        region = region_of(pool, case.cluster) or ""
+        why = next((each for begins, each in _FAR.items() if region.startswith(begins)), None)
+        if why is not None:
+            hosts = {*_hosts_of_charts(case.cluster), *(() if _is_mirrored(pool) else _hosts_of_images(case.cluster))}
+            if hosts:
+                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}")
+            return
+
+
+def _hosts_of_images(cluster: Cluster) -> Iterator[str]:
+    containers = [each for workload in cluster.workloads for each in workload.containers]
+    containers += [each for daemon in cluster.daemon_sets for each in daemon.pod.containers or ()]
+    for image in _foreign(containers):
+        host, slash, _ = image.partition("/")
+        yield host if slash and "." in host else _DOCKER_HUB
+
+
+def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
+    for chart in cluster.charts:
+        if (host := _public_host(chart)) is not None:
+            yield host
+
+
+def _public_host(chart: Chart) -> str | None:
+    """Return the public registry or index that a chart is fetched from, ``None`` for any other place."""
+    public = {*PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
+    host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
+    return host if host in public else None
+
+
+@rule("GPU455", "error", source=_PRIVATE)
+def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem]:
+    """Chart that an isolated function cannot fetch.
+
+    Helm runs in the function that applies manifests; without a way out it waits, and the deployment fails.
+
+    Fix: Copy the chart to ECR, as gpu-constructs images lists it, and name it there: gpu-constructs:chartMirror.
+    """
+    told = is_true(option(case.cluster, "isolatedVPC"))
+    for chart in case.cluster.charts:
+        host = _public_host(chart)
+        ways = _ways_to_fetch(chart, case.cluster) if host is not None else set()
+        who = f"chart {chart.name}: is fetched from {host} by a function in subnets "
+        if ways == {"nowhere"}:
+            yield Problem(chart, f"{who}that nothing leads out of")
+        elif told and ways == {"unknown"}:
+            yield Problem(chart, f"{who}not in the input, and Karpenter is told isolatedVPC", unknown=True)
+
+
+def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
+    """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
+    resources = cluster.resources
+    called = functions_of(chart.properties.get("ServiceToken"), resources)
+    for each in called:
+        variables = dig(each.properties, "Environment", "Variables") or {}
+        if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
+            return set()
+    subnets = items(dig(called[-1].properties, "VpcConfig", "SubnetIds")) if called else []
+    return {way_out(each, resources) for each in subnets}
+
+
+@rule("GPU457", "error", source=_HUB)
+def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
+    """Model that isolated nodes cannot download.
+
+    The server waits for the hub, ends with an error and starts again; no pod ever becomes ready.
+
+    Fix: Copy the model into a bucket in the region and load it from there: CopiedModel or StreamedModel.
+    """
+    pools, cluster = case.gpu_pools, case.cluster
+    if not pools or not all(is_isolated(each, cluster.resources) for each in pools):
+        return
+    names = ", ".join(each.name for each in pools)
+    for workload in cluster.workloads:
+        for repo in _downloads(workload.pod) if workload.asks_for_gpu else ():
+            yield Problem.of(
+                workload, f"downloads {repo} from the hub, and nothing leads out of the subnets of {names}"
+            )
+
+
+def _downloads(pod: Pod) -> list[str]:
+    """Return the repositories that its containers certainly ask the hub for."""
+    raw = [each for kind in ("containers", "initContainers") for each in mappings(pod.written.get(kind))]
+    if pod.written.get("hostAliases") or any(each.get("envFrom") for each in raw):
+        return []
+    found = (_repository(each) for each in pod.containers or () if _starts_empty(each, pod) and not _is_led(each))
+    return [each for each in found if each is not None]
+
+
+def _repository(container: Container) -> str | None:
+    words = [part for each in container.words for part in (known_text(each) or "").split("=", 1)]
+    named = (after for before, after in pairwise(words) if before in _BEFORE_A_MODEL)
+    return next((each for each in named if _REPOSITORY.fullmatch(each)), None)
+
+
+def _starts_empty(container: Container, pod: Pod) -> bool:
+    """Whether what the hub's library keeps is in a volume that nobody else fills."""
+    home = PurePosixPath(known_text(container.env.get(_HOME)) or "/")
+    above = [path for path in container.mounts if path != "/" and home.is_relative_to(path)]
+    name = container.mounts[max(above, key=len)] if above else None
+    sharers = [each for each in pod.every_container if name in each.mounts.values()]
+    fresh = any(each.name == name and each.size_limit is not None and not each.is_claimed for each in pod.volumes)
+    return fresh and len(sharers) == 1
+
+
+def _is_led(container: Container) -> bool:
+    """Whether it is told of another hub, of a proxy, or to do without."""
+    return any(name in _ELSEWHERE or name.upper().endswith("_PROXY") for name in container.env)

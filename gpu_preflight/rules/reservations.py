@@ -1,0 +1,370 @@
+"""Groups that take their instances out of a capacity reservation or a Capacity Block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.regions import is_reservation_id
+from gpu_facts.light import dataclass, regex
+from gpu_facts.today import now
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.network import spans_zones
+from gpu_preflight.cluster.pools import desired_nodes, is_given, is_reserved, is_visible, launched_groups
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mapping
+from gpu_preflight.rule import Problem, rule
+
+_BLOCKS = "https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html"
+_RESERVATION = "AWS::EC2::CapacityReservation"
+_TARGETING = (
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/"
+    "aws-properties-ec2-launchtemplate-capacityreservationspecification.html"
+)
+_MAY_BE_AN_ID = regex(r"cr-([^\d]*|[0-9a-z]{8}|[0-9a-z]{17})")
+_AT = regex(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
+_RESERVATIONS = ("AWS::EC2::CapacityReservation", "AWS::EC2::CapacityReservationFleet")
+_SCHEDULE, _ACTION = "AWS::Scheduler::Schedule", "AWS::AutoScaling::ScheduledAction"
+
+
+@rule("GPU023", "error", source=_BLOCKS)
+def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Problem]:
+    """Capacity Block without all that belongs to it.
+
+    EKS refuses the group, or it buys on demand while the block is paid for.
+
+    Fix: Set CapacityType CAPACITY_BLOCK, and InstanceType, MarketType and reservation id in the launch template.
+    """
+    for pool in case.cluster.pools:
+        if pool.is_group and is_visible(pool):
+            for lacks in _lacks_of_block(pool):
+                yield Problem.of(pool, lacks)
+
+
+def _lacks_of_block(pool: Pool) -> Iterator[str]:
+    capacity, bought = pool.properties.get("CapacityType"), pool.launch.market
+    if pool.kind == "managed" and capacity != "CAPACITY_BLOCK":
+        if bought == "capacity-block" and not isinstance(capacity, Unknown):
+            yield f"the launch template buys from a Capacity Block, CapacityType is {capacity or 'ON_DEMAND'}"
+        return
+    if pool.kind == "self-managed" and bought != "capacity-block":
+        return
+    if not isinstance(bought, Unknown) and bought != "capacity-block":
+        yield "a Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
+    if pool.launch.reservation is None and pool.launch.reservation_group is None:
+        yield "the launch template names no reservation of the Capacity Block"
+    if pool.kind == "managed" and pool.launch.instance_type is None:
+        yield "the launch template names no InstanceType for the Capacity Block"
+
+
+@rule("GPU025", "warning", source=_BLOCKS)
+def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem]:
+    """Reservation in one zone, group in several.
+
+    Launches in the other zones fail, and Auto Scaling goes on trying them.
+
+    Fix: Give the group only subnets in the zone of the reservation.
+    """
+    for pool in case.gpu_groups:
+        answer = spans_zones(pool)
+        one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
+        if one_place and pool.zones and answer is not Answer.NO:
+            message = f"a reservation is in one Availability Zone, the group has {len(set(pool.zones))}"
+            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+
+
+@rule("GPU026", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
+def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem]:
+    """Reservation of something else.
+
+    EC2 launches into a reservation only what has its type, zone and platform.
+
+    Fix: Make type, zone and platform of group and reservation the same.
+    """
+    for pool in case.gpu_groups:
+        target = pool.launch.reservation
+        resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
+        if resource is not None and resource.type == _RESERVATION:
+            for unlike in _differences(pool, resource.properties):
+                yield Problem.of(pool, unlike)
+
+
+def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
+    kind, zone = known_text(reserved.get("InstanceType")), reserved.get("AvailabilityZone")
+    platform = known_text(reserved.get("InstancePlatform"))
+    if kind is not None and pool.instance_types and kind not in pool.instance_types:
+        yield f"reserved are {kind}, the group launches {', '.join(pool.instance_types)}"
+    known = bool(pool.zones) and all(isinstance(each, str) for each in pool.zones)
+    if isinstance(zone, str) and known and zone not in pool.zones:
+        yield f"the reservation is in {zone}, the group in {', '.join(str(each) for each in pool.zones)}"
+    if platform is not None and platform != "Linux/UNIX":
+        yield f"the reservation is for {platform}, EKS images are Linux/UNIX"
+
+
+@rule("GPU027", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
+def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
+    """Reservation that nobody uses.
+
+    A targeted reservation takes only launches that name it; it is paid for all the same.
+
+    Fix: Name it in CapacityReservationTarget of the launch template, or make it open.
+    """
+    cluster = case.cluster
+    if _may_target_any(cluster):
+        return
+    for resource in cluster.resources_of(_RESERVATION):
+        kind = known_text(resource.properties.get("InstanceType"))
+        targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
+        if targeted and kind in catalogue() and not _is_named(resource, cluster):
+            yield Problem(resource, f"no pool targets the reservation of {_size(resource)}{kind}")
+
+
+def _is_named(resource: Resource, cluster: Cluster) -> bool:
+    reference = resource.ref().expression.removesuffix("}")
+    return any(reference in json.dumps(dict(each.properties), default=str) for each in cluster.resources.values())
+
+
+def _size(resource: Resource) -> str:
+    count = known_number(resource.properties.get("InstanceCount"))
+    return f"{count} " if count is not None else ""
+
+
+def _may_target_any(cluster: Cluster) -> bool:
+    """Whether something may use reservations that it does not name, or that cannot be seen."""
+    classes = (
+        each.spec.get("capacityReservationSelectorTerms") for each in cluster.of_kind("EC2NodeClass", "NodeClass")
+    )
+    unseen = any(pool.is_group and not is_visible(pool) for pool in cluster.pools)
+    grouped = any(pool.launch.reservation_group is not None for pool in cluster.pools)
+    return unseen or grouped or any(classes) or not cluster.whole
+
+
+@rule("GPU028", "warning", source=_BLOCKS)
+def nodes_asked_for_before_a_capacity_block_begins(case: Case) -> Iterator[Problem]:
+    """Nodes asked for before a Capacity Block begins.
+
+    Before its start each launch fails, and so does the deployment that waits for the nodes.
+
+    Fix: Set MinSize and DesiredSize to 0, and scale up by a scheduled action when the block has begun.
+    """
+    for pool in case.gpu_groups:
+        desired = known_number(dig(pool.properties, "ScalingConfig", "DesiredSize"))
+        asked = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
+        if "capacity-block" in pool.capacity_types and asked > 0:
+            nodes = f"{asked} node{'' if asked == 1 else 's'}"
+            yield Problem.of(pool, f"asks for {nodes} when it is deployed", unknown=True)
+
+
+@rule("GPU029", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
+def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Problem]:
+    """Update that needs more nodes than are reserved.
+
+    By default an update launches new nodes first; without capacity for them it fails after a long time.
+
+    Fix: Set UpdateConfig.UpdateStrategy to MINIMAL.
+    """
+    for pool in case.gpu_groups:
+        update = pool.properties.get("UpdateConfig")
+        strategy = mapping(update).get("UpdateStrategy")
+        said = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
+        if pool.kind == "managed" and is_reserved(pool) and not said:
+            message = f"an update first launches more nodes than {pool.max_nodes or 'MaxSize'}"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU386", "error", source=_TARGETING)
+def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
+    """Reservation by something else than its id.
+
+    EC2 refuses each launch: a reservation is named by its id, and only a group of them by its ARN.
+
+    Fix: Name the reservation by its id, cr- and 17 hexadecimal digits.
+    """
+    for pool in launched_groups(case.cluster):
+        target = pool.launch.reservation
+        if isinstance(target, str) and not is_reservation_id(target) and not is_expression(target):
+            # People write cr-xxxxxxxxxxxxxxxxx for what they fill in, and no source says that letters end at f.
+            filled_in = _MAY_BE_AN_ID.fullmatch(target) is not None
+            text = f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
+            yield Problem.of(pool, text, unknown=filled_in)
+
+
+@rule("GPU030", "error", source=_TARGETING)
+def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
+    """Reservation targeted and preferred at once.
+
+    EC2 takes one of the two and refuses the launch.
+
+    Fix: Remove CapacityReservationPreference.
+    """
+    for pool in launched_groups(case.cluster):
+        preference = pool.launch.reservation_preference
+        if is_given(preference) and is_given(pool.launch.reservation_target):
+            yield Problem.of(pool, f"preference {preference} beside a reservation to target")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A number of nodes that a group is given at some moment.
+
+    Attributes:
+        moment: When; ``None`` where it is not known.
+        nodes: How many; ``None`` likewise.
+        sure: Whether it will be taken.
+    """
+
+    moment: datetime | None
+    nodes: int | None
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is done to a group on a Capacity Block.
+
+    Attributes:
+        pool: The group.
+        steps: What is known of it: moments and numbers of nodes, in order.
+        known: Whether that is all.
+    """
+
+    pool: Pool
+    steps: list[tuple[datetime, int]]
+    known: bool
+
+
+@rule("GPU290", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
+def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
+    """Capacity Block that is over.
+
+    Its instances are gone and each launch fails, so that pods that wait for the group never run.
+
+    Fix: Delete the group, or give it the next block.
+    """
+    for block in _blocks(case):
+        moment, nodes = block.steps[-1]
+        if nodes == 0 and moment <= now():
+            yield Problem.of(block.pool, f"it was drained at {_shown(moment)}", unknown=not block.known)
+
+
+@rule("GPU291", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
+def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
+    """Start of a Capacity Block that is past.
+
+    Auto Scaling refuses a scheduled action of the past, and a schedule of the past starts no node: the group stays
+    empty while the block is paid for.
+
+    Fix: Leave the schedule out, with this library by CapacityBlock(started=True), and state the nodes.
+    """
+    for block in _blocks(case):
+        starts = [moment for moment, nodes in block.steps if nodes > 0 and moment <= now()]
+        over = block.steps[-1][0] <= now()
+        has_nodes = (block.pool.min_nodes or 0) > 0 or (desired_nodes(block.pool) or 0) > 0
+        if starts and not over and not has_nodes:
+            yield Problem.of(block.pool, f"it began at {_shown(starts[0])}", unknown=not block.known)
+
+
+@rule("GPU369", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-using.html")
+def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
+    """Capacity reservation that has ended.
+
+    EC2 refuses to make one that ends in the past, and what targets one that has ended launches nothing.
+
+    Fix: Set a later EndDate, or EndDateType to unlimited.
+    """
+    cluster = case.cluster
+    for resource in cluster.resources_of(*_RESERVATIONS):
+        written = known_text(resource.properties.get("EndDate"))
+        ends = _moment(written.replace("Z", "+00:00")) if written else None
+        if ends is None or ends > now() or resource.properties.get("EndDateType") == "unlimited":
+            continue
+        text = f"ended at {_shown(ends)}"
+        using = [each for each in case.gpu_pools if _target(each) == resource.key]
+        for pool in using:
+            told = f"the reservation {resource.path} that it targets {text}"
+            yield Problem.of(pool, told, unknown=resource.conditional)
+        if not using:
+            yield Problem(resource, f"the reservation {text}", unknown=resource.conditional)
+
+
+def _target(pool: Pool) -> str | None:
+    target = pool.launch.reservation
+    return target.resource if isinstance(target, Unknown) else None
+
+
+def _blocks(case: Case) -> Iterator[Block]:
+    """Return each group on a Capacity Block of which a step is known."""
+    for pool in case.gpu_groups:
+        if "capacity-block" not in pool.capacity_types:
+            continue
+        found = _steps(pool, case.cluster)
+        steps = [(each.moment, each.nodes) for each in found if each.moment is not None and each.nodes is not None]
+        if steps:
+            known = len(steps) == len(found) and all(each.sure for each in found)
+            yield Block(pool, sorted(steps), known)
+
+
+def _steps(pool: Pool, cluster: Cluster) -> list[Step]:
+    found = [_scheduled(each, pool) for each in cluster.resources_of(_SCHEDULE)]
+    found += [_acted(each, pool) for each in cluster.resources_of(_ACTION)]
+    return [step for step in found if step is not None]
+
+
+def _scheduled(schedule: Resource, pool: Pool) -> Step | None:
+    """Return the step of a schedule that sets the sizes of a managed group."""
+    told = dig(schedule.properties, "Target", "Input")
+    asked = mapping(_read(told.expression if isinstance(told, Unknown) else told))
+    state = schedule.properties.get("State", "ENABLED")
+    sizes = mapping(asked.get("ScalingConfig"))
+    if state == "DISABLED" or "DesiredSize" not in sizes or not _names(asked.get("NodegroupName"), pool):
+        return None
+    at = _AT.fullmatch(known_text(schedule.properties.get("ScheduleExpression")) or "")
+    utc = schedule.properties.get("ScheduleExpressionTimezone", "UTC") == "UTC"
+    moment = _moment(at[1]) if at and utc else None
+    return Step(moment, known_number(sizes["DesiredSize"]), not schedule.conditional and state == "ENABLED")
+
+
+def _acted(action: Resource, pool: Pool) -> Step | None:
+    """Return the step of a scheduled action of an Auto Scaling group."""
+    group = action.properties.get("AutoScalingGroupName")
+    name = group.expression if isinstance(group, Unknown) else group
+    if "DesiredCapacity" not in action.properties or not _names(name, pool):
+        return None
+    start = known_text(action.properties.get("StartTime"))
+    # What recurs goes on after its first time.
+    once = action.properties.get("Recurrence") is None
+    moment = _moment(start.replace("Z", "+00:00")) if start and once else None
+    return Step(moment, known_number(action.properties["DesiredCapacity"]), not action.conditional)
+
+
+def _moment(text: str) -> datetime | None:
+    """Read a moment; without a zone it is in UTC."""
+    try:
+        read = datetime.fromisoformat(text)
+        return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _read(text: Any) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _names(name: Any, pool: Pool) -> bool:
+    """Whether a name, or what refers to it, is that of the group."""
+    if pool.resource is None:
+        return False
+    own = (pool.properties.get("NodegroupName"), pool.properties.get("AutoScalingGroupName"))
+    return Unknown(str(name)).resource == pool.resource.key or (isinstance(name, str) and name in own)
+
+
+def _shown(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,350 @@
+"""Scalers of pods that have nothing to scale, nothing to go by, or no room between their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_facts.charts import KEDA_OPERATOR
+from gpu_facts.resources import NVIDIA
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.scalers import (
+    HPA,
+    SCALED_OBJECT,
+    VPA,
+    horizontal_autoscalers,
+    least_pods,
+    most_pods,
+    target_of,
+)
+from gpu_preflight.cluster.storage import is_ebs
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+_HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
+_KEDA_DOCS = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
+# What metrics.k8s.io serves.
+# Source: kubernetes/metrics v0.36.1 pkg/apis/metrics/v1beta1/types.go
+_MEASURED = ("cpu", "memory")
+_SOURCES = {"Resource": "resource", "ContainerResource": "containerResource"}
+_WITH_SCALE = {"Deployment": "apps", "StatefulSet": "apps", "ReplicaSet": "apps"}
+_DOCS = "https://github.com/kubernetes/autoscaler/blob/vertical-pod-autoscaler-1.7.1/vertical-pod-autoscaler/docs"
+_ONE_NODE = "ReadWriteOnce"
+
+
+def _title(each: Object) -> str:
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+def _of_resources(cluster: Cluster) -> Iterator[tuple[Object, str, dict[str, Any]]]:
+    """Yield each metric of a resource: its HorizontalPodAutoscaler, its type and what is written of it."""
+    for each in horizontal_autoscalers(cluster):
+        for metric in mappings(each.spec.get("metrics")):
+            kind = known_text(metric.get("type")) or ""
+            if kind in _SOURCES:
+                yield each, kind, mapping(metric.get(_SOURCES[kind]))
+
+
+@rule("GPU360", "error", source=_HPA_DOCS, stops=False)
+def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> Iterator[Problem]:
+    """HorizontalPodAutoscaler by a resource that is not measured.
+
+    The resource metrics API has CPU and memory only; the autoscaler reports FailedGetResourceMetric and never scales.
+
+    Fix: Scale by requests that wait, or by DCGM's metrics through prometheus-adapter or KEDA.
+    """
+    for each, kind, metric in _of_resources(case.cluster):
+        name = known_text(metric.get("name"))
+        if name is not None and name not in _MEASURED:
+            yield Problem(each, f"{_title(each)}: metric {name} of type {kind} is measured by nobody")
+
+
+@rule("GPU361", "error", source=_HPA_DOCS, stops=False)
+def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[Problem]:
+    """HorizontalPodAutoscaler by a share of no request.
+
+    Utilization is a share of what each container requests; without a request there is no share, and it never scales.
+
+    Fix: Request the resource in every container, or aim at an averageValue.
+    """
+    cluster = case.cluster
+    for each, kind, metric in _of_resources(cluster):
+        name, workload = known_text(metric.get("name")), target_of(each, cluster)
+        share = dig(metric, "target", "averageUtilization") is not None
+        if name is None or workload is None or not share:
+            continue
+        named = known_text(metric.get("container"))
+        bare = [
+            one.name
+            for one in workload.pod.containers or ()
+            if (kind == "Resource" or one.name == named) and not one.is_open and name not in one.requests
+        ]
+        filled = [one for one in cluster.of_kind("LimitRange") if one.namespace == each.namespace]
+        whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
+        if bare and not whole:
+            names = ", ".join(map(str, bare))
+            text = f"{_title(each)}: goes by a share of {name}, which container {names} does not request"
+            yield Problem(each, text, unknown=bool(filled))
+
+
+@rule("GPU362", "error", source=_KEDA_DOCS, stops=False)
+def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """Scaler that refers to something that does not exist.
+
+    It finds nothing to scale, or may not read what it goes by, and does nothing.
+
+    Fix: Create what is named in the scaler's namespace, or correct the name.
+    """
+    cluster = case.cluster
+    if not cluster.whole:
+        return
+    for each in [*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)]:
+        # Who deploys nothing else into the namespace may deploy the target by other means.
+        alone = not any(one.namespace == each.namespace for one in cluster.workloads)
+        for text in _missing_target(each, cluster):
+            yield Problem(each, f"{_title(each)}: {text}", unknown=alone or not cluster.sees_objects)
+        for text in _missing_authentication(each, cluster):
+            yield Problem(each, f"{_title(each)}: {text}", unknown=not cluster.sees_objects)
+
+
+def _missing_target(scaler: Object, cluster: Cluster) -> Iterator[str]:
+    reference = mapping(scaler.spec.get("scaleTargetRef"))
+    kind, name = known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name"))
+    ours = scaler.labels.get("app.kubernetes.io/managed-by") == KEDA_OPERATOR
+    if name is None or kind not in _WITH_SCALE or ours:
+        return
+    there = {(each.namespace, each.name) for each in cluster.of_kind(kind)}
+    if (scaler.namespace, name) not in there:
+        elsewhere = next((space for space, other in there if other == name), None)
+        hint = f"; namespace {elsewhere} has one" if elsewhere else ""
+        yield f"{kind} {scaler.namespace}/{name} does not exist{hint}"
+
+
+def _missing_authentication(scaler: Object, cluster: Cluster) -> Iterator[str]:
+    for trigger in mappings(scaler.spec.get("triggers")):
+        reference = mapping(trigger.get("authenticationRef"))
+        kind, name = known_text(reference.get("kind")) or "TriggerAuthentication", known_text(reference.get("name"))
+        if name is None:
+            continue
+        everywhere = kind == "ClusterTriggerAuthentication"
+        found = [each for each in cluster.of_kind(kind) if each.name == name]
+        if not any(everywhere or each.namespace == scaler.namespace for each in found):
+            place = name if everywhere else f"{scaler.namespace}/{name}"
+            yield f"{kind} {place} does not exist"
+
+
+@rule("GPU363", "error", source="kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_webhook.go", stops=False)
+def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
+    """Scaler whose bounds contradict each other.
+
+    The API server, or KEDA's webhook, refuses it.
+
+    Fix: Keep the least number of pods at or below the most, and KEDA's idle number below the least.
+    """
+    cluster = case.cluster
+    for each in (*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)):
+        least, most = _least_compared(each), most_pods(each)
+        if least is not None and most is not None and least > most:
+            yield Problem(each, f"{_title(each)}: at least {least} pods and at most {most}")
+        idle = known_number(each.spec.get("idleReplicaCount"))
+        if idle is not None and least is not None and idle >= least:
+            pods = f"{idle} {'pod' if idle == 1 else 'pods'}"
+            yield Problem(each, f"{_title(each)}: {pods} while idle must be fewer than the least, {least}")
+
+
+def _least_compared(scaler: Object) -> int | None:
+    """Return the least number of pods as it is compared: KEDA takes 0 where none is written, and 1 for a written 0."""
+    absent = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") is None
+    return 0 if absent else least_pods(scaler)
+
+
+def _named(each: Object) -> str:
+    return f"{each.kind} {each.namespace}/{each.name}"
+
+
+def _mode(each: Object) -> str:
+    return known_text(dig(each.spec, "updatePolicy", "updateMode")) or "Recreate"
+
+
+def _controlled(each: Object) -> set[str]:
+    policies = mappings(dig(each.spec, "resourcePolicy", "containerPolicies"))
+    named = [items(policy.get("controlledResources")) or ["cpu", "memory"] for policy in policies]
+    return {str(name) for names in named for name in names} or {"cpu", "memory"}
+
+
+def _target(each: Object) -> tuple[str, str, str]:
+    reference = mapping(each.spec.get("targetRef" if each.kind == VPA else "scaleTargetRef"))
+    return each.namespace, known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name")) or ""
+
+
+@rule("GPU237", "warning", source=f"{_DOCS}/known-limitations.md")
+def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator[Problem]:
+    """VPA and HorizontalPodAutoscaler on the same metric.
+
+    One raises the request by which the other divides, so the number of pods and their size swing.
+
+    Fix: Let VPA recommend only (updateMode Off), or scale by a metric that VPA does not change.
+    """
+    cluster = case.cluster
+    for vpa in cluster.of_kind(VPA):
+        if _mode(vpa) == "Off":
+            continue
+        for hpa in cluster.of_kind(HPA):
+            metrics = mappings(hpa.spec.get("metrics"))
+            names = {known_text(dig(each, "resource", "name")) for each in metrics if each.get("type") == "Resource"}
+            both = sorted(_controlled(vpa) & {name for name in names if name})
+            if both and _target(vpa) == _target(hpa):
+                yield Problem(vpa, f"{_named(vpa)} and {_named(hpa)} both act on {' and '.join(both)}")
+
+
+@rule("GPU238", "warning", source=f"{_DOCS}/known-limitations.md")
+def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
+    """VPA that is to change GPUs.
+
+    VPA sees only CPU and memory; newer versions refuse other names, older ones ignore them.
+
+    Fix: Remove the resource, and deploy again for another number of GPUs.
+    """
+    for each in case.cluster.of_kind(VPA):
+        found = set()
+        for policy in mappings(dig(each.spec, "resourcePolicy", "containerPolicies")):
+            parts = ("minAllowed", "maxAllowed", "minResources", "maxResources")
+            names = [
+                *items(policy.get("controlledResources")),
+                *(name for part in parts for name in mapping(policy.get(part))),
+            ]
+            found |= {str(name) for name in names if str(name).startswith(NVIDIA)}
+        if found:
+            yield Problem(each, f"{_named(each)}: names {', '.join(sorted(found))}, VPA knows cpu and memory only")
+
+
+@rule("GPU239", "warning", source=f"{_DOCS}/features.md")
+def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
+    """VPA that restarts GPU pods.
+
+    It evicts the pod to change its CPU or memory; a model loads anew, a training run starts over.
+
+    Fix: Set updateMode Off or Initial.
+    """
+    cluster = case.cluster
+    for each in cluster.of_kind(VPA):
+        workload, mode = target_of(each, cluster), _mode(each)
+        if workload is not None and workload.asks_for_gpu and mode in ("Auto", "Recreate", "InPlaceOrRecreate"):
+            yield Problem(each, f"{_named(each)}: updateMode {mode} evicts pods of {workload.name}, which has GPUs")
+
+
+@rule("GPU442", "warning", source="https://lws.sigs.k8s.io/docs/concepts/rollout-strategy/")
+def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
+    """Update of groups that needs spare nodes.
+
+    maxSurge starts whole groups before others end; their pods stay Pending and hold what nodes there are.
+
+    Fix: Set rolloutStrategy.rollingUpdateConfiguration.maxSurge: 0, with maxUnavailable: 1.
+    """
+    for owner in case.cluster.of_kind("LeaderWorkerSet"):
+        rolling = dig(owner.spec, "rolloutStrategy", "rollingUpdateConfiguration")
+        surge, groups = known_number(dig(rolling, "maxSurge")), known_number(owner.spec.get("replicas", 1))
+        size = known_number(dig(owner.spec, "leaderWorkerTemplate", "size"))
+        if not surge or groups is None or size is None:
+            continue
+        pods = _alike(case, owner)
+        if (
+            pods is None
+            or _has_no_room(case, pods, groups * size)
+            or not _has_no_room(case, pods, (groups + surge) * size)
+        ):
+            continue
+        who = f"LeaderWorkerSet {owner.namespace}/{owner.name}"
+        nodes = f"{(groups + surge) * size} pods, for {groups * size} of which the pools have room"
+        yield Problem(owner, f"{who}: an update makes {nodes}", unknown=not case.cluster.whole)
+
+
+@rule(
+    "GPU493", "warning", source="https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable"
+)
+def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Problem]:
+    """Rolling update of a Deployment needs a spare GPU that no pool has.
+
+    The update starts a new pod before it ends an old one. The new pod stays Pending, the old one keeps its GPU, and the
+    update never ends. Kubernetes updates a Deployment without a strategy this way if it has three replicas or fewer.
+
+    Fix: Set strategy.type: Recreate, or rollingUpdate with maxSurge: 0 and maxUnavailable: 1, or raise the limit of the
+    pool.
+    """
+    for workload in case.gpu_workloads:
+        rolling = dig(dict(workload.owner.spec), "strategy", "rollingUpdate")
+        if not _surge_without_end(workload) or not workload.replicas or workload.suspended:
+            continue
+        if _has_no_room(case, workload, workload.replicas) or not _has_no_room(case, workload, workload.replicas + 1):
+            continue
+        gone = "0" if dig(rolling, "maxUnavailable") is not None else "0: the default of 25%, rounded down"
+        text = f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable {gone}),"
+        text += " and the pools"
+        yield Problem.of(workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole)
+
+
+@rule("GPU494", "warning", source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes")
+def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]:
+    """Rolling update of a Deployment needs a disk that the old pod still uses.
+
+    The new pod starts on another node and hangs in ContainerCreating with a Multi-Attach error. The old pod stays until
+    the new one is ready, so that the update never ends.
+
+    Fix: Set strategy.type: Recreate, or use a volume that several nodes can mount.
+    """
+    for workload, claim in case.gpu_claims:
+        if not _surge_without_end(workload) or workload.replicas != 1 or claim.name is None or claim.spec is None:
+            continue
+        if claim.modes != [_ONE_NODE] or not is_ebs(claim, case.cluster):
+            continue
+        # On a node with room for both pods, the update works.
+        rooms = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
+        alone = bool(rooms) and all(each == 1 for each in rooms)
+        text = f"a rolling update starts a second pod, and {claim.title} is {_ONE_NODE}"
+        yield Problem.of(workload, text, unknown=not alone)
+
+
+def _surge_without_end(workload: Workload) -> int:
+    """Return how many pods an update starts before it ends any; 0 where it ends one first, or it isn't known.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/controller/deployment/util/deployment_util.go ``ResolveFenceposts``:
+    maxSurge rounds up and maxUnavailable down, each 25 % by default.
+    """
+    owner, replicas = workload.owner, workload.replicas
+    kind = dig(dict(owner.spec), "strategy", "type")
+    if owner.kind != "Deployment" or kind not in (None, "RollingUpdate") or replicas is None:
+        return 0
+    rolling = dig(dict(owner.spec), "strategy", "rollingUpdate")
+    surge = _pods(dig(rolling, "maxSurge"), replicas, up=True)
+    gone = _pods(dig(rolling, "maxUnavailable"), replicas, up=False)
+    return surge if surge and gone == 0 else 0
+
+
+def _pods(value: object, replicas: int, *, up: bool) -> int | None:
+    """Return a number of pods that is written as a number or as a share; ``None`` where it is not known."""
+    text = "25%" if value is None else str(value)
+    if isinstance(value, Unknown) or not text.removesuffix("%").isdigit():
+        return None
+    if not text.endswith("%"):
+        return int(text)
+    amount = int(text[:-1]) * replicas
+    return -(-amount // 100) if up else amount // 100
+
+
+def _alike(case: Case, owner: Object) -> Workload | None:
+    """Return pods of a set, where all are alike in what they ask for and where they may run."""
+    parts = case.cluster.workloads_of(owner)
+    if not parts or not parts[0].asks_for_gpu:
+        return None
+    asks = [(each.pod.requests, each.pod.selection, each.pod.tolerations) for each in parts]
+    return parts[0] if all(each == asks[0] for each in asks) else None
+
+
+def _has_no_room(case: Case, pods: Workload, number: int) -> bool:
+    """Whether the pools surely have no room for so many pods."""
+    verdict = case.with_replicas(pods, number)
+    return any(each.rule == "GPU121" and each.answer is Answer.NO for each in verdict.reasons)

@@ -1,1 +1,0 @@
-"""What scales pods, and by which measurement."""

@@ -1,0 +1,356 @@
+"""Measurements of GPUs by which pods are not scaled as meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
+from gpu_facts.light import regex
+from gpu_facts.resources import GPU, MIG, SHARED_GPU
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.scalers import (
+    Signal,
+    adapter_rules,
+    horizontal_autoscalers,
+    signals,
+    signals_of_gpus,
+    target_of,
+)
+from gpu_preflight.cluster.software import exporters, is_defined, operator_exports
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.software import DaemonSet
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.nodes import NodeToBe, gpu_types
+from gpu_preflight.reading.objects import Chart, Object
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_preflight.rule import Problem, rule
+
+_COUNTERS = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv"
+_FIELD = regex(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
+_PERCENT = regex(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
+_RATIO = regex(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
+_MEMORY = "DCGM_FI_DEV_FB_"
+# Labels of the pod that uses a GPU, as a query would name them where they are not renamed.
+_PLAIN_LABEL = regex(r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b")
+_RENAMED_LABEL = regex(r"\bexported_(?:pod|namespace|container)\b")
+_NAME = regex(r"(?:exported_)?(?:pod|namespace|container)")
+_ONE = 1000
+# A pod has at most eight GPUs here, whose ratios may be summed.
+_MOST_RATIO = 8 * _ONE
+_SERVERS = ("vllm", "text-generation-inference", "tritonserver", "sglang")
+# Without DCGM_FI_.
+_FIELDS = """
+DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION
+DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL DEV_DEC_UTIL DEV_XID_ERRORS
+DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_NVLINK_BANDWIDTH_TOTAL DEV_VGPU_LICENSE_STATUS
+DEV_UNCORRECTABLE_REMAPPED_ROWS DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE
+PROF_GR_ENGINE_ACTIVE PROF_PIPE_TENSOR_ACTIVE PROF_DRAM_ACTIVE PROF_PCIE_TX_BYTES PROF_PCIE_RX_BYTES
+DRIVER_VERSION
+"""
+_ON = frozenset(f"DCGM_FI_{name}" for name in _FIELDS.split())
+_CHART = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/values.yaml"
+_MONITORS = "monitoring.coreos.com"
+# Which of the fields of a target each kind of metric needs one of.
+# Source: kubernetes/kubernetes v1.36.3 pkg/apis/autoscaling/validation/validation.go ``validatePodsSource`` and others
+_NEEDED = {
+    "Pods": ("pods", ("averageValue",)),
+    "Object": ("object", ("value", "averageValue")),
+    "External": ("external", ("value", "averageValue")),
+    "Resource": ("resource", ("averageUtilization", "averageValue")),
+    "ContainerResource": ("containerResource", ("averageUtilization", "averageValue")),
+}
+
+
+def _keeps_labels(cluster: Cluster) -> bool | None:
+    """Return whether the labels of DCGM's series survive the scrape, ``None`` where it cannot be told or differs."""
+    answers = set()
+    for chart, path in ((DCGM_EXPORTER, ()), (GPU_OPERATOR, ("dcgmExporter",))):
+        release = cluster.chart(chart)
+        monitor = mapping(dig(release.values, *path, "serviceMonitor")) if release else {}
+        if release and monitor.get("enabled", chart == DCGM_EXPORTER) is True:
+            answers.add(_answer(monitor))
+    for each in cluster.of_kind("ServiceMonitor", "PodMonitor"):
+        if "dcgm" in f"{each.name} {each.spec.get('selector')}":
+            ends = mappings(each.spec.get("endpoints")) + mappings(each.spec.get("podMetricsEndpoints"))
+            answers |= {_answer(end) for end in ends}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _answer(endpoint: dict[str, object]) -> bool | None:
+    value = endpoint.get("honorLabels", False)
+    plain = not endpoint.get("metricRelabelings") and not endpoint.get("relabelings")
+    return value if isinstance(value, bool) and plain else None
+
+
+@rule(
+    "GPU224",
+    "warning",
+    source="https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config",
+)
+def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
+    """Query on labels that the scrape renames.
+
+    Without honorLabels, pod and namespace are those of the exporter, so nothing is found for your pods.
+
+    Fix: Use exported_pod and exported_namespace, or set honorLabels: true and use pod and namespace.
+    """
+    cluster = case.cluster
+    kept = _keeps_labels(cluster)
+    if kept is None:
+        return
+    wrong, right = (_RENAMED_LABEL, _PLAIN_LABEL) if kept else (_PLAIN_LABEL, _RENAMED_LABEL)
+    for place, source, query in _queries(cluster):
+        found = wrong.search(query)
+        if found and not right.search(query):
+            name = _NAME.search(found.group())
+            state = "true keeps pod and namespace" if kept else "false makes it exported_"
+            label = name.group() if name else "pod"
+            yield Problem(source, f"{place}: the query uses {label}, and honorLabels {state}{'' if kept else label}")
+
+
+def _queries(cluster: Cluster) -> Iterator[tuple[str, Object | Chart, str]]:
+    """Yield what reads DCGM's series in order to scale pods."""
+    for each in signals(cluster):
+        if "DCGM_" in each.query:
+            yield each.title, each.scaler, each.query
+    scaled = " ".join(each.query for each in signals(cluster))
+    for recording in cluster.of_kind("PrometheusRule"):
+        for group in mappings(recording.spec.get("groups")):
+            for record in mappings(group.get("rules")):
+                name, query = known_text(record.get("record")), known_text(record.get("expr")) or ""
+                if name and name in scaled and "DCGM_" in query:
+                    yield f"record {name}", recording, query
+    chart = cluster.chart(PROMETHEUS_ADAPTER)
+    for adapted in adapter_rules(cluster):
+        query = known_text(adapted.get("seriesQuery")) or ""
+        if chart and "DCGM_" in query:
+            mapped = mapping(dig(adapted, "resources", "overrides"))
+            yield PROMETHEUS_ADAPTER, chart, query + "".join(f" {key}=" for key in mapped)
+
+
+@rule("GPU225", "warning", source=_COUNTERS)
+def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
+    """Threshold in another unit than the metric.
+
+    A share held against percents asks for the most pods at once; percents held against a share never scale.
+
+    Fix: Aim at 70 for DCGM_FI_DEV_GPU_UTIL, at 0.7 for DCGM_FI_PROF_*_ACTIVE.
+    """
+    for each in signals_of_gpus(case.cluster):
+        meaning, aimed = each.meaning, each.threshold
+        if aimed is None or "100" in meaning or "/" in meaning or "*" in meaning.replace(".*", ""):
+            continue
+        percent, ratio = _PERCENT.search(meaning), _RATIO.search(meaning)
+        if percent and not ratio and 0 < aimed <= _ONE:
+            yield _unit(each, f"{percent.group()} is 0 to 100")
+        elif ratio and not percent and aimed > _MOST_RATIO:
+            yield _unit(each, f"{ratio.group()} is 0 to 1")
+
+
+def _unit(signal: Signal, range_: str) -> Problem:
+    aimed = f"{(signal.threshold or 0) / _ONE:g}"
+    return Problem.of(signal, f"aims at {aimed}, and {range_}")
+
+
+@rule("GPU228", "warning", source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html")
+def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Problem]:
+    """Pods scaled by the use of GPUs that they share.
+
+    DCGM counts a shared GPU for one pod of several, and has no GPU_UTIL of a MIG slice.
+
+    Fix: Scale by demand, such as requests that wait, or take DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.
+    """
+    cluster = case.cluster
+    if any(_counts_shares(each) for each in exporters(cluster)):
+        return
+    for each in signals_of_gpus(cluster):
+        workload = target_of(each.scaler, cluster)
+        text = _unattributed(each, workload, case) if workload else None
+        if workload and text:
+            yield Problem.of(each, f"{workload.name} {text}")
+
+
+def _counts_shares(exporter: DaemonSet) -> bool:
+    """Whether an exporter tells the pods of a shared GPU apart."""
+    return any("KUBERNETES_VIRTUAL_GPUS" in each.env for each in exporter.pod.every_container)
+
+
+def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
+    """Return why a measurement is not that of the pods of a workload."""
+    asked = workload.pod.requests
+    cut = next((name for name in asked if name.startswith(MIG)), None)
+    percent = _PERCENT.search(signal.meaning)
+    if cut is not None:
+        return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
+    if "pod" in signal.meaning and (SHARED_GPU in asked or _on_shares(workload, case)):
+        return "shares its GPUs, and a shared GPU is counted for one of its pods"
+    return None
+
+
+def _on_shares(workload: Workload, case: Case) -> bool:
+    # Whether an autoscaler makes the nodes is said elsewhere.
+    taking = [
+        each.pool
+        for each in case.verdict(workload).pools
+        if all(reason.kind in ("autoscaler", "limit") for reason in each.reasons if reason.answer is Answer.NO)
+    ]
+    nodes = [node for pool in taking for node in case.nodes(pool)]
+    return bool(nodes) and all(_is_shared(node) for node in nodes)
+
+
+def _is_shared(node: NodeToBe) -> bool:
+    return node.row is not None and node.most.get(GPU, 0) > node.row.gpus
+
+
+@rule("GPU229", "warning", source="https://docs.vllm.ai/en/latest/configuration/conserving_memory/")
+def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
+    """Model server scaled by GPU memory.
+
+    It keeps most of the memory whether it has work or not, so the pods go to their most and stay there.
+
+    Fix: Scale by requests that wait, e.g. vllm:num_requests_waiting.
+    """
+    cluster = case.cluster
+    for each in signals_of_gpus(cluster):
+        workload = target_of(each.scaler, cluster)
+        images = [one.image_text for one in workload.containers] if workload else []
+        server = next((name for name in _SERVERS if any(name in image for image in images)), None)
+        if server and workload and _MEMORY in each.meaning:
+            yield Problem.of(each, f"{server} takes GPU memory at start, used or not")
+
+
+@rule("GPU236", "warning", source=_COUNTERS)
+def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
+    """Field that the exporter does not export.
+
+    The series does not exist, so what scales by it never moves.
+
+    Fix: Add the field to customMetrics of the chart, beside the default ones, or take a default field.
+    """
+    cluster = case.cluster
+    if not _exports_defaults(cluster):
+        return
+    for each in signals_of_gpus(cluster):
+        missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
+        if missing:
+            yield Problem.of(each, f"the exporter does not export {', '.join(missing)}")
+
+
+def _exports_defaults(cluster: Cluster) -> bool:
+    """Whether the only exporter is that of the chart, with its own list of fields."""
+    chart = cluster.chart(DCGM_EXPORTER)
+    if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.shows_software:
+        return False
+    return not any(chart.values.get(key) for key in ("customMetrics", "arguments", "extraConfigMapVolumes", "extraEnv"))
+
+
+@rule("GPU220", "warning", source=_CHART)
+def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem]:
+    """DCGM exporter that does not run on GPU nodes.
+
+    No GPU of the pool is measured, so what scales by its metrics does not move and no alert fires.
+
+    Fix: Give the exporter a toleration of the pool's taint and a node selector that the pool's labels meet.
+    """
+    cluster = case.cluster
+    found = exporters(cluster)
+    if not found or operator_exports(cluster):
+        return
+    for pool in case.gpu_pools:
+        if all(case.reaches(each, pool) is Answer.NO for each in found):
+            names = " and ".join(dict.fromkeys(each.name for each in found))
+            yield Problem(found[0], f"pool {pool.name}: {names} does not run on its nodes")
+
+
+def _has_no_gpus(pool: Pool) -> bool:
+    """Whether a pool certainly has no GPUs; types whose family begins with g or p may have some of another kind."""
+    named = bool(pool.instance_types) and not any(each.startswith(("g", "p", "vt")) for each in pool.instance_types)
+    return named and not gpu_types(pool)
+
+
+@rule("GPU221", "warning", source=_CHART)
+def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
+    """DCGM exporter on nodes without GPUs.
+
+    It finds no GPU there and restarts for ever.
+
+    Fix: Select nodes by nvidia.com/gpu.present=true or by a label of the GPU pools.
+    """
+    cluster = case.cluster
+    for each in exporters(cluster):
+        names = [pool.name for pool in cluster.pools if _has_no_gpus(pool) and case.reaches(each, pool) is Answer.YES]
+        if names:
+            yield Problem(each, f"{each.name} also runs on pool {', '.join(names)}, which has no GPUs")
+
+
+@rule(
+    "GPU222",
+    "warning",
+    source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
+)
+def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
+    """Two DCGM exporters for the same GPUs.
+
+    Every series is there twice, so sums over them are twice too high, and both want the profiling counters.
+
+    Fix: Keep one: remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator or in
+    amazon-cloudwatch-observability.
+    """
+    cluster = case.cluster
+    found = exporters(cluster)
+    if operator_exports(cluster):
+        for each in found:
+            yield Problem(each, f"{each.name} and the GPU Operator's exporter measure the same GPUs")
+    for pool in case.gpu_pools:
+        here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
+        if len(here) > 1:
+            sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
+            where = " and ".join(f"{each.name} of {each.origin.path}" for each in here)
+            yield Problem.of(pool, f"{where} measure the same GPUs", unknown=not sure)
+
+
+@rule("GPU223", "error", source=_CHART)
+def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
+    """ServiceMonitor without Prometheus Operator.
+
+    The chart makes one by default, and installing it fails where its definition is missing.
+
+    Fix: Install kube-prometheus-stack before it, or set serviceMonitor.enabled: false.
+    """
+    cluster = case.cluster
+    chart = cluster.chart(DCGM_EXPORTER)
+    if chart is None or not cluster.shows_software or is_defined(_MONITORS, cluster):
+        return
+    if dig(chart.values, "serviceMonitor", "enabled") in (None, True):
+        message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"
+        yield Problem(chart, message, unknown=not cluster.sees_software)
+
+
+@rule("GPU462", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/autoscaling/", stops=False)
+def metric_without_a_target_of_its_kind(case: Case) -> Iterator[Problem]:
+    """Metric without a target of its kind.
+
+    The API server refuses the HorizontalPodAutoscaler, so the number of pods stays as it is.
+
+    Fix: Give a metric of pods averageValue, one of CPU or memory averageUtilization or averageValue, others value.
+    """
+    for each in horizontal_autoscalers(case.cluster):
+        if known_text(each.content.get("apiVersion")) == "autoscaling/v2":
+            for metric in mappings(each.spec.get("metrics")):
+                if text := _missing(metric):
+                    yield Problem(each, f"{each.origin.path}: {text}")
+
+
+def _missing(metric: Mapping[str, Any]) -> str | None:
+    kind = known_text(metric.get("type")) or ""
+    if kind not in _NEEDED:
+        return None
+    field, needed = _NEEDED[kind]
+    source = metric.get(field)
+    target = mapping(source).get("target")
+    if not isinstance(target, dict) or any(name in target for name in needed):
+        return None
+    given = ", ".join(each for each in target if each != "type") or "nothing"
+    return f"target of a metric of type {kind} must give {' or '.join(needed)}, got {given}"

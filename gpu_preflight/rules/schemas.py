@@ -1,0 +1,356 @@
+"""API versions that are gone, or go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+from gpu_facts.api_versions import GONE, Gone
+from gpu_facts.charts import KARPENTER, KEDA
+from gpu_facts.kubernetes_support import is_ended
+from gpu_facts.light import regex
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.schemas import KUBERNETES, SchemaSource, source_of, sources
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.objects import may_be_excerpt
+from gpu_preflight.cluster.references import of_cluster
+from gpu_preflight.cluster.software import other_definition, read_version
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.configs import cluster_of
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import is_expression, is_true, known_text
+from gpu_preflight.rule import Problem, rule
+from gpu_preflight.schema.expressions import broken_rules, has_rules
+from gpu_preflight.schema.fault import Fault, is_typo_of
+
+_GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
+_CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}
+# Of whose groups every kind that people write is known.
+_WHOLE = (KUBERNETES, "Karpenter")
+# Told by rules of their own, which know from which version on.
+_ELSEWHERE = ("autoscaling", "resource.k8s.io")
+# Switches in GPU243, gates of Karpenter in GPU197.
+_SAID_ELSEWHERE = regex(r"(^|\.)enable$|^settings\.featureGates\.")
+_WINDOWS = ("Windows2019", "Windows2022", "Windows2025")
+# Rules that others say in words of their own, without a library: NodePools in GPU180, EC2NodeClasses in GPU181.
+SAID_ELSEWHERE = {
+    "NodePool": (
+        "'schedule' must be set with 'duration'",
+        "only 'limits.nodes' is supported on static NodePools",
+        "'weight' is not supported on static NodePools",
+        'label domain "karpenter.sh" is restricted',
+        'label domain "karpenter.k8s.aws" is restricted',
+        'label "karpenter.sh/nodepool" is restricted',
+        'label "kubernetes.io/hostname" is restricted',
+        "requirements with operator 'In' must have a value defined",
+        "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
+        "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+    ),
+    "EC2NodeClass": (
+        "must specify exactly one of ['role', 'instanceProfile']",
+        "'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms",
+        "'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms",
+        "'alias' is improperly formatted, must match the format 'family@version'",
+        "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', "
+        "'windows2022', 'windows2025'",
+        "windows families may only specify version 'latest'",
+        "must specify amiFamily if amiSelectorTerms does not contain an alias",
+        *(
+            f"if set, amiFamily must be '{family}' or 'Custom' when using {article} {family} alias"
+            for article, families in {"an": ("AL2", "AL2023"), "a": ("Bottlerocket", *_WINDOWS)}.items()
+            for family in families
+        ),
+    ),
+}
+_VALIDATION = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
+_EKS = "AWS::EKS::"
+_OF_A_CLUSTER = (
+    "AWS::EKS::Addon",
+    "AWS::EKS::AccessEntry",
+    "AWS::EKS::FargateProfile",
+    "AWS::EKS::PodIdentityAssociation",
+)
+_SCHEMAS = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/resource-type-schemas.html"
+
+
+@rule("GPU303", "error", source=_GUIDE)
+def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
+    """API version or kind that is gone.
+
+    The API server knows no such kind and refuses the object; what it was for does not happen.
+
+    Fix: Write the object in the version that is served.
+    """
+    for each in case.cluster.objects:
+        for text, unknown in _faults(each, case.cluster):
+            for subject in case.cluster.parts_of(each):
+                yield Problem(subject, f"{each.origin.path}: {text}", unknown=unknown)
+
+
+def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
+    """Yield why no API server takes an object, and whether that is not certain."""
+    version = known_text(each.content.get("apiVersion"))
+    if version is None:
+        return
+    gone = GONE.get((version, each.kind))
+    if gone is not None:
+        yield from _gone(version, gone, cluster)
+    elif each.group not in _ELSEWHERE:
+        yield from _unknown(each, version)
+
+
+def _gone(version: str, gone: Gone, cluster: Cluster) -> Iterator[tuple[str, bool]]:
+    runs = _version_of(gone.of, cluster)
+    if runs is None or runs >= minor(gone.since):
+        instead = f"; write {gone.now}" if gone.now else ""
+        yield f"{version} is gone since {gone.of} {gone.since}{instead}", runs is None and not is_ended(gone.until)
+
+
+def _version_of(program: str, cluster: Cluster) -> tuple[int, int] | None:
+    """Return the minor version of a program, ``None`` where it is not known."""
+    if program not in _CHARTS:
+        return minor(cluster.version) if cluster.version else None
+    chart = cluster.chart(_CHARTS[program])
+    return minor(chart.version) if chart is not None and chart.version else None
+
+
+def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
+    """Yield that nobody is known to serve a kind in a version, where others of its group are known."""
+    known = _of_group().get(each.group, ())
+    if not known and _is_own(each, version):
+        yield f"{version} is of no API group of Kubernetes{did_you_mean(each.group, _own_groups())}", False
+    if not known or f"{version}/{each.kind}" in known:
+        return
+    served = [kind.split("/")[-2] for kind in known if kind.endswith(f"/{each.kind}")]
+    meant = next((kind for kind in _kinds(known) if is_typo_of(each.kind, kind)), None)
+    elsewhere = [kind for kind in _whole() if kind.endswith(f"/{each.kind}")] if _is_whole(each.group) else []
+    if served:
+        yield f"{version} is not served; known is {', '.join(served)}", True
+    elif meant is not None:
+        yield f"{version} has no kind {each.kind}; did you mean {meant!r}?", False
+    elif elsewhere:
+        yield f"{version} has no kind {each.kind}; write {elsewhere[0].rpartition('/')[0]}", False
+
+
+def _is_own(each: Object, version: str) -> bool:
+    """Whether only Kubernetes itself could serve a group: others have a domain with a dot.
+
+    Files of programs such as Skaffold have such groups too, and no kinds of Kubernetes.
+
+    Source: kubernetes/apiextensions-apiserver v0.36.1 pkg/apis/apiextensions/validation/validation.go: ``spec.group``
+    must be "a domain with at least one dot"
+    """
+    own = bool(each.group) and "." not in each.group and not is_expression(version)
+    return own and each.kind in _kinds(_whole())
+
+
+@cache
+def _own_groups() -> tuple[str, ...]:
+    return tuple(each for each in _of_group() if each and "." not in each)
+
+
+@cache
+def _of_group() -> Mapping[str, tuple[str, ...]]:
+    """Return every kind of an object that is known, by API group."""
+    found: dict[str, list[str]] = {}
+    for source in sources():
+        for kind in source.kinds:
+            version = kind.rpartition("/")[0]
+            if "::" not in kind and version != "chart":
+                found.setdefault(version.rpartition("/")[0], []).append(kind)
+    return {group: tuple(kinds) for group, kinds in found.items()}
+
+
+@cache
+def _whole() -> tuple[str, ...]:
+    """Return the kinds of those whose groups are known whole."""
+    return tuple(kind for source in sources() if source.name in _WHOLE for kind in source.kinds)
+
+
+def _is_whole(group: str) -> bool:
+    return any(kind.rpartition("/")[0].rpartition("/")[0] == group for kind in _whole())
+
+
+def _kinds(known: Iterable[str]) -> list[str]:
+    return sorted({kind.rpartition("/")[2] for kind in known})
+
+
+@rule("GPU304", "note", source=_GUIDE)
+def api_version_that_goes(case: Case) -> Iterator[Problem]:
+    """API version that its project takes away.
+
+    It is served still, with a warning; a later release does not serve it.
+
+    Fix: Write the object in the newest version before the upgrade.
+    """
+    for each in case.cluster.objects:
+        kind = f"{each.content.get('apiVersion')}/{each.kind}"
+        for source in sources():
+            if kind in source.deprecated:
+                goes = each.content.get("apiVersion")
+                text = f"{each.origin.path}: {source.name} keeps {_newest(source, each)}, and serves {goes} for a while"
+                yield Problem(each, text)
+
+
+def _newest(source: SchemaSource, each: Object) -> str:
+    """Return the version of a kind that its project keeps."""
+    kept = [kind for kind in source.kinds if kind.endswith(f"/{each.kind}") and kind not in source.deprecated]
+    return kept[-1].rpartition("/")[0] if kept else "none"
+
+
+@rule("GPU307", "warning", source="https://helm.sh/docs/chart_template_guide/values_files/")
+def value_that_the_chart_does_not_have(case: Case) -> Iterator[Problem]:
+    """Value that the chart does not have.
+
+    Helm takes any name and says nothing: what the value was for does not happen.
+
+    Fix: Write the value as the chart's own values do.
+    """
+    for chart in case.cluster.charts:
+        source = source_of(f"chart/{chart.name}")
+        faults = (each for each in case.fields.of_chart(chart) if not _SAID_ELSEWHERE.search(each.path))
+        for fault in faults:
+            read = source.version.removeprefix("v") if source else ""
+            text = f"chart {chart.name}: {fault.path} is no value of {read}; did you mean {fault.nearest!r}?"
+            yield Problem(chart, text, unknown=(chart.version or "").removeprefix("v") != read)
+
+
+@rule("GPU305", "error", source="https://github.com/aws/karpenter-provider-aws/tree/v1.15.1/pkg/apis/crds")
+def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Problem]:
+    """Rule of Karpenter's definitions that is broken.
+
+    The API server evaluates the rules of the definition and refuses the object: the pool or class is not there.
+
+    Fix: Write the fields as the rule says.
+    """
+    for each in case.cluster.objects:
+        for path, message in _broken(each, case):
+            other = other_definition(each, case.cluster)
+            besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
+            for subject in case.cluster.parts_of(each):
+                text = f"{each.origin.path}: {path}: {message}{besides}"
+                yield Problem(subject, text, unknown=other is not None)
+
+
+def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:
+    # An API server asks the rules once the fields are as they should be.
+    if has_rules(each) and all(fault.kind == "unknown" for fault in case.fields.of_object(each)):
+        said = SAID_ELSEWHERE.get(each.kind, ())
+        yield from ((path, message) for path, message in broken_rules(each) if message not in said)
+
+
+@rule("GPU301", "error", source=_VALIDATION)
+def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
+    """Field that the API server refuses.
+
+    The object is not there, or stays as it was before: what it was for does not happen. Of a ClusterConfig eksctl makes
+    nothing.
+
+    Fix: Correct the field as the message says.
+    """
+    for each, fault in _field_faults(case):
+        if fault.kind != "unknown":
+            yield from _problems(each, fault, case.cluster, unknown=_is_excerpt(each, fault))
+
+
+@rule("GPU302", "error", source=_VALIDATION)
+def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
+    """Field that its kind does not have.
+
+    kubectl, Argo CD and Flux refuse the object, eksctl its config. Who applies an object without
+    validation gets it without the field.
+
+    Fix: Write the field as the message says, or leave it out.
+    """
+    for each, fault in _field_faults(case):
+        if fault.kind == "unknown":
+            unknown = _is_applied_without_validation(each, case.cluster)
+            yield from _problems(each, fault, case.cluster, unknown=unknown)
+
+
+def _field_faults(case: Case) -> Iterator[tuple[Object, Fault]]:
+    # The API server has accepted what a running cluster has.
+    for each in (one for one in case.cluster.objects if not one.is_live):
+        for fault in case.fields.of_object(each):
+            yield each, fault
+
+
+def _is_excerpt(each: Object, fault: Fault) -> bool:
+    """Whether a file may hold a part of an object, as patches of Kustomize do, which lack what the whole has."""
+    outermost = each.origin.resource is None and fault.path.count(".") < 2
+    return fault.kind == "missing" and (outermost or may_be_excerpt(each))
+
+
+def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
+    """Whether CDK's function applies an object without validation."""
+    resource = cluster.resources.get(each.origin.resource or "")
+    return resource is not None and is_true(resource.properties.get("SkipValidation"))
+
+
+def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
+    other = None if _is_typo(fault) else other_definition(each, cluster)
+    besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
+    of_eksctl = cluster_of(each, cluster.resources)
+    for subject in cluster.parts_of(each) if of_eksctl is each else [of_eksctl]:
+        text = f"{each.origin.path}: {fault.text}{besides}"
+        yield Problem(subject, text, unknown=unknown or fault.newer or other is not None)
+
+
+def _is_typo(fault: Fault) -> bool:
+    """Whether a field can only be a known one with other letters, which no other version has either."""
+    name = fault.path.rpartition(".")[2]
+    return fault.kind == "unknown" and fault.nearest is not None and is_typo_of(name, fault.nearest)
+
+
+@rule("GPU300", "error", source=_SCHEMAS)
+def property_that_cloudformation_refuses(case: Case) -> Iterator[Problem]:
+    """Property that CloudFormation refuses.
+
+    The deployment fails and is rolled back: what the resource was for is not there.
+
+    Fix: Correct the property as the message says.
+    """
+    pools = _by_resource(case.cluster)
+    for each in _resources(case.cluster, pools):
+        for fault in case.fields.of_resource(each):
+            yield from _resource_problems(each, fault, pools.get(each.key, []))
+
+
+def _by_resource(cluster: Cluster) -> dict[str, list[Pool]]:
+    """Return the pools that a resource is, or that are launched with it, by its key."""
+    found: dict[str, list[Pool]] = {}
+    for pool in cluster.pools:
+        for each in (pool.resource, pool.launch_resource):
+            if each is not None:
+                found.setdefault(each.key, []).append(pool)
+    return found
+
+
+def _resources(cluster: Cluster, pools: Mapping[str, list[Pool]]) -> Iterator[Resource]:
+    """Yield the pools, the cluster, what names it, and what stands beside them and names no cluster."""
+    made = [cluster.resources[key] for key in pools if key in cluster.resources]
+    made += [cluster.resource] if cluster.resource is not None else []
+    files = {each.file for each in made}
+    yield from made
+    yield from of_cluster(cluster, *_OF_A_CLUSTER)
+    others = cluster.resources_of(*_others())
+    yield from (each for each in others if each.key not in pools and (each.file in files or not files))
+
+
+@cache
+def _others() -> tuple[str, ...]:
+    """Return the types whose resources name no cluster."""
+    kinds = (kind for source in sources() for kind in source.kinds)
+    return tuple(kind for kind in kinds if "::" in kind and not kind.startswith(_EKS))
+
+
+def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> Iterator[Problem]:
+    text = f"{resource.type} {resource.path}: {fault.text}"
+    # Inputs are often excerpts; CloudFormation itself says before it makes anything what a resource lacks.
+    lacks = fault.kind == "missing" and "." not in fault.path
+    for pool in pools:
+        yield Problem(pool, f"{pool.title}: {text}", unknown=fault.newer or lacks)
+    if not pools and not lacks:
+        yield Problem(resource, text, unknown=fault.newer)

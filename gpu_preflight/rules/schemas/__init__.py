@@ -1,1 +1,0 @@
-"""Fields that the schema of their own service does not take."""

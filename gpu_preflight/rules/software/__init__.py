@@ -1,1 +1,0 @@
-"""Add-ons, definitions, and what happens to nodes while they run."""

@@ -1,1 +1,0 @@
-"""Volumes of nodes."""

@@ -1,0 +1,425 @@
+"""Disks that are too small, at the wrong place, idle, or that EC2 refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.gp3 import (
+    BASE_IOPS,
+    BASE_THROUGHPUT,
+    IOPS_PER_GIB,
+    MAX_IOPS,
+    MAX_THROUGHPUT,
+    MIB_PER_SECOND_PER_IOPS,
+)
+from gpu_facts.image_releases import AL2023_SNAPSHOT_GIB
+from gpu_facts.light import regex
+from gpu_facts.quantities import quantity, show
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import DISK
+from gpu_facts.storage import BROUGHT_BY, EBS_OF_AUTO_MODE
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.images import is_image_of_eks
+from gpu_preflight.cluster.pools import is_visible
+from gpu_preflight.cluster.storage import (
+    EBS_PROVISIONERS,
+    default_classes,
+    driver_of,
+    gp3_of,
+    installs,
+    is_bucket,
+    storage_class,
+    volume_of,
+)
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.launch import Disk
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
+from gpu_preflight.node.nodes import gpu_types, minor
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_number, known_text, mapping
+from gpu_preflight.rule import Problem, rule
+from gpu_preflight.scheduling.verdict import PoolVerdict
+from gpu_preflight.schema.fault import is_slip_for_one
+
+_DEVICES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
+# One CUDA image takes 10 to 25 GiB, and kubelet deletes images from 85 % on.
+_SMALL_GIB = 50
+# Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
+_FAST_PULL_THROUGHPUT = 600
+# With a snapshot of its own, a volume has nothing of the image.
+_SNAPSHOT = regex("[sS]napshotI[dD]")
+_KNOWN_SYSTEMS = ("al2023", "al2", "bottlerocket")
+_CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
+# EKS makes it in every cluster, and since 1.30 no longer makes it the default.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html (2026-11)
+_OF_EKS = "gp2"
+_WITHOUT_DEFAULT = (1, 30)
+_EBS_TYPES = ("gp2", "gp3", "io1", "io2", "sc1", "st1", "standard", "sbg1", "sbp1")
+# Provisioners that no driver stands behind: volumes are made by hand.
+_BY_HAND = ("kubernetes.io/no-provisioner",)
+
+
+def _sized_by_input(case: Case) -> Iterator[Pool]:
+    """Yield the GPU pools whose disks are told by what is in the input."""
+    for pool in case.gpu_pools:
+        told = is_visible(pool) if pool.is_group else pool.kind == "karpenter" and bool(pool.launch)
+        if told and pool.operating_system in _KNOWN_SYSTEMS and not _uses_local_disks(pool):
+            yield pool
+
+
+def _uses_local_disks(pool: Pool) -> bool:
+    """Whether images are, or may be, on local disks; scripts and user data that is not known may see to it."""
+    hidden = pool.user_data.format == "unknown" or any("nvme" in each for each in pool.user_data.scripts)
+    has_disks = any(catalogue()[name].nvme_disks for name in gpu_types(pool))
+    return has_disks and (hidden or uses_local_disks(pool))
+
+
+@rule("GPU048", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html")
+def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
+    """Disk too small for CUDA images.
+
+    An image unpacks to 10 to 25 GiB; the pull ends with no space left, or kubelet evicts the pods.
+
+    Fix: Give it 100 GiB or more, or put images on the local NVMe disks.
+    """
+    for pool in _sized_by_input(case):
+        size = root_gib(pool)
+        if size is not None and size < _SMALL_GIB and not _misses_root(pool):
+            yield Problem.of(pool, f"{root_device(pool)}, for images and pods, has {size} GiB")
+
+
+@rule("GPU504", "error", source="https://github.com/cilium/cilium/pull/43051")
+def volume_smaller_than_the_snapshot_of_its_image(case: Case) -> Iterator[Problem]:
+    """Volume is smaller than the snapshot of its image.
+
+    EKS rejects the node group, or EC2 each launch: "Volume of size 10GB is smaller than snapshot, expect size >= 20GB".
+
+    Fix: Give /dev/xvda 100 GiB, and never less than 20 GiB on Amazon Linux 2023.
+    """
+    for pool in case.cluster.pools:
+        sized = pool.launch.disk_sizes or {"/dev/xvda": known_number(pool.properties.get("DiskSize"))}
+        size = sized.get("/dev/xvda") if pool.operating_system == "al2023" and is_image_of_eks(pool) else None
+        if size is not None and size < AL2023_SNAPSHOT_GIB and not _SNAPSHOT.search(str(pool.launch.written)):
+            text = f"/dev/xvda has {size} GiB, and the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
+            yield Problem.of(pool, text)
+
+
+def _misses_root(pool: Pool) -> bool:
+    mapped = pool.launch.disk_sizes
+    return bool(mapped) and "" not in mapped and root_device(pool) not in mapped
+
+
+@rule("GPU050", "warning", source=_DEVICES)
+def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Problem]:
+    """Volume under a name that the image does not use.
+
+    The volume is attached beside the one for images and pods, which keeps its default size.
+
+    Fix: Size /dev/xvda on Amazon Linux, /dev/xvdb on Bottlerocket.
+    """
+    for pool in _sized_by_input(case):
+        if _misses_root(pool):
+            named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
+            message = f"sizes {named}, images and pods are on {root_device(pool)} with {size} GiB"
+            yield Problem.of(pool, message)
+
+
+@rule("GPU049", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md")
+def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
+    """Local NVMe disks that nothing uses.
+
+    Images and emptyDirs stay on the EBS volume, which is slower and fills up.
+
+    Fix: Set instanceStorePolicy RAID0 in the EC2NodeClass. In a node group, set instance.localStorage.strategy RAID0 in
+    the NodeConfig, or Bottlerocket's ephemeral-storage commands.
+    """
+    for pool in case.gpu_pools:
+        disks = {name: catalogue()[name].nvme_gb for name in gpu_types(pool) if catalogue()[name].nvme_gb}
+        told = is_visible(pool) and pool.operating_system in ("al2023", "bottlerocket")
+        # A NodePool that may launch any of many types isn't made for the disks of some.
+        chosen = pool.is_group or (pool.kind == "karpenter" and len(disks) == len(gpu_types(pool)))
+        open_policy = isinstance(pool.launch.store_policy, Unknown)
+        if disks and told and chosen and not open_policy and not _uses_local_disks(pool):
+            sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
+            yield Problem.of(pool, f"nothing uses the local NVMe, {sizes}")
+
+
+@rule(
+    "GPU051",
+    "warning",
+    source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html",
+)
+def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
+    """Volume key that Auto Scaling may not use.
+
+    The instance ends right after its launch with Client.InternalError, and Auto Scaling starts the next.
+
+    Fix: Let AWSServiceRoleForAutoScaling use the key and create grants in the policy of the key.
+    """
+    for pool in case.gpu_groups:
+        for key in dict.fromkeys(_keys(pool)):
+            resource = case.cluster.resources.get(key.resource or "")
+            policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
+            if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
+                message = f"the policy of key {resource.path} does not let Auto Scaling use it"
+                yield Problem.of(pool, message)
+
+
+def _keys(pool: Pool) -> list[Unknown]:
+    return [each.key for each in pool.launch.disks if isinstance(each.key, Unknown)]
+
+
+def _lets_auto_scaling_use(policy: dict[str, Any]) -> bool:
+    statements = policy.get("Statement")
+    for each in items(statements) if isinstance(statements, list) else [statements]:
+        principal = json.dumps(dig(each, "Principal"), default=str)
+        anybody = dig(each, "Principal") == "*" or dig(each, "Principal", "AWS") == "*"
+        if anybody or "AWSServiceRoleForAutoScaling" in principal or "${Fn::" in principal:
+            return True
+    return False
+
+
+@rule("GPU052", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html")
+def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
+    """Volume faster than its size allows.
+
+    EC2 refuses each launch with InvalidParameterValue, and the volume of a claim, whose pod stays Pending.
+
+    Fix: Stay within 500 iops a GiB and a quarter MiB/s per iops, or enlarge the volume.
+    """
+    for pool in case.cluster.pools:
+        for disk in pool.launch.disks:
+            for why in _excess(disk):
+                yield Problem.of(pool, f"{disk.device or 'a volume'} {why}")
+    for workload, claim in case.gpu_claims:
+        made = gp3_of(claim, case.cluster)
+        # A volume may be there already, and drivers differ in what they lower.
+        for why in _excess(made) if made else ():
+            yield Problem.of(workload, f"the volume of {claim.title} {why}", unknown=True)
+
+
+def _excess(disk: Disk) -> Iterator[str]:
+    kind, size = known_text(disk.kind), disk.gib
+    iops, throughput = known_number(disk.iops), known_number(disk.throughput)
+    if kind is not None and kind != "gp3" and throughput is not None:
+        yield f"has throughput {throughput}, which only gp3 takes, and is {kind}"
+    if kind != "gp3":
+        return
+    most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
+    if iops is not None and iops > most:
+        yield f"has {iops} iops, {f'{size} GiB of ' if size else ''}gp3 can have {most}"
+    operations = BASE_IOPS if disk.iops is None else iops or MAX_IOPS
+    fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
+    if throughput is not None and throughput > fastest:
+        yield f"has {throughput} MiB/s, gp3 with {operations} iops can have {fastest:.0f}"
+
+
+@rule("GPU065", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api-concepts.md")
+def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
+    """Parallel image pull on a slow disk.
+
+    Unpacking in parallel saturates the disk, so that pulls take longer than without.
+
+    Fix: Give the volume 600 MiB/s or more, or put images on the local NVMe disks.
+    """
+    for pool in case.gpu_groups:
+        fast = is_true(dig(pool.user_data.node_config, "featureGates", "FastImagePull"))
+        throughput = _root_throughput(pool) if fast and not _uses_local_disks(pool) else None
+        if throughput is not None and throughput < _FAST_PULL_THROUGHPUT:
+            message = f"FastImagePull on a disk of {throughput} MiB/s"
+            yield Problem.of(pool, message)
+
+
+def _root_throughput(pool: Pool) -> int | None:
+    for disk in pool.launch.disks:
+        if disk.device == root_device(pool):
+            written = BASE_THROUGHPUT if disk.throughput is None else disk.throughput
+            return known_number(written) if disk.kind == "gp3" else None
+    return BASE_THROUGHPUT if not pool.launch.disk_sizes and is_visible(pool) else None
+
+
+@rule("GPU321", "error", source=_CLASSES)
+def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
+    """StorageClass that does not exist.
+
+    Nothing makes the volume of the claim, and its pod stays Pending until somebody makes the class. Others may do so
+    beside the input: it is certain of a name that can only be a slip for one that is there.
+
+    Fix: Create the StorageClass, name one that is there, or name the volume in the claim.
+    """
+    cluster = case.cluster
+    if not cluster.whole:
+        return
+    classes = [*(each.name for each in cluster.of_kind("StorageClass")), _OF_EKS]
+    for workload, claim in case.gpu_claims:
+        spec = claim.spec
+        if spec is None or spec.get("volumeName") or spec.get("selector") or spec.get("dataSource"):
+            continue
+        name = spec.get("storageClassName")
+        if name is None and not _has_default(cluster):
+            text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
+            yield Problem.of(workload, text, unknown=True)
+        elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
+            text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
+            certain = cluster.sees_objects and is_slip_for_one(name, classes)
+            yield Problem.of(workload, text, unknown=not certain)
+
+
+def _has_default(cluster: Cluster) -> bool:
+    """Whether a class is the default, or may be: add-ons and charts make one where their values say so."""
+    if cluster.version is None or minor(cluster.version) < _WITHOUT_DEFAULT:
+        return True
+    values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
+    return bool(default_classes(cluster)) or any("storageclass" in str(each).lower() for each in values)
+
+
+def _may_be(name: str, cluster: Cluster) -> bool:
+    """Whether something may make a class that is not in the input, or volumes of its name stand there already."""
+    values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
+    volumes = cluster.of_kind("PersistentVolume")
+    by_hand = any(each.spec.get("storageClassName") == name for each in volumes)
+    return name == _OF_EKS or by_hand or any(name in str(each) for each in values)
+
+
+@rule("GPU324", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/storage.html")
+def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
+    """StorageClass or PersistentVolume whose driver is absent.
+
+    Nobody makes the volume, and the pod stays Pending.
+
+    Fix: Install the driver's add-on, or name the provisioner of one that is there.
+    """
+    cluster = case.cluster
+    if not cluster.whole:
+        return
+    for workload, claim in case.gpu_claims:
+        source, made = driver_of(claim, cluster)
+        if source is None or made is None or made in _BY_HAND or _runs(made, cluster):
+            continue
+        known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
+        near = get_close_matches(made, known, 1, 0.8) if made not in known else []
+        said = f"{claim.title} is of {source.kind} {source.name}, whose driver {made}"
+        if made == EBS_OF_AUTO_MODE:
+            yield Problem.of(workload, f"{said} is that of EKS Auto Mode, which is off")
+        elif near:
+            yield Problem.of(workload, f"{said} does not exist; did you mean '{near[0]}'?")
+        else:
+            brought = BROUGHT_BY.get(made)
+            what = f"nothing installs; add-on {brought} brings it" if brought else "nothing here installs"
+            yield Problem.of(workload, f"{said} {what}", unknown=brought is None or not cluster.sees_objects)
+
+
+def _runs(driver: str, cluster: Cluster) -> bool:
+    if driver == EBS_OF_AUTO_MODE:
+        return cluster.auto_mode
+    brought = BROUGHT_BY.get(driver)
+    listed = any(each.name == driver for each in cluster.of_kind("CSIDriver"))
+    return listed or (brought is not None and installs(brought, cluster))
+
+
+@rule("GPU396", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html")
+def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterator[Problem]:
+    """StorageClass of a volume type that EBS does not have.
+
+    The driver refuses to make the volume, and the pod stays Pending.
+
+    Fix: Write gp3.
+    """
+    for workload, claim in case.gpu_claims:
+        storage = storage_class(claim, case.cluster)
+        if storage is None or storage.content.get("provisioner") not in EBS_PROVISIONERS:
+            continue
+        written = dig(dict(storage.content), "parameters", "type")
+        if isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
+            text = f"{claim.title} is of StorageClass {storage.name}, and EBS has no volume type {written}"
+            yield Problem.of(workload, text)
+
+
+@rule("GPU401", "warning", source=_CLASSES)
+def two_default_storage_classes(case: Case) -> Iterator[Problem]:
+    """Two default StorageClasses.
+
+    A claim that names none gets the class that was made last, whichever that is in this cluster.
+
+    Fix: Leave the annotation storageclass.kubernetes.io/is-default-class on one of them.
+    """
+    defaults = default_classes(case.cluster)
+    for each in defaults[1:]:
+        yield Problem(each, f"StorageClass {each.name} is the default, and so is {defaults[0].name}")
+
+
+@rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")
+def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
+    """Scratch larger than the disk of its node.
+
+    The limit of an emptyDir reserves nothing: the disk is full before it is reached, by one pod or by several, and
+    kubelet evicts them, often hours into their work.
+
+    Fix: Request the size as ephemeral-storage, and give the nodes a larger volume or local NVMe disks.
+    """
+    for workload in case.gpu_workloads:
+        wanted = _scratch(workload.pod)
+        if not wanted:
+            continue
+        # Where it asks for as much, no node is open to it, or to so many pods, that has less.
+        pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
+        disks = [(each, _most(case, each.pool)) for each in pools]
+        small = [(each, most) for each, most in disks if most is not None and wanted * _beside(workload, each) > most]
+        for each, most in small:
+            pods = 1 if wanted > most else _beside(workload, each)
+            who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
+            text = f"{who} may hold {show(DISK, wanted * pods)}, pods have {show(DISK, most)} of a disk of pool"
+            yield Problem.of(workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools))
+
+
+@rule("GPU419", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md")
+def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
+    """Cache of a bucket larger than the disk of its node.
+
+    Nothing reserves it: what is read fills the disk before the bound is reached, and kubelet evicts pods of the node.
+
+    Fix: Lower cacheEmptyDirSizeLimit, or give the nodes a larger volume or local NVMe disks.
+    """
+    for workload, claim in case.gpu_claims:
+        volume = volume_of(claim, case.cluster)
+        bound = _bound(volume) if volume is not None else None
+        if volume is None or bound is None:
+            continue
+        pools = case.pools_open_to(workload)
+        disks = [(pool, _most(case, pool)) for pool in pools]
+        small = [(pool, most) for pool, most in disks if most is not None and bound > most]
+        for pool, most in small:
+            text = f"the cache of PersistentVolume {volume.name} may hold {show(DISK, bound)}, pods have"
+            text += f" {show(DISK, most)} of a disk of pool {pool.name}"
+            yield Problem.of(workload, text, unknown=len(small) < len(pools))
+
+
+def _bound(volume: Object) -> int | None:
+    """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
+    attributes = mapping(dig(dict(volume.spec), "csi", "volumeAttributes"))
+    on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
+    return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
+
+
+def _beside(workload: Workload, judged: PoolVerdict) -> int:
+    """Return how many pods of a workload may be on one node of a pool, as far as it is known."""
+    return max(1, min(judged.per_node or 1, workload.replicas or 1))
+
+
+def _scratch(pod: Pod) -> int:
+    """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
+    return sum(quantity(DISK, each.size_limit) or 0 for each in pod.volumes)
+
+
+def _most(case: Case, pool: Pool) -> int | None:
+    """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
+    sizes = [each.most.get(DISK) for each in case.nodes(pool)]
+    known = [each for each in sizes if each is not None]
+    return max(known) if known and len(known) == len(sizes) else None

@@ -1,0 +1,254 @@
+"""Weights of models that do not reach the pod that serves them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_facts.light import regex
+from gpu_facts.versions import WITH_IMAGE_VOLUMES
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.iam import ROLE_ANNOTATION, account_of, allows, has_role, is_associated, node_role
+from gpu_preflight.cluster.pools import is_one_hop, is_visible
+from gpu_preflight.cluster.storage import claimed, is_bucket, option_names, volume_of
+from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.container import Container
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.workload import Workload
+from gpu_preflight.node.nodes import minor
+from gpu_preflight.reading.unknown import dig, is_true, known_text, mappings
+from gpu_preflight.rule import Problem, rule
+
+_POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
+_IN_S3 = regex(r"\bs3://[a-z0-9$]")
+_ANONYMOUS = "--no-sign-request"
+# Of a bucket that Mountpoint shows.
+_READ_ONLY = "read-only"
+# Programs that ask S3 for nothing without credentials unless they are told to; others may, of a public bucket.
+_SIGNS = regex(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
+# Variables by which somebody brings credentials, or asks another store than S3.
+_OTHERWISE = regex(r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*")
+# Where the folder .aws of whoever runs a container is; inline volumes of a driver may bring anything.
+_HOME = regex(r"/(root|home(/[^/]+)?)?|.*/\.aws(/.*)?")
+# Of those that give pods credentials beside their spec: Vault's injectors, and kube2iam or kiam.
+# Sources: https://developer.hashicorp.com/vault/docs/platform/k8s/injector/annotations,
+# https://bank-vaults.dev/docs/mutating-webhook/annotations/, https://github.com/jtblin/kube2iam (2026-11)
+_GIVEN = regex(
+    r"vault\.hashicorp\.com/agent-inject|vault\.security\.banzaicloud\.io/.+|iam\.amazonaws\.com/role"
+    r"|secrets-webhook\.security\.bank-vaults\.io/.+"
+)
+# Words of a command that look for credentials themselves, or ask another store than S3.
+_LOOKS = regex(
+    r"AWS_(ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL)"
+    r"|--(profile|credentials-file|endpoint-url)(?![\w-])|\bassume-role|\baws configure\b|\beval\b"
+    r"|(?:^|[;&|({\n]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+\S"
+)
+# The first version of a program, by its image, that takes credentials of Pod Identity; s5cmd has none yet, and what
+# comes after its last release is not known.
+# Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
+# https://github.com/peak/s5cmd/issues/807 (2026-11)
+_KNOWS_FROM: Mapping[str, tuple[int, ...]] = {
+    "amazon/aws-cli": (2, 15, 0),
+    "aws-cli/aws-cli": (2, 15, 0),
+    "peakcom/s5cmd": (2, 3, 1),
+}
+_IMAGE = regex(r"(?:^|/)(?P<name>[a-z0-9-]+/[a-z0-9-]+)(?::v?(?P<version>\d+(?:\.\d+){1,3}))?(?:@.*)?$")
+
+
+@rule("GPU415", "error", source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/")
+def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
+    """Image volume that the cluster drops.
+
+    Before Kubernetes 1.35 the API server takes the pod without the volume and its mounts, and says nothing: the server
+    starts and finds no model.
+
+    Fix: Use Kubernetes 1.35 or later, or bring the files by an init container or a claim.
+    """
+    version = case.cluster.version
+    if version is None or not (0, 0) < minor(version) < WITH_IMAGE_VOLUMES:
+        return
+    for workload in case.cluster.workloads:
+        for each in mappings(workload.pod.written.get("volumes")):
+            if isinstance(each.get("image"), dict):
+                text = f"volume {each.get('name')} is an image, which Kubernetes {version} leaves out"
+                yield Problem.of(workload, text)
+
+
+@rule("GPU416", "error", source=_POD_IDENTITY)
+def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
+    """Program that knows no Pod Identity.
+
+    It is older than EKS Pod Identity and refuses where credentials come from ("only loopback hosts are allowed"): the
+    container ends with no credentials, before a byte is copied.
+
+    Fix: Take a newer version or another program, such as AWS CLI 2.15 or later, or give the account a role by IRSA.
+    """
+    for workload, container in _containers(case):
+        too_old = _too_old(container)
+        if too_old is None:
+            continue
+        answer = _by_pod_identity_alone(workload, container, case.cluster)
+        if answer is not Answer.NO:
+            text = f"container {container.name} runs {too_old}, and its service account has a role by Pod Identity"
+            yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN)
+
+
+@rule("GPU417", "warning", source="https://github.com/kubernetes/kubernetes/issues/121294")
+def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
+    """Mount below one that nobody may write.
+
+    The folder for it can be made by nobody: unless the volume above has it, the container does not start ("read-only
+    file system"), and the pod keeps its GPUs.
+
+    Fix: Mount it beside the other, or write the folder into what is mounted above.
+    """
+    for workload in case.gpu_workloads:
+        for container in (
+            *mappings(workload.pod.written.get("initContainers")),
+            *mappings(workload.pod.written.get("containers")),
+        ):
+            for below, above in _nested(container):
+                if _lacks_folders(above, workload, case.cluster):
+                    text = f"container {container.get('name')} mounts {below} below {above.get('mountPath')}, which is"
+                    yield Problem.of(workload, f"{text} read-only")
+
+
+@rule("GPU418", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
+def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
+    """Objects of S3 for pods without a role.
+
+    Nothing gives the pod credentials, and the metadata service, which has those of the node, is one hop too far, or the
+    node may not read them either: the container ends, or the server never loads its model.
+
+    Fix: Associate a role that may read the bucket with the service account by EKS Pod Identity.
+    """
+    if not case.cluster.whole:
+        return
+    for workload, container in _containers(case):
+        account = account_of(workload)
+        if account is None or _brings_credentials(workload.pod) or not _reads_s3(container):
+            continue
+        answer = has_role(account, case.cluster)
+        if answer is not Answer.YES and not _nodes_may_read(workload, case):
+            text = f"container {container.name} reads from s3://, and service account {'/'.join(account)} has no role"
+            unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
+            yield Problem.of(workload, text, unknown=unknown)
+
+
+def _containers(case: Case) -> Iterator[tuple[Workload, Container]]:
+    for workload in case.gpu_workloads:
+        for container in workload.containers:
+            yield workload, container
+
+
+def _reads_s3(container: Container) -> bool:
+    texts = list(map(str, container.words))
+    return any(map(_IN_S3.search, texts)) and not any(_ANONYMOUS in each for each in texts)
+
+
+def _signs(container: Container) -> bool:
+    return any(map(_SIGNS.search, (container.image_text, *map(str, container.words))))
+
+
+def _too_old(container: Container) -> str | None:
+    """Return the program and the version that takes no credentials of Pod Identity, and asks S3 for something."""
+    found = _IMAGE.search(container.image_text)
+    least = _KNOWS_FROM.get(found["name"]) if found else None
+    if found is None or found["version"] is None or least is None or not _reads_s3(container):
+        return None
+    version = tuple(map(int, found["version"].split(".")))
+    return f"{found['name']} {found['version']}" if version < least[: len(version)] else None
+
+
+def _by_pod_identity_alone(workload: Workload, container: Container, cluster: Cluster) -> Answer:
+    account = account_of(workload)
+    if account is None or _brings_credentials(workload.pod):
+        return Answer.NO
+    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
+    if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
+        return Answer.NO
+    # Whoever makes the account elsewhere may have annotated it.
+    seen = bool(written) and not _may_have_others(workload, container)
+    return all_of((is_associated(account, cluster), Answer.YES if seen else Answer.UNKNOWN))
+
+
+def _brings_credentials(pod: Pod) -> bool:
+    """Whether a pod may have credentials of its own, or means another store."""
+    if any(_OTHERWISE.fullmatch(name) for each in pod.every_container for name in each.env):
+        return True
+    raw = [*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))]
+    # All keys of a Secret, or its files, may be anything.
+    return any(each.get("envFrom") for each in raw) or any(
+        each.get("secret") or each.get("projected") for each in mappings(pod.written.get("volumes"))
+    )
+
+
+def _may_have_others(workload: Workload, container: Container) -> bool:
+    """Whether a container perhaps gets credentials by a volume, by what changes its pod, or by its own script."""
+    home = known_text(container.env.get("HOME"))
+    at_home = any(path == home or _HOME.fullmatch(path) for path in map(posixpath.normpath, container.mounts))
+    inline = any(each.get("csi") for each in mappings(workload.pod.written.get("volumes")))
+    given = any(_GIVEN.fullmatch(name) and str(said) != "false" for name, said in workload.annotations.items())
+    return at_home or inline or given or any(map(_LOOKS.search, map(str, container.words)))
+
+
+def _nodes_may_read(workload: Workload, case: Case) -> bool:
+    """Whether a node that the pod may run on perhaps lends it a role that reads S3."""
+    return any(_may_lend(pool, workload.pod, case.cluster) for pool in case.pools_open_to(workload))
+
+
+def _may_lend(pool: Pool, pod: Pod, cluster: Cluster) -> bool:
+    if is_visible(pool) and is_one_hop(pool) and not pod.host_network:
+        return False
+    role = node_role(pool, cluster.resources)
+    return role is None or allows(role, "s3:GetObject", cluster.resources) is not Answer.NO
+
+
+def _nested(container: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path of each mount of a container that is below a read-only one, and the nearest such."""
+    mounts = {_path(each): each for each in mappings(container.get("volumeMounts")) if _path(each)}
+    for below in mounts:
+        above = next((mounts[each] for each in _parents(below) if each in mounts), None)
+        if above is not None:
+            yield below, above
+
+
+def _path(mount: Mapping[str, Any]) -> str:
+    text = known_text(mount.get("mountPath"))
+    return posixpath.normpath(text) if text else ""
+
+
+def _parents(path: str) -> Iterator[str]:
+    while (path := posixpath.dirname(path)) not in ("", "/"):
+        yield path
+
+
+def _lacks_folders(mount: Mapping[str, Any], workload: Workload, cluster: Cluster) -> bool:
+    """Whether a mount is read-only, and its volume one that most likely has no folder for another mount.
+
+    Kubelet makes folders in volumes that it fills itself; objects of S3 and what claims keep may have them.
+
+    Source: kubernetes/kubernetes v1.36.3 pkg/volume/util/nested_volumes.go ``MakeNestedMountpoints``
+    """
+    volumes = {each.get("name"): each for each in mappings(workload.pod.written.get("volumes"))}
+    volume = volumes.get(mount.get("name"), {})
+    if isinstance(volume.get("image"), dict):
+        return True
+    if isinstance(volume.get("emptyDir"), dict):
+        return is_true(mount.get("readOnly")) and not _is_written(mount.get("name"), workload.pod)
+    name = dig(volume, "persistentVolumeClaim", "claimName")
+    buckets = (volume_of(each, cluster) for each in claimed(workload, cluster) if name and each.name == name)
+    return any(
+        is_bucket(each)
+        and (is_true(mount.get("readOnly")) or _READ_ONLY in option_names(each.spec.get("mountOptions")))
+        for each in buckets
+        if each is not None
+    )
+
+
+def _is_written(name: Any, pod: Pod) -> bool:
+    raw = [*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))]
+    mounts = [one for each in raw for one in mappings(each.get("volumeMounts"))]
+    return any(each.get("name") == name and not is_true(each.get("readOnly")) for each in mounts)

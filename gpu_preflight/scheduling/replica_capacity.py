@@ -1,0 +1,440 @@
+"""Whether all pools together hold all replicas of a workload, and in as many zones as it asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from gpu_facts.labels import HOSTNAME, NODE_GROUP, ZONE
+from gpu_preflight.model.answer import Answer, Reason, all_of, worst, yes_if
+from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.model.taints import untolerated
+from gpu_preflight.model.workload import Exclusive
+from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.unknown import known_text
+from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.pool_limits import node_limit, pods_per_node, room
+from gpu_preflight.scheduling.topology import Evenly
+from gpu_preflight.scheduling.verdict import PoolVerdict
+
+# A domain, and for how many pods it surely has room, and at most.
+_Domain = tuple[object, float, float]
+_SHOWN = 4
+_RULE = "GPU121"
+# Rules whose reasons follow from the verdicts on all pools.
+OF_ALL_POOLS = (_RULE,)
+
+
+def too_few_domains(wanted: Demand, taking: Sequence[PoolVerdict]) -> Reason | None:
+    """Return why some groups find no domain to themselves, or may find none.
+
+    Args:
+        wanted: What one pod asks for.
+        taking: The pools that take one of them, or may.
+    """
+    groups = wanted.workload.exclusive
+    if groups is None or groups.groups == 0:
+        return None
+    key = known_text(groups.key)
+    if key is None or groups.labelled or groups.groups is None or groups.size is None:
+        return Reason(Answer.UNKNOWN, "topology", _not_known("domain", None))
+    sure, most = _domains(wanted, key, groups.size, taking)
+    where = "node" if key == HOSTNAME else key
+    if most < groups.groups:
+        pods = f" with room for {groups.size} pods" if groups.size > 1 else ""
+        text = f"wants a {where} to itself for each of {groups.groups} groups, and there are {int(most)}{pods}"
+        return Reason(Answer.NO, "topology", f"{text}; raise the maximum of a pool, or make the groups smaller")
+    if groups.shared or groups.beside is None or sure < groups.groups + groups.beside:
+        return Reason(Answer.UNKNOWN, "topology", _not_known(where, groups))
+    return None
+
+
+def _not_known(where: str, groups: Exclusive | None) -> str:
+    count = f"each of {groups.groups} groups" if groups else "each group"
+    return f"whether {count} finds a {where} to itself, with room for all of its pods, is not known"
+
+
+def _domains(wanted: Demand, key: str, size: int, taking: Sequence[PoolVerdict]) -> tuple[float, float]:
+    """Return how many domains surely have room for a group, and how many at most."""
+    if key == HOSTNAME:
+        return _nodes(wanted, size, taking)
+    rooms: dict[object, tuple[float, float]] = {}
+    for each in taking:
+        for domain, sure, most in _of_pool(key, each):
+            known = rooms.get(domain, (0, 0))
+            rooms[domain] = known[0] + sure, known[1] + most
+    unknown = rooms.pop(None, None)
+    sure_ones = sum(sure >= size for sure, _ in rooms.values())
+    return sure_ones, math.inf if unknown else sum(most >= size for _, most in rooms.values())
+
+
+def _nodes(wanted: Demand, size: int, taking: Sequence[PoolVerdict]) -> tuple[float, float]:
+    """Return how many nodes surely have room for a group, and how many at most."""
+    sure, most = 0.0, 0.0
+    for each in taking:
+        least = [pods_per_node(wanted, node) for node in each.nodes_taking]
+        if each.answer is Answer.YES and min(least, default=0) >= size:
+            sure += min(_limits(each, each.growth.sure))
+        full = [pods_per_node(wanted, node, at_most=True) for node in each.nodes_taking]
+        if max(full, default=0) >= size or any(node.row is None for node in each.nodes_taking):
+            most += max(_limits(each, each.growth.most))
+    return sure, most
+
+
+def _limits(judged: PoolVerdict, bound: int | None) -> list[float]:
+    limits = [node_limit(judged.pool, node, bound) for node in judged.nodes_taking]
+    return [math.inf if each is None else each for each in limits]
+
+
+def _of_pool(key: str, judged: PoolVerdict) -> Iterator[_Domain]:
+    """Yield the domains in which a pool makes nodes, ``None`` for one that is not known."""
+    most = math.inf if judged.may_hold is None else judged.may_hold
+    values = list(_values(key, judged))
+    for each in values:
+        # Where a node of several domains comes up is not for the pods to say, except under Karpenter.
+        steered = len(values) == 1 or (not judged.pool.is_group and judged.holds is None)
+        holds = math.inf if judged.holds is None else judged.holds
+        yield each, holds if steered and each is not None and judged.answer is Answer.YES else 0, most
+
+
+def _values(key: str, judged: PoolVerdict) -> Iterable[object]:
+    pool = judged.pool
+    if key == NODE_GROUP and pool.kind == "managed":
+        return [(key, id(pool))]
+    # Which pools come into one is not known of other labels that only a running node has.
+    value = judged.nodes_taking[0].labels.get(key) if judged.nodes_taking else None
+    return sorted(value.values) if isinstance(value, LabelValues) and not value.all_but else [None]
+
+
+def counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
+    """Say whether a node counts among those that pods are spread over."""
+    chosen = wanted.pod.selection.takes(node.labels) if spread.honors_labels else Answer.YES
+    taints = [answer for _, answer in untolerated(wanted.pod.tolerations, node.taints)] if spread.honors_taints else []
+    return all_of((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
+
+
+def pods_on_a_node(
+    wanted: Demand, spread: Evenly, taking: Sequence[PoolVerdict], refusing: Sequence[PoolVerdict]
+) -> tuple[float, float]:
+    """Return how many of the pods any node may have for sure, and at most.
+
+    Args:
+        wanted: The pods.
+        spread: How evenly they are spread over nodes.
+        taking: The pools that take one of them.
+        refusing: The other pools, with a fresh node of each of their types.
+    """
+    emptiest = min((least for each in taking for least, _ in _held(wanted, each)), default=math.inf)
+    fullest = min((max(_held(wanted, each))[1] for each in taking if each.pool.min_nodes), default=math.inf)
+    there = sum(each.pool.min_nodes or 0 for each in taking)
+    for each in refusing:
+        answer = all_of(counts(wanted, node, spread) for node in each.nodes_refusing)
+        if not each.nodes_refusing or answer is Answer.NO or each.pool.max_nodes == 0:
+            continue
+        emptiest = 0
+        if answer is Answer.YES and each.pool.min_nodes:
+            fullest, there = 0, there + each.pool.min_nodes
+    if there < spread.domains:
+        emptiest = 0
+    return emptiest + spread.skew, fullest + spread.skew
+
+
+def _held(wanted: Demand, judged: PoolVerdict) -> list[tuple[int, int]]:
+    """Return how many pods each node of a pool has room for, and at most."""
+    return [(pods_per_node(wanted, each), pods_per_node(wanted, each, at_most=True)) for each in judged.nodes_taking]
+
+
+def room_below(wanted: Demand, judged: PoolVerdict, caps: tuple[float, float]) -> tuple[int | None, int | None]:
+    """Return for how many pods a pool surely has room, and at most, where no node has more than some."""
+    return room(wanted, judged.pool, judged.nodes_taking, judged.growth, caps)
+
+
+def kept_even(wanted: Demand, taking: Iterable[PoolVerdict]) -> str:
+    """Return what keeps nodes from being filled, where that is what the pods ask."""
+    spread = wanted.topology.over_nodes
+    if spread is None or all(least <= spread.skew for each in taking for least, _ in _held(wanted, each)):
+        return ""
+    return f", as no node may have over {spread.skew} more than the emptiest one"
+
+
+def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why some replicas stay without a node, or may, on the pools that take one of them.
+
+    Args:
+        wanted: What one pod asks for, and how many there are.
+        pools: The verdict on each pool.
+    """
+    replicas = wanted.workload.replicas
+    taking = [each for each in pools if each.answer is not Answer.NO]
+    if not replicas or not taking or wanted.workload.takes_turns:
+        return []
+    if wanted.claimed is not None and wanted.claimed.shared and replicas > 1:
+        return _on_one_node(wanted, replicas, taking)
+    together = wanted.topology.on_one_node or wanted.topology.in_one_zone
+    several = replicas > 1 or wanted.topology.may_follow
+    held = _beside_the_first(wanted, replicas, taking) if together and several else []
+    apart = [] if worst(held) is Answer.NO else _apart(wanted, replicas, taking, pools)
+    return apart if worst(apart) is Answer.NO else [*held, *apart]
+
+
+def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why some replicas find no room as far apart, or as evenly, as they want to be."""
+    zones = _zones(taking)
+    if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
+        return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+    if zones is None and _too_few_zones(wanted, replicas, 1):
+        text = "needs several zones, and in which zones the pools have nodes is not known"
+        return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
+    if apart := too_few_domains(wanted, taking):
+        return [replace(apart, rule=_RULE)]
+    # Whether a pool takes one is said with the pool; here it is how many.
+    certain = [each for each in taking if each.answer is Answer.YES] or taking
+    spread = wanted.topology.over_zones
+    skew = spread.skew if spread else 0
+    refusing = [each for each in pools if each.answer is Answer.NO]
+    empty, may_be_empty = _empty_zones(wanted, refusing, spread) if spread else (set(), set())
+    surely, at_most = _holding(wanted, certain, taking, refusing)
+    cautious = all(each.pool.is_group for each in certain)
+    sure = _room(zip(certain, surely, strict=True), skew, {*map(_zone, certain), *may_be_empty}, cautious=cautious)
+    counted = {*map(_zone, filter(_has_its_zone, taking)), *empty}
+    most = _room(zip(taking, at_most, strict=True), skew, counted)
+    if sure >= replicas:
+        return []
+    if most >= replicas:
+        text = f"whether more than {sure} of {replicas} pods find room is not known"
+        uneven = _kept_close(zip(certain, surely, strict=True), skew, sure)
+        conditional = [each for each in taking if each.is_conditional]
+        holding, _ = _holding(wanted, conditional, taking, refusing)
+        counted = {*map(_zone, conditional), *may_be_empty}
+        room = _room(zip(conditional, holding, strict=True), skew, counted, cautious=cautious)
+        reason = _reason(Answer.UNKNOWN, text + uneven, taking, wanted)
+        return [replace(reason, condition=_conditions_of(conditional))] if room >= replicas else [reason]
+    uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
+    if wanted.workload.may_take_turns and most:
+        text = (
+            f"at most {most} of {replicas} pods run at once{uneven}, and whether they need one another only they know"
+        )
+        return [_reason(Answer.UNKNOWN, text, taking, wanted)]
+    return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
+
+
+def _conditions_of(pools: Iterable[PoolVerdict]) -> str:
+    """Return on which conditions all of some pools take a pod."""
+    return " and ".join(dict.fromkeys(one.condition for each in pools for one in each.reasons if one.condition))
+
+
+def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why no node has room for all pods that share a claim, whose devices are those of one node."""
+    fitting = [node for each in taking for node in each.nodes_taking]
+    most = max((pods_per_node(wanted, node, at_most=True) for node in fitting), default=1)
+    if most < replicas:
+        text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are those of one node"
+        return [Reason(Answer.NO, "claim", f"{text}; claim by a ResourceClaimTemplate", rule=_RULE)]
+    # Which of them the first pod goes to, and its claim with it, nobody knows.
+    certain = [] if any(each.answer is not Answer.YES for each in taking) else fitting
+    sure = min((pods_per_node(wanted, node) for node in certain), default=0)
+    text = f"whether one node has room for all {replicas} pods, which share a claim, is not known"
+    return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
+
+
+def _beside_the_first(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+    """Return why no node, or no zone, has room for all pods that want to be where the first of them is.
+
+    Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAffinity
+    """
+    node = wanted.topology.on_one_node
+    where = "on the node" if node else "in the zone"
+    certain = [each for each in taking if each.answer is Answer.YES] or taking
+    sure = _most_on_a_node(wanted, certain) if node else _most_in_a_zone(certain)
+    most = _most_on_a_node(wanted, taking, at_most=True) if node else _most_in_a_zone(taking, at_most=True)
+    if sure >= replicas and not wanted.topology.may_follow and not _is_torn(wanted, replicas, taking):
+        return []
+    if most < replicas and not wanted.topology.may_follow:
+        text = f"at most {int(most)} of {replicas} pods run: they want to be {where} of the first"
+        return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+    text = f"whether all of its {replicas} pods find room {where} of pods that they want to be beside is not known"
+    return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
+
+
+def _is_torn(wanted: Demand, replicas: int, taking: Iterable[PoolVerdict]) -> bool:
+    """Whether pods that want to be where the first of them is are also to be spread over other places."""
+    topology, zones = wanted.topology, _zones(taking)
+    over_zones = topology.over_zones if zones is None or len(zones) > 1 else None
+    over_nodes = topology.over_nodes if topology.on_one_node else None
+    return any(each is not None and each.skew < replicas for each in (over_zones, over_nodes))
+
+
+def _most_on_a_node(wanted: Demand, taking: Iterable[PoolVerdict], *, at_most: bool = False) -> float:
+    """Return how many pods one node takes for sure, wherever the first of them is, or at most.
+
+    EC2 chooses among the types of a group; Karpenter takes one for all pods that wait together, and those of a
+    StatefulSet come one after another.
+    """
+    found = []
+    for each in taking:
+        counts_ = [pods_per_node(wanted, node, at_most=at_most) for node in each.nodes_taking] or [1]
+        chosen = at_most or not (each.pool.is_group or wanted.workload.owner.kind == "StatefulSet")
+        found.append((max if chosen else min)(counts_))
+    return (max if at_most else min)(found, default=1)
+
+
+def _most_in_a_zone(taking: Sequence[PoolVerdict], *, at_most: bool = False) -> float:
+    """Return how many pods one zone takes for sure, wherever the first of them is, or at most."""
+    by_zone: dict[str, float] = {}
+    anywhere: list[float] = []
+    for each in taking:
+        held, zone = each.may_hold if at_most else each.holds, _zone(each)
+        amount = math.inf if held is None else held
+        if zone is not None:
+            by_zone[zone] = by_zone.get(zone, 0) + amount
+        else:
+            # Karpenter makes as many nodes as it may in one zone, and a group of several makes them in all.
+            anywhere.append(0 if each.pool.is_group and not at_most else amount)
+    if at_most:
+        return sum(anywhere) + max(by_zone.values(), default=0)
+    return min((*by_zone.values(), *anywhere), default=0)
+
+
+def _holding(
+    wanted: Demand, certain: Sequence[PoolVerdict], taking: Sequence[PoolVerdict], refusing: Sequence[PoolVerdict]
+) -> tuple[list[int | None], list[int | None]]:
+    """Return for how many pods each of the certain pools surely has room, and each that takes them at most."""
+    spread = wanted.topology.over_nodes
+    if spread is None:
+        return [each.holds for each in certain], [each.may_hold for each in taking]
+    caps = pods_on_a_node(wanted, spread, taking, refusing)
+    surely = [room_below(wanted, each, caps)[0] for each in certain]
+    return surely, [room_below(wanted, each, caps)[1] for each in taking]
+
+
+def _room(
+    amounts: Iterable[tuple[PoolVerdict, int | None]],
+    skew: int,
+    counted: Iterable[str | None],
+    *,
+    cautious: bool = False,
+) -> float:
+    """Return how many pods run on several pools.
+
+    Args:
+        amounts: Each pool with the pods that it has room for; ``None`` without bound.
+        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
+        counted: Zones that count even while no pod runs in them. A zone that is full is the emptiest first.
+        cautious: Whether pools of unknown zones may each be in a zone of its own.
+    """
+    by_zone: dict[str | None, float] = {}
+    pairs = list(amounts)
+    for judged, amount in pairs:
+        zone = _zone(judged)
+        by_zone[zone] = by_zone.get(zone, 0) + (math.inf if amount is None else amount)
+    if skew and None in by_zone and cautious:
+        # Each pool may be a zone of its own.
+        each_own = [math.inf if amount is None else float(amount) for _, amount in pairs]
+        return sum(min(each, min(each_own) + skew) for each in each_own)
+    if skew and None not in by_zone:
+        most = min((by_zone.get(each, 0) for each in counted), default=math.inf) + skew
+        return sum(min(each, most) for each in by_zone.values())
+    return sum(by_zone.values())
+
+
+def _kept_close(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, room: float) -> str:
+    """Return that the spread over zones leaves room unused, where it does.
+
+    Args:
+        amounts: Each pool with the pods that it has room for; ``None`` without bound.
+        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
+        room: How many pods run with that.
+    """
+    if not skew or _room(amounts, 0, ()) <= room:
+        return ""
+    return f", as the spread over zones allows a zone {skew} more than the emptiest that has nodes"
+
+
+def _has_its_zone(judged: PoolVerdict) -> bool:
+    """Whether a zone is counted before a pod of its kind runs there: it has nodes, or Karpenter, which sees it coming.
+
+    Source: kubernetes v1.36.1 podtopologyspread/filtering.go counts the zones of nodes that are there;
+    sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/topology.go those of NodePools.
+    """
+    return bool(judged.pool.min_nodes) or not judged.pool.is_group
+
+
+def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly) -> tuple[set[str], set[str | None]]:
+    """Return the zones that count as ones without pods for nodes that take none of them, and those that may.
+
+    Source: kubernetes v1.36.1 podtopologyspread/common.go matchNodeInclusionPolicies.
+
+    Args:
+        wanted: The pods.
+        refusing: The pools, with a fresh node of each of their types.
+        spread: How evenly the pods are spread over zones.
+
+    Returns:
+        The zones that count, and with ``None`` for one that is not known those that may.
+    """
+    certain: set[str] = set()
+    possible: set[str | None] = set()
+    for each in refusing:
+        answer = all_of(counts(wanted, node, spread) for node in each.nodes_refusing)
+        if answer is Answer.NO or not each.nodes_refusing or each.pool.max_nodes == 0:
+            continue
+        zones = _zones_of_node(each.nodes_refusing[0])
+        possible |= zones or {None}
+        if answer is Answer.YES and each.pool.is_group and each.pool.min_nodes and zones and len(zones) == 1:
+            certain |= zones
+    return certain, possible
+
+
+def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
+    """Return the zones in which a node may be, ``None`` where they are not known."""
+    zone = node.labels.get(ZONE)
+    return zone.values if isinstance(zone, LabelValues) and not zone.all_but else None
+
+
+def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
+    apart = _alone_on_a_node(wanted)
+    text += kept_even(wanted, taking)
+    bounds = [f"{each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
+    more = f" and {len(bounds) - _SHOWN} more pools" if len(bounds) > _SHOWN else ""
+    shown = ", ".join(bounds[:_SHOWN]) + more
+    raised = "; raise it" if any(each.binding and each.growth.answer is Answer.YES for each in taking) else ""
+    return Reason(answer, "limit", f"{text} ({shown}){raised}" if shown else text, rule=_RULE)
+
+
+def _alone_on_a_node(wanted: Demand) -> str:
+    """Return why no node takes two of the pods, where that is what they ask."""
+    if wanted.pod.host_ports:
+        ports = ", ".join(str(number) for _, _, number in sorted(wanted.pod.host_ports))
+        return f", one a node for host port {ports}"
+    return ", one a node as they keep apart" if wanted.topology.one_per_node else ""
+
+
+def _zones(taking: Iterable[PoolVerdict]) -> set[str] | None:
+    """Return the zones in which pools make nodes, ``None`` where they are not known."""
+    found: set[str] = set()
+    for each in taking:
+        of_pool = _zones_of(each)
+        if of_pool is None:
+            return None
+        found |= of_pool
+    return found
+
+
+def _zones_of(judged: PoolVerdict) -> frozenset[str] | None:
+    return _zones_of_node(judged.nodes_taking[0]) if judged.nodes_taking else None
+
+
+def _zone(judged: PoolVerdict) -> str | None:
+    """Return the only zone in which a pool makes nodes, ``None`` where there may be others."""
+    zones = _zones_of(judged) or frozenset()
+    return next(iter(zones)) if len(zones) == 1 else None
+
+
+def _too_few_zones(wanted: Demand, replicas: int, zones: int) -> str | None:
+    spread = wanted.topology.over_zones
+    if spread and spread.domains > zones and replicas > zones * spread.skew:
+        return f"spreads over at least {spread.domains} zones, the pools that take it have {zones}"
+    if wanted.topology.one_per_zone and replicas > zones:
+        return f"wants a zone for each of {replicas} replicas, the pools that take it have {zones}"
+    return None
