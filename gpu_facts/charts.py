@@ -1,4 +1,4 @@
-"""Names of Helm charts, of EKS add-ons, and of what they bring or read.
+"""Names of charts, add-ons and registries.
 
 A pinned chart's version stands in `versions`; what charts and add-ons put on nodes, in `software`.
 """

@@ -1,4 +1,4 @@
-"""What a release of EKS' NVIDIA images carries: branches of NVIDIA's driver, and faults that later ones mended."""
+"""Releases of EKS' NVIDIA images: drivers and known faults; operating systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What Kubernetes itself fixes: how labels are written, which a node may give itself, which conditions nodes report."""
+"""Names and formats that Kubernetes fixes: labels, conditions, kinds, queued pods.
+
+What Kueue compares in the pods of a group that it manages: an update that changes it is rejected.
+
+Source: kubernetes-sigs/kueue v0.19.2 pkg/util/pod/pod.go, pkg/controller/jobframework/validation.go and
+pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go (2026-11)
+"""
 
 from __future__ import annotations
 

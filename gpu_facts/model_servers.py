@@ -1,10 +1,21 @@
-"""The size of a model's weights, as far as its name states it.
+"""Sizes of models by their names, and options of model servers.
 
 ``meta-llama/Llama-3.1-70B-Instruct`` has 70 billion parameters of 16 bits: 140 GB.
 
 Sources: model cards on https://huggingface.co of the names below (2026-11); for the bits of quantized weights
 https://docs.vllm.ai/en/v0.11.2/features/quantization/ and
 https://github.com/ggml-org/llama.cpp/blob/master/tools/quantize/README.md (2026-11)
+
+Options that the command lines of model servers accept, by their names with hyphens.
+
+Sources (2026-11-23):
+
+* vLLM: releases 0.11.2 and 0.33.0, ``add_argument`` in vllm/engine/arg_utils.py and vllm/entrypoints/**/cli_args.py,
+  and the fields of ``FrontendArgs``.
+* SGLang: release 0.5.6, ``add_argument`` in python/sglang/srt/server_args.py.
+* text-generation-inference: commit db931fc (after v3.3.7), the fields of ``Args`` in launcher/src/main.rs.
+
+Other releases have other options, so that an option that is missing here isn't an error for certain.
 """
 
 from __future__ import annotations

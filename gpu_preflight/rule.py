@@ -1,4 +1,4 @@
-"""What a rule is, and what it finds."""
+"""What a rule is, what it finds, and which ids exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An EKS cluster that GPU nodes can join, complete but for the GPUs."""
+"""An EKS cluster that GPU nodes can join."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log groups of a cluster, which would otherwise be made by whoever writes first, and keep everything for ever."""
+"""The log groups of a cluster and their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The VPC of a cluster whose nodes have no public addresses."""
+"""The VPC of a cluster: subnets of nodes and control plane, zones, and access to the API endpoint."""
 
 from __future__ import annotations
 

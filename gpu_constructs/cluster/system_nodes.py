@@ -1,4 +1,4 @@
-"""The nodes without GPUs that run what keeps a cluster going: CoreDNS, controllers, autoscalers."""
+"""Nodes without GPUs for CoreDNS, controllers and autoscalers, and how many are needed."""
 
 from __future__ import annotations
 

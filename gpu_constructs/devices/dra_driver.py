@@ -1,4 +1,4 @@
-"""NVIDIA's DRA driver: offers GPUs as devices that pods claim, instead of as a number."""
+"""NVIDIA's DRA driver, and claims of GPUs that pods share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""NVIDIA's GPU Operator: the device plugin and its helpers, installed by a controller."""
+"""NVIDIA's GPU Operator: the device plugin and its helpers, installed by a controller.
+
+The values that the GPU Operator's chart knows; it has no schema, and takes a misspelt one without a word.
+
+Source: NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml, those in its comments included
+"""
 
 from __future__ import annotations
 

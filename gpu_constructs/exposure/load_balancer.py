@@ -1,4 +1,14 @@
-"""The load balancer of one workload that serves."""
+"""The load balancer of one workload that serves.
+
+The load balancer before pods that serve, as an Ingress of AWS Load Balancer Controller.
+
+An Application Load Balancer, not a Network Load Balancer: it chooses a pod for each request and not for each
+connection, and its idle time-out may be an hour also with TLS, where that of a Network Load Balancer's TLS listener is
+350 seconds.
+
+Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0 docs/guide/ingress/annotations.md;
+https://docs.aws.amazon.com/elasticloadbalancing/latest/network/update-idle-timeout.html (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""AWS Load Balancer Controller: makes the load balancers that Ingresses and Services ask for."""
+"""AWS Load Balancer Controller: makes the load balancers that Ingresses and Services ask for.
+
+What AWS Load Balancer Controller may do: the policy of exactly the pinned release, with the tag of one cluster.
+
+`load_balancer_policy.json` is upstream's file, unchanged, as read on 2026-11-22. The files of other partitions differ
+in their ARNs; those of ``aws-iso`` and ``aws-iso-b`` also lack five actions on what load balancers there do not have.
+
+Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/v3.5.0/docs/install/iam_policy.json
+"""
 
 from __future__ import annotations
 

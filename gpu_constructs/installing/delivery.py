@@ -1,4 +1,4 @@
-"""The one place that turns manifests and charts into resources of a cluster.
+"""Manifests and charts as resources of a cluster, and where they are pulled from.
 
 Constructs hand over what should exist in Kubernetes and do not know how it gets there.
 """

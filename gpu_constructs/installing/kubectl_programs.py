@@ -1,4 +1,4 @@
-"""The programs that reach a cluster from a function of Lambda, and the network in which they do."""
+"""Lambda functions that reach a cluster, and inline functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster can have one of, and who it is; who applies which of its objects."""
+"""What exists once in a cluster: claims of constructs, objects that are applied once, shared resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus, its operator, Alertmanager and Grafana."""
+"""Prometheus, Alertmanager and Grafana in the cluster, or Amazon Managed Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What Prometheus computes from the exporter's metrics, and when it raises an alarm."""
+"""Metrics of the DCGM exporter, and the recording rules and alarms of Prometheus.
+
+The DCGM fields that the exporter can report.
+
+Source: NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of node group asks of its arguments."""
+"""Arguments that every kind of node group checks, and how a group updates its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drains self-managed nodes before EC2 or Auto Scaling takes them away."""
+"""The node termination handler of self-managed nodes, and the interruption queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node is told at boot: a NodeConfig for nodeadm on AL2023, TOML settings on Bottlerocket.
+"""User data of nodes: a NodeConfig on AL2023, TOML settings on Bottlerocket, and scripts.
 
 Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/
 """

@@ -1,4 +1,4 @@
-"""metrics-server: what pods use of CPU and memory, without which nothing scales by it."""
+"""metrics-server and the Prometheus adapter, which serve the metrics APIs."""
 
 from __future__ import annotations
 

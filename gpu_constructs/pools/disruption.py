@@ -1,4 +1,4 @@
-"""When Karpenter, or the Karpenter inside Auto Mode, may take a node away."""
+"""When nodes are replaced: disruption of Karpenter, and node repair of EKS."""
 
 from __future__ import annotations
 

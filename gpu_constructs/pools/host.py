@@ -1,4 +1,4 @@
-"""The machine beneath a node: what it gets beside what GPUs need."""
+"""Settings of the host: user data, files, registries, proxies and certificates."""
 
 from __future__ import annotations
 

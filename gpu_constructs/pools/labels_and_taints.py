@@ -1,4 +1,4 @@
-"""Taints of GPU nodes."""
+"""Taints and labels of nodes."""
 
 from __future__ import annotations
 

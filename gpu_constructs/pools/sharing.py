@@ -1,4 +1,4 @@
-"""How the GPUs of a node are shared between pods."""
+"""How pods share the GPUs of a node: time slicing, MPS, MIG, claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a pool of Karpenter, or of the Karpenter inside Auto Mode, may become."""
+"""How large a pool may become, and how a node group scales."""
 
 from __future__ import annotations
 

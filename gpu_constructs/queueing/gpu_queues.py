@@ -1,4 +1,9 @@
-"""Queues of teams over the GPU pools of an app."""
+"""Kueue's queues of teams over the GPU pools of an app.
+
+The objects of Kueue.
+
+Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
+"""
 
 from __future__ import annotations
 

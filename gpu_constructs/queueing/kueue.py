@@ -1,4 +1,4 @@
-"""Kueue: lets a job start when its queue has room for all of it."""
+"""Kueue and the operators of jobs that it queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An EKS add-on that brings a driver for storage, and the role of that driver."""
+"""EKS add-ons of the CSI drivers for EBS, FSx and S3, with their roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The volume of a file system of FSx for Lustre, and the claim that pods mount."""
+"""PersistentVolumes, claims and StorageClasses as Kubernetes objects."""
 
 from __future__ import annotations
 

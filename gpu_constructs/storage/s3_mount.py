@@ -1,4 +1,4 @@
-"""How a bucket is seen by the pods that mount it."""
+"""How pods mount a bucket, and which names buckets can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket that pods mount."""
+"""A bucket that pods mount, and the permissions of its driver."""
 
 from __future__ import annotations
 

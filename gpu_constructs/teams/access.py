@@ -1,6 +1,14 @@
-"""The way of a person into a cluster: one access entry, whoever lets them in, and for how much.
+"""Access of people: access entries, RBAC roles, and what they allow.
 
 Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
+
+What people may do with kinds that no access policy of EKS covers, as rules of RBAC.
+
+A rule for a kind that a cluster does not have lets nobody do anything, so every team has the same.
+
+Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11), definitions and
+ClusterRoles in the charts of Kueue v0.19.2, KAI v0.17.0, JobSet 0.12.0, LeaderWorkerSet 0.10.0, KubeRay 1.7.0, KEDA
+2.20.2, Trainer 2.3.0, Karpenter v1.14.1
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""A namespace for some people, and what they may do, use and reach in it."""
+"""A namespace for a team: admission policy, network policy, pod security and quota.
+
+What the API server rejects in a team's namespace, whoever writes it there.
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/ (stable from 1.30 on)
+
+What the Pod Security level of a team refuses of the pods that this library writes.
+
+Preflight judges all that a level refuses, in anybody's manifests.
+Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (2026-11)
+"""
 
 from __future__ import annotations
 

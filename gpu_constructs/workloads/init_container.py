@@ -1,4 +1,4 @@
-"""Containers that run before that of the GPUs, or beside it."""
+"""Init containers, sidecars, commands and environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is brought to, and what comes of it."""
+"""How the files of a model reach a pod, and the bucket that has them."""
 
 from __future__ import annotations
 

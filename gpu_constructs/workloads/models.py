@@ -1,4 +1,4 @@
-"""A model, however it reaches a pod, and the pod with it."""
+"""A model for a pod: from a hub, a bucket, an image or a mounted volume."""
 
 from __future__ import annotations
 

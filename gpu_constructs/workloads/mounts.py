@@ -1,4 +1,4 @@
-"""The mounts of a container, and the volumes that those of a pod need."""
+"""Mounts of a container, and the volumes of its pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller of MPIJobs: programs that start each other over SSH on several nodes."""
+"""The MPI operator, and a test of NCCL between nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of what Kubernetes never changes: another content is another object."""
+"""Names of Services, and names that change with the content of an immutable object."""
 
 from __future__ import annotations
 

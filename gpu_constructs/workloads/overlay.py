@@ -1,4 +1,4 @@
-"""The last word on a pod: what somebody lays over all that the library wrote."""
+"""Fields of a pod that the app sets itself, merged over those of the library."""
 
 from __future__ import annotations
 

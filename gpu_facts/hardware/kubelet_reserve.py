@@ -1,6 +1,10 @@
-"""What kubelet keeps of a node in EKS' images where its configuration names nothing else.
+"""Memory that kubelet and the hypervisor reserve on a node.
 
 Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
+
+How much memory Karpenter expects of an instance that it has not launched yet.
+
+Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
 """
 
 from __future__ import annotations

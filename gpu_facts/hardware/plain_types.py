@@ -1,4 +1,12 @@
-"""Instance types without GPUs, from `plain_types.json`: which there are, and how many pods each takes."""
+"""Instance types without GPUs: how many pods, vCPUs and how much memory each has.
+
+The size of instance types without GPUs, of which the catalogue has no rows.
+
+EC2 names sizes alike in these families: ``large`` has 2 vCPUs and ``4xlarge`` has 16. Each vCPU has 2, 4 or 8 GiB of
+memory in a family of letter c, m or r. A test compares every type with EC2's own list.
+
+Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instance costs where it runs: GovCloud's own prices, from `prices.json`, and elsewhere those of us-east-1."""
+"""Prices and quotas of instance types."""
 
 from __future__ import annotations
 

@@ -1,6 +1,15 @@
-"""Names of regions, and where EC2 was seen to offer NVIDIA types, from `regions.json`, which names source and date.
+"""Regions and zones: names, where EC2 offers NVIDIA types, and reservations.
 
 It is what one account saw. Of some regions nothing is known: GovCloud, China, and those that opened last.
+
+Availability Zones that there are: by name, such as ``us-east-1a``, or by id, such as ``use1-az1``.
+
+A zone is a letter of its region or, by id, a number. Which letter is which number differs from account to account, and
+an account may see some of them only: none has a letter or a number beyond the region's last. AWS adds zones now and
+then, eu-west-2d was the last. That a region gets no two within a year is what we take for certain, and no source says.
+
+Sources: https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html, .../az-ids.html
+(2026-11), and `regions.json`.
 """
 
 from __future__ import annotations

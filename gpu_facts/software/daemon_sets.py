@@ -1,4 +1,4 @@
-"""The DaemonSets of a chart or add-on, with its version and values."""
+"""The DaemonSets of a chart or add-on, for its version and values."""
 
 from __future__ import annotations
 

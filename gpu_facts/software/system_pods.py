@@ -1,4 +1,15 @@
-"""Pods of controllers, and how many nodes without GPUs they need."""
+"""Pods of controllers, their requests, and how many nodes without GPUs they need.
+
+Requests of the controllers that charts and add-ons install without GPUs, by their default values.
+
+Charts without requests of their own have zeros here: the values of a release then set them.
+
+Sources: values.yaml of each pinned chart (kueue 0.19.0, lws 0.10.0, jobset 0.12.0, keda 2.20.2, karpenter 1.15.1,
+gpu-operator v26.7.0, kube-prometheus-stack 88.5.3, prometheus-adapter 5.3.0, vertical-pod-autoscaler 0.11.0,
+aws-load-balancer-controller 3.5.0, aws-node-termination-handler 0.27.6), and of metrics-server and
+aws-ebs-csi-driver, whose controller has at least five containers of 10m and 40Mi; the manifest of CoreDNS at
+https://docs.aws.amazon.com/eks/latest/userguide/managing-coredns.html (2026-11)
+"""
 
 from __future__ import annotations
 

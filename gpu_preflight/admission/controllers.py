@@ -1,8 +1,29 @@
-"""The pod that is scheduled, made of the pod that is written.
+"""What the admission controllers of the API server add to a pod before it is scheduled, and why they reject one.
 
 EKS runs these plugins on every pod, and nobody can change the list. DaemonSets and Kueue are apart: the controller of
 the one and the flavors of the other look at the template as it is written.
 Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+
+Priority classes.
+
+Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/priority/admission.go
+
+Runtime classes: what they add to a pod.
+
+Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/runtimeclass/admission.go
+
+Service accounts.
+
+Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/serviceaccount/admission.go
+
+Tolerations that the API server adds to a pod, and Kueue to those of a job that it starts.
+
+Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/{extendedresourcetoleration,defaulttolerationseconds}/
+
+Mounts that the API server takes in no pod: no volume stands behind them, or two are on one path.
+
+Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateVolumes``,
+``ValidateVolumeMounts``
 """
 
 from __future__ import annotations

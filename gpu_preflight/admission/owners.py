@@ -1,9 +1,13 @@
-"""What the API server takes in no Deployment, StatefulSet, DaemonSet, Job or CronJob: the object itself is refused.
+"""Workload objects that the API server rejects, and schedules that it parses.
 
 So are jobs of the training operator, which judges them where the API server asks it, or once it sees them.
 
 Sources: kubernetes/kubernetes v1.36.3 pkg/apis/apps/validation/validation.go, pkg/apis/batch/validation/validation.go;
 kubeflow/training-operator v1.9.0 pkg/webhooks/
+
+Schedules as a CronJob has them.
+
+Source: robfig/cron v3.0.1 parser.go ``ParseStandard``
 """
 
 from __future__ import annotations

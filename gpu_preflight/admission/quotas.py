@@ -1,6 +1,15 @@
-"""Resource quotas: how many pods a namespace lets in.
+"""Resource quotas: which pods and objects they count, and how many more they admit.
 
 Source: kubernetes/kubernetes v1.36.2 pkg/quota/v1/evaluator/core/pods.go
+
+Resource quotas of claims of storage, and of how many objects a namespace has.
+
+Sources: kubernetes/kubernetes v1.36.3 pkg/quota/v1/evaluator/core/persistent_volume_claims.go,
+https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-on-object-count (2026-11)
+
+Which pods a resource quota counts.
+
+Source: kubernetes/kubernetes v1.36.3 pkg/quota/v1/evaluator/core/pods.go ``podMatchesScopeFunc``
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
-"""What the API server takes in no pod, of all that decides where it runs.
+"""Fields of a pod that the API server rejects, among those that decide where it runs.
 
 Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateTolerations``,
 ``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``,
 ``validateContainerResourceClaim``, ``validatePodDNSConfig``, ``ValidateHostAliases``, ``validateOS``,
 ``ValidateSecurityContext``, ``checkHostPortConflicts``, ``ValidatePodCreate``
+
+Amounts that the API server takes in no pod: requests above limits, huge pages alone, parts that exceed the whole.
+
+Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``validateResourceRequirements`` and
+``validatePodResourceConsistency``
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Sorts an input by cluster."""
+"""The clusters of an input, with their pools and workloads.
+
+Pods and everything that makes pods.
+
+Sources: https://kubernetes.io/docs/concepts/workloads/, https://jobset.sigs.k8s.io/docs/reference/jobset.v1alpha2/,
+https://lws.sigs.k8s.io/docs/reference/leaderworkerset.v1/, https://docs.ray.io/en/latest/cluster/kubernetes/ (2026-08)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role of the input may do, and who may assume it, as far as its policies are literal.
+"""Roles of the input: what their policies allow, who may assume them, and which are the roles of nodes and functions.
 
 An allowed action counts whatever its resources and conditions are: they can only narrow it. Sources:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_action.html,

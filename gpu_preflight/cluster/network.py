@@ -1,4 +1,4 @@
-"""How traffic leaves the subnets of a pool, and where they are.
+"""Subnets, routes and security groups of the pools.
 
 Source: https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html (2026-08)
 """

@@ -1,4 +1,13 @@
-"""Objects that are a part of one, as patches of Kustomize are: what they lack stands in what they are laid over."""
+"""Kubernetes objects other than workloads: load balancers, RBAC, namespaces, ConfigMaps, Secrets, partial objects.
+
+The ConfigMaps and Secrets that a pod names and does not start without.
+
+Source: https://kubernetes.io/docs/concepts/configuration/secret/ (2026-11)
+
+What service accounts and groups may do in a cluster, as far as its roles and bindings are in the input.
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/ (2026-11)
+"""
 
 from __future__ import annotations
 

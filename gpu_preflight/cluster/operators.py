@@ -1,6 +1,20 @@
-"""Which pods Fargate profiles take: those run on no node of a pool.
+"""Pods that operators create from custom resources, and pods outside the pools: Fargate, other schedulers.
 
 Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
+
+Which operator makes pods of an object.
+
+Source of the objects that hold others: project-codeflare/appwrapper api/v1beta2/appwrapper_types.go (2026-11-22)
+
+Graphs of Dynamo and services of KServe.
+
+Sources: ai-dynamo/dynamo, reference of DynamoGraphDeployment v1alpha1 and v1beta1 (2026-11-22); kserve/kserve
+v0.20.0-rc1 pkg/apis/serving/v1beta1/predictor.go and pkg/controller/v1beta1/inferenceservice/utils/utils.go
+
+Jobs of Volcano and of Kubeflow's trainer.
+
+Sources: volcano-sh/apis v1.15.0 pkg/apis/batch/v1alpha1/job.go; kubeflow/trainer v2.3.0
+pkg/apis/trainer/v1alpha1/trainjob_types.go (2026-11)
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""Node groups, Auto Scaling groups and NodePools as pools.
+"""Node groups, Auto Scaling groups, NodePools and the built-in pools of Auto Mode as pools.
 
 Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
 https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+
+The NodePools that EKS Auto Mode creates, which are not in the input.
+
+Assumption: the requirements come from public copies of both objects (2026-11-23). The AWS page wasn't read.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
 """
 
 from __future__ import annotations

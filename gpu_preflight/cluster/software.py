@@ -1,4 +1,4 @@
-"""What runs in a cluster: DaemonSets from manifests, charts and add-ons, and what makes nodes."""
+"""Software of a cluster: DaemonSets of manifests, charts and add-ons, autoscalers, exporters, definitions."""
 
 from __future__ import annotations
 

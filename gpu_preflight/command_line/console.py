@@ -1,4 +1,13 @@
-"""What the commands share: where output goes, how a failure is told, with which code a command ends."""
+"""What the commands share: output, progress, errors and exit codes.
+
+Keeps names out of an input from becoming commands of the CI system that shows the output.
+
+The runner of GitHub Actions reads each line that a step prints. ``::error::text`` at the beginning of a line, after
+blanks, is a command, and so is ``##[error]text`` anywhere in a line. Azure Pipelines reads ``##vso[...]``. A report
+wraps its lines, so a name such as ``y ::error::x`` can begin one.
+
+Source: https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs (TryParseV2, TryParse; 2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Every rule over every cluster of an input."""
+"""All rules applied to all clusters of an input, with acknowledgements.
+
+What names no cluster beside several: it is judged in each, and meant for one that nobody names.
+
+A manifest that stands by itself does not say where it is applied. What is wrong with it in one cluster and not in
+another only may be wrong; what is wrong in all of them is.
+
+Findings that somebody accepts, each with a reason that every output shows.
+
+Four places can say so: a file with ``acknowledgements:``, metadata of a template's resource, an annotation of a
+Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
+"""
 
 from __future__ import annotations
 

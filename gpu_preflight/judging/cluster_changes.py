@@ -1,4 +1,13 @@
-"""What becomes of control planes between two inputs: which are made anew, and what EKS refuses or does too early."""
+"""Changes of control planes, node groups and controllers between two inputs.
+
+Changes of a node group that CloudFormation rejects in one update, or that set its number of nodes.
+
+EKS changes version and launch template by UpdateNodegroupVersion and everything else by other calls, and CloudFormation
+makes only one of these calls in an update.
+
+Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
+(Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate with Tags)
+"""
 
 from __future__ import annotations
 

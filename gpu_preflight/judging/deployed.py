@@ -1,4 +1,4 @@
-"""What an update of a stack meets: blocks, zones and launch templates, and nodes that keep running."""
+"""What a second deployment finds in the account: resources and objects of the first one, and their identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The verdict on each workload, and on all of them together."""
+"""The result for each workload, why it stays Pending, and what a value that is set later could change.
+
+Applies values that only deployment sets to results.
+
+A "runs" becomes conditional or lists the value as an assumption.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Every image and chart that a cluster pulls, and who asks for it."""
+"""Images and charts that a cluster pulls, which workload pulls them, and where a mirror has them.
+
+Where images and charts are copied to, so that nodes and charts that are told of the mirror find them.
+
+An image keeps its path: that is where containerd and Bottlerocket look on a mirror without a path of its own. Charts
+lie in one folder, as the library's context key ``gpu-constructs:chartMirror`` has it.
+
+Sources: https://github.com/containerd/containerd/blob/main/docs/hosts.md,
+https://bottlerocket.dev/en/os/1.64.x/api/settings/container-registry/ (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change means for GPUs and money: two inputs compared."""
+"""Two versions of an input compared: pools, workloads and resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three answers."""
+"""Answers yes, no and unknown, with reasons."""
 
 from __future__ import annotations
 

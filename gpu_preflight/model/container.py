@@ -1,4 +1,9 @@
-"""A container of a pod, as typed values."""
+"""A container of a pod, and the requests of all containers of a pod.
+
+What a pod asks for, as the scheduler adds it up.
+
+Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/resource/helpers.go
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""What value a label of a node may take, and whether a requirement can be met by it.
+"""Values that a node label can have, and the node selectors and affinities that require some.
 
 Source: kubernetes-sigs/karpenter v1.14.0 pkg/scheduling/requirement.go, and the operators of node affinity in
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ (2026-08).
+
+Whether a pod's node selector and node affinity take a node.
+
+Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/
 """
 
 from __future__ import annotations

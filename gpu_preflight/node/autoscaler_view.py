@@ -2,6 +2,11 @@
 
 Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
 ``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
+
+How Karpenter of a cluster is set: by the settings of its chart, or by the environment of its Deployment.
+
+Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/templates/deployment.yaml; sigs.k8s.io/karpenter v1.14.1
+pkg/operator/options/options.go
 """
 
 from __future__ import annotations

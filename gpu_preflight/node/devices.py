@@ -1,4 +1,15 @@
-"""What device managers register on a node: GPUs, their shares and slices, EFA interfaces, huge pages."""
+"""What device managers register on a node: GPUs, their shares and slices, EFA interfaces, huge pages.
+
+Under which resources, and how often, a device manager offers the GPUs of a node.
+
+Sources: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/,
+https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/
+
+Drivers that offer GPUs to claims, and, from Kubernetes 1.36 on, to pods that ask for them by name.
+
+Sources: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/;
+kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``DRAExtendedResource``
+"""
 
 from __future__ import annotations
 

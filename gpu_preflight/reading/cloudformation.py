@@ -1,4 +1,4 @@
-"""CloudFormation templates with their intrinsics resolved as far as they can be before deployment.
+"""CloudFormation templates, with intrinsics resolved as far as possible before deployment.
 
 Source, read 2026-08:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html

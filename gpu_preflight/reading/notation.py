@@ -1,4 +1,10 @@
-"""Values of YAML, and which keys of a mapping stand twice."""
+"""YAML: loading with positions and duplicate keys, scalars as go-yaml reads them, and writing.
+
+What a word without quotes is: a text, a number, a truth or nothing.
+
+kubectl, helm, eksctl, Argo CD, Flux and nodeadm read YAML by kubernetes-sigs/yaml, which makes JSON of it.
+Sources: kubernetes-sigs/yaml v1.6.0 yaml.go, yaml/go-yaml v2.4.3 resolve.go, Go 1.26 strconv, encoding/json (2026-11)
+"""
 
 from __future__ import annotations
 

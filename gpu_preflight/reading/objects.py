@@ -1,4 +1,11 @@
-"""Kubernetes objects and Helm releases as they stand in an input, and where they stand."""
+"""Kubernetes objects and Helm releases of an input, where they are written, and placeholders in them.
+
+Values of a manifest that another program fills in before the API server sees it.
+
+Sources: https://www.gnu.org/software/gettext/manual/html_node/envsubst-Invocation.html,
+https://helm.sh/docs/chart_template_guide/, https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution
+(2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
-"""Parts of a template that CloudFormation makes at deployment, out of what no input holds.
+"""Parts of an input that can't be read, and references that lead nowhere.
 
 Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-macros.html,
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-nested-stacks.html (2026-11)
+
+References to what a template does not have, for which CloudFormation refuses all of it.
+
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-ref.html
+(2026-11)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects that an input holds several times.
+"""Several versions of one object in an input, and values of Helm.
 
 The same object read twice counts once. Different versions of one object, as overlays make them, are alternatives: each
 becomes a cluster of its own, and their demands are never added up.

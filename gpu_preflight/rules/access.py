@@ -1,4 +1,4 @@
-"""Access entries that EKS does not take, or that do not give what they say."""
+"""Access entries, IAM policies and trust policies that don't grant what they should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add-ons and charts that do not come up, or not on GPU nodes."""
+"""Add-ons and charts that don't start or don't fit the version of Kubernetes."""
 
 from __future__ import annotations
 

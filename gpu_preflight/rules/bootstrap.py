@@ -1,4 +1,4 @@
-"""What nodes are told at boot: incomplete, meant for another system, or meant for another cluster."""
+"""User data, boot settings and labels with which nodes don't join."""
 
 from __future__ import annotations
 

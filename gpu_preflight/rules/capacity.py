@@ -1,4 +1,4 @@
-"""How much capacity the pools need, and how easily EC2 has none."""
+"""Instance types, zones and regions where EC2 has little or no capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Cluster autoscaler: whether it runs, which groups it takes, and what it may add."""
+"""Cluster autoscaler: whether it runs, which groups it takes, and what it may add.
+
+Values of cluster autoscaler's flags with which it does not start.
+
+Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go
+"""
 
 from __future__ import annotations
 

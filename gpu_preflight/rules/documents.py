@@ -1,4 +1,4 @@
-"""Documents that say something twice, and templates that refer to nothing."""
+"""Documents with duplicate keys, unresolved placeholders or references that lead nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File systems of FSx for Lustre: what FSx makes, and what nodes mount."""
+"""FSx for Lustre, buckets, and the claims that mount them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs asked for in a way that Kubernetes refuses, or not asked for at all."""
+"""Requests of GPUs and ResourceClaims that Kubernetes rejects, or that are missing."""
 
 from __future__ import annotations
 

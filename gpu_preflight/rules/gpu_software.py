@@ -1,4 +1,4 @@
-"""NVIDIA's charts: values they refuse, and what they do not say."""
+"""Charts and DaemonSets of NVIDIA: values, device managers, and GPUs that no node shows."""
 
 from __future__ import annotations
 

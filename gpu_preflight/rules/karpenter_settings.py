@@ -1,4 +1,4 @@
-"""Settings of Karpenter and of Auto Mode that do not go with the pools."""
+"""Settings of Karpenter's controller and its interruption queue."""
 
 from __future__ import annotations
 

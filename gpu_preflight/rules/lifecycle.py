@@ -1,4 +1,4 @@
-"""What happens to GPU nodes while they run, and pods that are sent elsewhere."""
+"""Nodes while they run: repair, updates, interruptions, and nodes for the system."""
 
 from __future__ import annotations
 

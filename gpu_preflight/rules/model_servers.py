@@ -1,4 +1,4 @@
-"""Models whose weights don't fit: into the memory of GPUs, of the container, or onto the disk of the node."""
+"""Model servers: memory for the weights, and options of their programs."""
 
 from __future__ import annotations
 

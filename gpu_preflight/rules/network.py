@@ -1,4 +1,4 @@
-"""Nodes that cannot reach the cluster, AWS or a registry, or for which there are no addresses."""
+"""Nodes that can't reach the cluster, AWS or a registry, or get no addresses."""
 
 from __future__ import annotations
 

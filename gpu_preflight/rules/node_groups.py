@@ -1,4 +1,4 @@
-"""Definitions of node groups: sizes, names, warm pools, repair."""
+"""Node groups: sizes, names, access to the cluster, and values that eksctl rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of nodes and slots of jobs that differ from their pods."""
+"""Parallel jobs: numbers of nodes and processes, and shared memory."""
 
 from __future__ import annotations
 

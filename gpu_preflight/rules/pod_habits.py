@@ -1,4 +1,4 @@
-"""Habits in manifests of pods that do not do what their author thinks."""
+"""Pod templates that don't do what they say: data, zones, options."""
 
 from __future__ import annotations
 

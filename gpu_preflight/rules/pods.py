@@ -1,4 +1,4 @@
-"""Pods that the API server does not let in: their owner reports FailedCreate, and no pod is Pending."""
+"""Pods that stay Pending, are rejected or evicted."""
 
 from __future__ import annotations
 

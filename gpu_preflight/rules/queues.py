@@ -1,4 +1,4 @@
-"""Jobs that Kueue never admits, or admits to nodes that do not take them."""
+"""Queues of Kueue and KAI, and jobs that they never admit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas of Kueue beside what the pools can ever have."""
+"""Quotas and topologies of Kueue that the pools can't provide."""
 
 from __future__ import annotations
 

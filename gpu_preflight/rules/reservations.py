@@ -1,4 +1,4 @@
-"""Groups that take their instances out of a capacity reservation or a Capacity Block."""
+"""Capacity reservations and Capacity Blocks."""
 
 from __future__ import annotations
 

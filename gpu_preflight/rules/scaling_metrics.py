@@ -1,4 +1,4 @@
-"""Measurements of GPUs by which pods are not scaled as meant."""
+"""Metrics by which pods are scaled: exporters, targets and queries."""
 
 from __future__ import annotations
 

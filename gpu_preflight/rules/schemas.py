@@ -1,4 +1,4 @@
-"""API versions that are gone, or go."""
+"""Values that the schema of an API, a chart or a resource type rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that are too small, at the wrong place, idle, or that EC2 refuses."""
+"""Volumes, disks and StorageClasses that EC2 rejects or that are too small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Whether all pools together hold all replicas of a workload, and in as many zones as it asks for."""
+"""Whether the pools hold all replicas of a workload, in as many zones or domains as it requires.
+
+Whether there is a topology domain for each group of pods that wants one to itself, and room in it for the group.
+
+The first pod of a group keeps off domains of other groups, and the others follow it by node selector or affinity.
+Sources: kubernetes-sigs/jobset pkg/webhooks/pod_mutating_webhook.go, kubernetes-sigs/lws pkg/webhooks/pod_webhook.go
+(2026-11)
+
+How many pods a node may have where they are spread evenly over nodes: the emptiest node holds the others back.
+
+Every node counts that the pods' node selector takes, one without GPUs too, unless they honor taints.
+Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering}.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would a pod run on a fresh node of a pool, and would the pool's autoscaler make one?
+"""Whether a pod runs on a new node of a pool, and whether the autoscaler creates that node.
 
 Follows kube-scheduler 1.36, cluster autoscaler 1.36 and Karpenter 1.14; `fitting` and `nodes` name the code paths.
 """

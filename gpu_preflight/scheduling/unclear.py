@@ -1,6 +1,11 @@
 """What of a pool is known at deployment only, and which answers it leaves open: a value that is not known is no value.
 
 A maximum that is not known is not the same as none, and a label that may be there is not the same as one that is not.
+
+DaemonSets that ask for GPUs: their controller makes a pod for each node that there is, and nobody makes a node.
+
+The controller looks at the template as it is written, to which the API server has added nothing yet.
+Source: kubernetes/kubernetes v1.36.2 pkg/controller/daemon/daemon_controller.go ``NodeShouldRunDaemonPod``
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Fields of resources and objects that their service does not take."""
+"""Unknown and renamed fields of resources and objects.
+
+Fields that a definition demands, and that its controller's webhook fills in before the API server looks.
+
+Webhooks that change an object come before its schema is asked, so that who leaves such a field out is right.
+
+Fields and values that have another name today.
+
+Sources: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#api-object (v2 of autoscaling),
+https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/api.md,
+https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/, https://karpenter.sh/docs/upgrading/v1-migration/,
+https://kubernetes.io/docs/reference/kubernetes-api/ (2026-11)
+"""
 
 from __future__ import annotations
 

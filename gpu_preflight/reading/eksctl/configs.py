@@ -1,7 +1,12 @@
-"""What eksctl makes of a ClusterConfig, as the resources of a template.
+"""Resources and device plugins that eksctl creates from a ClusterConfig.
 
 Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5 (types.go, defaults.go, known_addons.go),
 pkg/actions/addon/tasks.go and pkg/karpenter/karpenter.go (2026-08-21)
+
+The device plugins that eksctl applies itself when it makes node groups.
+
+Sources: eksctl-io/eksctl 99984adb6 pkg/eks/tasks.go, pkg/addons/device_plugin.go and pkg/addons/assets,
+https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08-21)
 """
 
 from __future__ import annotations

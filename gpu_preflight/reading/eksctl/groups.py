@@ -1,7 +1,16 @@
-"""What node groups of eksctl have in common, managed by EKS or not.
+"""What managed and self-managed node groups of eksctl share: launch templates, user data, resources.
 
 Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/defaults.go, pkg/ami/ssm_resolver.go,
 pkg/vpc/vpc.go (2026-08-21)
+
+The launch template that eksctl makes for a node group.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/cfn/builder (nodegroup.go, managed_launch_template.go, network_interfaces.go,
+block_device_mapping.go) and pkg/apis/eksctl.io/v1alpha5/defaults.go (2026-08-21)
+
+The user data that eksctl gives the nodes of a group.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/nodebootstrap (al2023.go, bottlerocket.go, userdata.go) (2026-08-21)
 """
 
 from __future__ import annotations

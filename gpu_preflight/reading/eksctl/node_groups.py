@@ -1,7 +1,11 @@
-"""Managed node groups of eksctl.
+"""Managed and self-managed node groups of eksctl.
 
 Source: eksctl-io/eksctl 99984adb6 pkg/cfn/builder/managed_nodegroup.go, pkg/apis/eksctl.io/v1alpha5/amitype.go
 (2026-08-21)
+
+Self-managed node groups of eksctl: Auto Scaling groups whose nodes join by themselves.
+
+Source: eksctl-io/eksctl 99984adb6 pkg/cfn/builder/nodegroup.go, pkg/ami/ssm_resolver.go (2026-08-21)
 """
 
 from __future__ import annotations

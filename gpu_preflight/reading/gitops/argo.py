@@ -1,7 +1,11 @@
-"""What Applications of Argo CD bring.
+"""Applications and ApplicationSets of Argo CD.
 
 Sources: argoproj/argo-cd v3.2 docs/user-guide/helm.md, docs/user-guide/kustomize.md,
 docs/user-guide/multiple_sources.md and manifests/crds/application-crd.yaml (2026-11)
+
+Applications that an ApplicationSet of Argo CD makes.
+
+Sources: argoproj/argo-cd v3.2 docs/operator-manual/applicationset/Generators-List.md, GoTemplate.md (2026-11)
 """
 
 from __future__ import annotations

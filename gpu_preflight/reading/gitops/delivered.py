@@ -1,4 +1,10 @@
-"""What an input comes to once Argo CD and Flux have brought in what they find there."""
+"""The input after Argo CD and Flux deployed what they find in it, and what they can't deploy.
+
+Where Applications of Argo CD bring what they hold: the cluster, and the namespace that Argo CD makes there.
+
+Sources: argoproj/argo-cd v3.2 docs/user-guide/sync-options.md (Namespace Metadata),
+manifests/crds/application-crd.yaml (2026-11)
+"""
 
 from __future__ import annotations
 

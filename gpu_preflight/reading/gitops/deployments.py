@@ -1,4 +1,14 @@
-"""A folder that Argo CD or Flux brings into a cluster, with what it changes there."""
+"""A folder or chart that Argo CD or Flux deploys, with the substitutions and values that they apply.
+
+Variables that Flux puts into what it applies.
+
+Sources: https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution,
+fluxcd/pkg 0180cac2f kustomize/kustomize_varsub.go (2026-11)
+
+Values of charts, as Helm merges them.
+
+Sources: https://helm.sh/docs/intro/using_helm/, https://fluxcd.io/flux/components/helm/helmreleases/ (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Folders of kustomizations and charts."""
+"""Folders of kustomizations and charts: which to render, and what is broken in them.
+
+References of kustomizations that lead nowhere, and patches that change nothing.
+
+Sources: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/ and kubernetes-sigs/kustomize v5.7.1
+api/internal/builtins/PatchTransformer.go, which ignores a patch whose target selects no object (2026-11)
+
+Schemas of a chart's values, which helm reads, and what they refer to.
+
+helm fetches a reference to an address, and reads one to a file, when it checks values (4.3.1, 2026-11). A reference
+within the schema begins with ``#``.
+"""
 
 from __future__ import annotations
 

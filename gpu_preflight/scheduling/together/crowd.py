@@ -5,6 +5,11 @@ the services, not beside other jobs. All parts of one job, or of one group of po
 
 Pods are put onto nodes one after another, which is a way to place them and maybe not the best one. That they find no
 place in any way is certain only where they ask for more than there is.
+
+Workloads whose pods share claims of GPUs: all of them run on one node, which gives each claim its GPUs once.
+
+Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (2026-11): pods that name
+one ResourceClaim share what is allocated to it, and a device of NVIDIA is of one node.
 """
 
 from __future__ import annotations

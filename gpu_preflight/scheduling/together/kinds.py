@@ -1,4 +1,10 @@
-"""Workloads whose pods are alike, and what many of them ask of pools together."""
+"""Workloads whose pods are alike, and what many of them ask of pools together.
+
+Services without GPUs that may run on GPU nodes, and take the CPUs and the memory that GPU pods need there.
+
+Which pods come first nobody knows, unless their priorities differ: what is certain is only that there is not room for
+all of them. A job comes when it comes, and finds services where they are.
+"""
 
 from __future__ import annotations
 

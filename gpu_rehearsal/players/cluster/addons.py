@@ -1,4 +1,11 @@
-"""Stand-ins for the workloads of EKS add-ons, created while EKS reports that an add-on is installed."""
+"""Stand-ins for the workloads of EKS add-ons, created while EKS reports that an add-on is installed.
+
+Replacements for absent software: definitions of charts, and a server that answers admission webhooks.
+
+The server allows everything once the service has a ready pod, and nothing before, as a webhook that nobody answers. So
+the order of software and objects is checked; the decisions of the webhook aren't.
+Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 Played are NVIDIA's device plugin and DRA driver, EFA's plugin, and the plugin built into Bottlerocket. What the GPU
 Operator's own pods would start is not: its operator is a program that does not run here.
+
+Device managers of nodes and their devices: NVIDIA's device plugin and DRA driver, and EFA's plugin.
+
+Sources: https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/api/config/v1 and .../internal/rm,
+https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/v0.4.1/cmd/gpu-kubelet-plugin/deviceinfo.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Source: https://kubernetes.io/docs/reference/labels-annotations-taints/ and
 https://github.com/kubernetes/cloud-provider-aws/blob/master/pkg/providers/v1/instances_v2.go
+
+Capacity and allocatable resources of a node, and quantities of Kubernetes as numbers.
+
+Source: https://github.com/awslabs/amazon-eks-ami/tree/main/nodeadm/internal/kubelet (2026-11), whose reserves
+Bottlerocket shares: https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Launches of EC2: from a launch template and its overrides to running instances, while there is capacity.
 
 moto doesn't resolve a template's version, tags, profile, interfaces or purchase option, so they are resolved here.
+
+Images that EKS and Bottlerocket publish, their releases, and the parameters of SSM that name them.
+
+Sources: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html,
+https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id-bottlerocket.html
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EC2.html and
 AWS_AutoScaling.html, AWS_SQS.html, AWS_Events.html, AWS_Scheduler.html there (2026-11)
+
+Roles and policies of IAM.
+
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_IAM.html (2026-11)
 """
 
 from __future__ import annotations

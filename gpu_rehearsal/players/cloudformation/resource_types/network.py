@@ -2,6 +2,11 @@
 
 Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EC2.html, and of every
 call: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Operations.html (2026-11)
+
+Keys, logs, alarms, parameters, buckets, file systems, and what the CDK notes of itself.
+
+Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_FSx.html,
+AWS_CloudWatch.html, AWS_Logs.html, AWS_S3.html and AWS_SSM.html there (2026-11)
 """
 
 from __future__ import annotations
