@@ -17,7 +17,7 @@ from gpu_rehearsal.stage import Stage
 SCENE = "Update"
 _RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 # How long pods that an update replaces may take to end and to run again, on new nodes if need be.
-SETTLE_SECONDS = 150.0
+SETTLE_SECONDS = 300.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
 PATIENCE_SECONDS = 60.0
 # What the simulated CloudFormation says of a change that it doesn't simulate.

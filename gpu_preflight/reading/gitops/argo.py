@@ -16,13 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_facts.light import regex
+from gpu_facts.merging import merged
 from gpu_preflight.reading.documents import UnusableInput, read
 from gpu_preflight.reading.gitops.deployments import (
     Beside,
     Deployment,
     Files,
     chart_of,
-    merged,
     parts_of_chart,
     read_values,
     typed,

@@ -236,16 +236,6 @@ def read_values(owner: Object, text: Any) -> dict[str, Any]:
     return mapping(parse_embedded(owner.origin.file, text if isinstance(text, (str, Unknown)) else None))
 
 
-def merged(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values on top of others."""
-    both = {
-        key: merged(left[key], right[key])
-        for key in left.keys() & right.keys()
-        if isinstance(left[key], dict) and isinstance(right[key], dict)
-    }
-    return {**left, **right, **both}
-
-
 def with_parameter(values: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Return values with one more at a path such as ``a.b[0].c``; a dot of a key is written with a backslash."""
     keys = [each.replace("\\.", ".") for each in _DOT.split(path)]

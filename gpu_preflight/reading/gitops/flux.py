@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_facts.merging import merged
 from gpu_preflight.reading.gitops.deployments import (
     Beside,
     Deployment,
     chart_of,
-    merged,
     parts_of_chart,
     read_values,
     typed,

@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from gpu_facts.merging import merged
 from gpu_facts.schemas import schema_of
 
 
@@ -86,14 +87,14 @@ def from_node_configs(written: str) -> Bootstrap:
         NeverJoins: It makes nothing of it, or the kubelet does not start with that.
     """
     parts = list(_parts(written))
-    merged: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
     for content in (content for kind, content in parts if kind == _NODE_CONFIG):
-        merged = _merge(merged, _spec(content))
-    cluster = merged.get("cluster") or {}
+        spec = merged(spec, _spec(content), other=_append_flags)
+    cluster = spec.get("cluster") or {}
     missing = [each for each in _NEEDED if not cluster.get(each)]
     if missing:
         raise NeverJoins(f"its user data has no NodeConfig that says spec.cluster.{missing[0]}")
-    return _bootstrap(cluster, merged, tuple(content for kind, content in parts if kind == _SCRIPT))
+    return _bootstrap(cluster, spec, tuple(content for kind, content in parts if kind == _SCRIPT))
 
 
 def _bootstrap(cluster: Mapping[str, Any], spec: Mapping[str, Any], scripts: tuple[str, ...]) -> Bootstrap:
@@ -167,17 +168,12 @@ def _faults(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[s
                 yield from _faults(each, known, f"{path}.{name}" if path else str(name))
 
 
-def _merge(first: Any, second: Any, *path: str) -> Any:
-    """Merge as nodeadm does: maps in depth, flags one after another, of all else the later.
+def _append_flags(key: str, first: Any, second: Any) -> Any:
+    """Merge as nodeadm does: flags of kubelet are appended, of all else that is no mapping the later value holds.
 
     Source: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/api/merge.go
     """
-    if isinstance(first, dict) and isinstance(second, dict):
-        both = {key: _merge(first[key], second[key], *path, key) for key in first.keys() & second.keys()}
-        return first | second | both
-    if path == ("kubelet", "flags"):
-        return [*first, *second]
-    return second
+    return [*first, *second] if key == "flags" and isinstance(first, list) and isinstance(second, list) else second
 
 
 def _flags(written: list[str]) -> dict[str, list[str]]:

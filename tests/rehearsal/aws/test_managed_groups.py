@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import tomli
 from botocore.exceptions import ClientError
 
 from gpu_rehearsal.players.aws.server import Aws
@@ -92,9 +93,8 @@ def test_the_template_of_the_group_counts(aws: Aws, create: Any) -> None:
 def test_bottlerocket_is_told_in_toml(aws: Aws, create: Any) -> None:
     create(amiType="BOTTLEROCKET_x86_64_NVIDIA")
 
-    assert '"settings"."kubernetes"."node-taints"."nvidia.com/gpu" = ["true:NoSchedule"]' in user_data(
-        aws, running(aws)[0]
-    )
+    told = tomli.loads(user_data(aws, running(aws)[0]))
+    assert told["settings"]["kubernetes"]["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule"]}
 
 
 def test_a_wish_for_more_launches_and_a_wish_for_fewer_ends(aws: Aws, create: Any) -> None:

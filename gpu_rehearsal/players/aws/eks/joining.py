@@ -7,7 +7,6 @@ https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,8 +17,10 @@ from email.mime.nonmultipart import MIMENonMultipart
 from ipaddress import ip_network
 from typing import Any
 
+import tomli_w
 import yaml
 
+from gpu_facts.merging import merged
 from gpu_rehearsal.players.aws.api import AwsRefusal
 from gpu_rehearsal.players.aws.ec2.launches import Images
 from gpu_rehearsal.players.aws.eks.clusters import Cluster
@@ -104,7 +105,7 @@ def bottlerocket(own: str, membership: Membership) -> str:
         "node-labels": dict(membership.labels),
     } | ({"node-taints": taints} if taints else {})
     defaults = {"settings": {"kubernetes": {"max-pods": membership.max_pods}}}
-    return "\n".join(_toml(_merged(_merged(defaults, settings), {"settings": {"kubernetes": joins}}))) + "\n"
+    return tomli_w.dumps(merged(merged(defaults, settings), {"settings": {"kubernetes": joins}}))
 
 
 def _node_config(membership: Membership) -> dict[str, Any]:
@@ -136,33 +137,6 @@ def _parts(own: str) -> Iterator[Message]:
     if not message.is_multipart():
         raise AwsRefusal("Ec2LaunchTemplateInvalidConfiguration", "User data was not in the MIME multipart format.")
     yield from (part for part in message.walk() if not part.is_multipart())
-
-
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
-
-
-def _toml(value: Mapping[str, Any], *path: str) -> Iterator[str]:
-    """Yield one line for each value, under the dotted key of where it stands."""
-    for key, one in value.items():
-        here = (*path, json.dumps(key))
-        if isinstance(one, Mapping):
-            yield from _toml(one, *here)
-        else:
-            yield f"{'.'.join(here)} = {_toml_value(one)}"
-
-
-def _toml_value(value: Any) -> str:
-    """Write a value: strings, numbers, booleans and lists are in TOML as in JSON, tables within lists are not."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml_value(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(one) for one in value) + "]"
-    return json.dumps(value)
 
 
 # Effects, as kubelet names them.
