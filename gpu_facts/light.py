@@ -12,7 +12,7 @@ import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["regex"]
+__all__ = ["data_of", "dataclass", "regex"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass

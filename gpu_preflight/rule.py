@@ -1,4 +1,4 @@
-"""What a rule is, what it finds, and which ids exist."""
+"""What a rule is, what it finds, how a rule id is parsed, and which ids are retired."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Origin
 
 Severity = Literal["error", "warning", "note"]
-# The gravest first.
+# The most severe first.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _FIX = "Fix: "
-# How a reason begins that says a finding is not true, whatever the case.
+# An acknowledgement that begins so, in upper or lower case, denies the finding.
 NOT_TRUE = "not true"
-# An id as it is said: gpu120, GPU-120, 120.
-_SAID = regex(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
-# Slips of an id: letters that look like digits, zeros too many or too few.
-_SLIP = regex(r"(?:GPU)?[-_ ]?0*([0-9OIL]{1,3})", re.IGNORECASE)
+# An id as users write it: gpu120, GPU-120, 120.
+_ID = regex(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
+# Typos in an id: letters that look like digits, too many or too few zeros.
+_TYPO = regex(r"(?:GPU)?[-_ ]?0*([0-9OIL]{1,3})", re.IGNORECASE)
 _LOOKS_LIKE = str.maketrans("OIL", "011")
 
 
@@ -256,7 +256,7 @@ RETIRED = MappingProxyType(
 
 def rule_id(text: str) -> str:
     """Return the id that somebody says, without its prefix or in small letters too."""
-    said = _SAID.fullmatch(text.strip())
+    said = _ID.fullmatch(text.strip())
     return f"GPU{said[1]}" if said else text
 
 
@@ -267,6 +267,6 @@ def id_hint(text: str, known: Iterable[str]) -> str:
         told = ", ".join(each for each in (found, retired.why) if each)
         return f"; it was {retired.title!r}, retired on {retired.date}: {told}"
     ids = tuple(known)
-    slip = _SLIP.fullmatch(text.strip())
+    slip = _TYPO.fullmatch(text.strip())
     meant = f"GPU{slip[1].upper().translate(_LOOKS_LIKE):0>3}" if slip else ""
     return f"; did you mean {meant!r}?" if meant in ids else did_you_mean(text, ids)

@@ -1,4 +1,4 @@
-"""The plays: every stack of this repository and how it is synthesized to be played."""
+"""The plays: stacks of this repository, and how each is synthesized for a rehearsal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Play:
     Attributes:
         app: The Python file that makes them, from the root of the repository.
         stacks: Names of those that are played, in the order of deployment; empty for all.
-        context: Context of the CDK beside that of ``cdk.json``.
+        context: Context of the CDK in addition to that of ``cdk.json``.
         require: What must be tried, as for `Report.not_tried`.
         updates: Changes of the first stack, one after the other: context that is added, or a text of the app and what
             replaces it.
@@ -112,7 +112,7 @@ _ALL = ("Create", "Failure", "Scale", "Update", "Permissions", "Destroy")
 _CHANGED = "tools/changes_played.py"
 _KARPENTER = {"autoscaler": "karpenter"}
 _POOL = {"name": "gpu", "instance_types": ["g6.xlarge"]}
-# Of the default stack. The last ones replace nodes.
+# Of the default stack. The last two replace nodes.
 _UPDATES: tuple[Mapping[str, Any], ...] = (
     {"pools": [_POOL | {"max_nodes": 6}]},
     {"public_access_cidrs": ["203.0.113.0/24"]},
@@ -120,7 +120,7 @@ _UPDATES: tuple[Mapping[str, Any], ...] = (
     {"tags": {"team": "research"}},
 )
 _STAGING = tuple(f"staging-us-east-1-{each}" for each in ("Cluster", "Pools1", "Pools2"))
-# The first is the short form, which the gate plays too.
+# The gate (.ci/run) runs default-karpenter with --short.
 PLAYS: Mapping[str, Play] = {
     "default-karpenter": Play(
         app="app.py",

@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plays", nargs="*", metavar="play", help=f"of {', '.join(PLAYS)}; default: all")
     parser.add_argument("--build", action="store_true", help="build what is missing, and play nothing")
-    parser.add_argument("--short", action="store_true", help="no failures, and five updates")
+    parser.add_argument("--short", action="store_true", help="skip the Failure scenario and make at most five updates")
     given = parser.parse_args()
     asked = given.plays or list(PLAYS)
     if unknown := sorted(set(asked) - set(PLAYS)):
@@ -87,7 +87,7 @@ def announced(old: Assembly, new: Assembly) -> Announced:
     fails += [f"{each.what}: {each.detail}" for each in found.changes if each.change == "fails"]
     pools = [each.name for each in found.pools if each.change not in ("added", "changed")]
     drifts = [each for each in found.changes if each.effect == "nodes replaced"]
-    # Of a release in place, values may change the template of its pods; fewer replicas end some.
+    # Values of a release that is updated in place may change its pod template. Fewer replicas end pods.
     ended = [each for each in found.changes if each.effect or each.change not in ("added", "in place", "fails")]
     ended += [each for each in found.changes if each.kind == "HelmChart" or each.detail.startswith("spec.replicas")]
     drifting = {*pools, *map(_name, drifts)}

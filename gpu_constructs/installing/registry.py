@@ -17,7 +17,7 @@ from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.sharing import Sharing
 from gpu_facts.refusals import has_token
 
-# Used as `claims.KARPENTER`: other modules have names like these for other things.
+# Use as `registry.KARPENTER`: other modules use these names for other things.
 DEVICE_MANAGER = "device manager"
 DRA_DRIVER = "DRA driver"
 DRA_DRIVER_OF_OPERATOR = "DRA driver of the GPU Operator"
@@ -31,6 +31,7 @@ FSX_CSI_DRIVER = "FSx for Lustre CSI driver"
 S3_CSI_DRIVER = "Mountpoint S3 CSI driver"
 POD_NETWORK = "network of pods"
 NETWORK_POLICIES = "enforcer of network policies"
+
 _Holder = TypeVar("_Holder")
 # API group, kind, namespace and name.
 _Key = tuple[str, str, str, str]

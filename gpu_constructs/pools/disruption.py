@@ -1,4 +1,4 @@
-"""When nodes are replaced: disruption of Karpenter, and node repair of EKS."""
+"""When nodes are removed or replaced: disruption of Karpenter, and node repair of EKS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number, words
 
 Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
+# The NodePool CRD of v1.15.1 has "Unhealthy", v1.14.1 doesn't.
 Reason = Literal["Empty", "Underutilized", "Drifted", "Unhealthy"]
-# Patterns and limits of the NodePool CRD of v1.14.1; v1.15.1 has the last reason, too.
+# Patterns and limits of the NodePool CRD of v1.14.1.
 _NODES = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
 _CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|\S+( \S+){4}")
 _MAX_BUDGETS = 50
-_SHARE = re.compile(r"(\d{1,2}|100)%", re.ASCII)
+
+# Node repair of EKS.
 Action = Literal["Replace", "Reboot", "NoAction"]
+_SHARE = re.compile(r"(\d{1,2}|100)%", re.ASCII)
 
 
 @named_arguments

@@ -1,4 +1,4 @@
-"""Taints and labels of nodes."""
+"""Taints, labels and tags that users set on nodes, and the startup taints of storage drivers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
-from gpu_facts import labels
 from gpu_facts.kubernetes import (
     KUBELET_DOMAINS,
     LABEL_VALUE,
@@ -24,6 +23,7 @@ from gpu_facts.labels import (
     KARPENTER_DOMAIN,
     OUR_DOMAIN,
 )
+from gpu_facts.labels import GPU_TAINT as _GPU_TAINT_KEY
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_one_of, words
 from gpu_facts.storage import EBS, FSX, S3, STARTUP_TAINTS
@@ -32,7 +32,7 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 StorageDriver = Literal["ebs", "fsx", "s3"]
 # As volumes name them.
 DRIVER_NAMES: Final[dict[StorageDriver, str]] = {"ebs": EBS, "fsx": FSX, "s3": S3}
-# Label prefixes that kubelet may not set on its own node, that EKS or Karpenter own, or that are ours.
+# Label prefixes that a kubelet may not set on its own node, or that EKS or Karpenter own.
 # Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 _FOREIGN_DOMAINS = (*RESTRICTED_DOMAINS, EKS_DOMAIN, KARPENTER_DOMAIN, KARPENTER_AWS_DOMAIN)
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, EC2NodeClass CRD of Karpenter v1.14.1
@@ -72,7 +72,7 @@ class Taint:
 
 
 # Keeps pods that ask for no GPU off the nodes that cost the most.
-GPU_TAINT = Taint(key=labels.GPU_TAINT, value="true")
+GPU_TAINT = Taint(key=_GPU_TAINT_KEY, value="true")
 
 
 def startup_taint(driver: StorageDriver) -> Taint:

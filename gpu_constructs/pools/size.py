@@ -1,4 +1,4 @@
-"""How large a pool may become, and how a node group scales."""
+"""How large a Karpenter or Auto Mode pool may become, and when cluster autoscaler removes nodes of a group."""
 
 from __future__ import annotations
 

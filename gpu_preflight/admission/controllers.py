@@ -1,29 +1,11 @@
-"""What the admission controllers of the API server add to a pod before it is scheduled, and why they reject one.
+"""What the admission plugins of the API server add to a pod before it is scheduled, and why the API server rejects one.
 
-EKS runs these plugins on every pod, and nobody can change the list. DaemonSets and Kueue are apart: the controller of
-the one and the flavors of the other look at the template as it is written.
-Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+EKS runs these plugins on every pod, and users can't change the list. DaemonSets and Kueue are exceptions: they read the
+pod template as written.
 
-Priority classes.
-
-Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/priority/admission.go
-
-Runtime classes: what they add to a pod.
-
-Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/runtimeclass/admission.go
-
-Service accounts.
-
-Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/serviceaccount/admission.go
-
-Tolerations that the API server adds to a pod, and Kueue to those of a job that it starts.
-
-Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/{extendedresourcetoleration,defaulttolerationseconds}/
-
-Mounts that the API server takes in no pod: no volume stands behind them, or two are on one path.
-
-Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateVolumes``,
-``ValidateVolumeMounts``
+Sources: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11); kubernetes v1.36.2
+plugin/pkg/admission/{priority,runtimeclass,serviceaccount,extendedresourcetoleration,defaulttolerationseconds}/;
+volumes and mounts: v1.36.3 pkg/apis/core/validation/validation.go ``ValidateVolumes``, ``ValidateVolumeMounts``
 """
 
 from __future__ import annotations
@@ -58,19 +40,19 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_expression, items, known_text, mapping, mappings
 from gpu_preflight.schema.fault import is_typo_of
 
-_BUILT_IN = (CLUSTER_CRITICAL, NODE_CRITICAL)
+_BUILT_IN_PRIORITY_CLASSES = (CLUSTER_CRITICAL, NODE_CRITICAL)
 # Charts that bring a RuntimeClass of their own.
 _BRINGS_RUNTIME_CLASSES = (GPU_OPERATOR,)
 # A controller makes it in every namespace.
-_EVERYWHERE = "default"
+_DEFAULT_SERVICE_ACCOUNT = "default"
 # Of every pod that says nothing of them: it stays five minutes on a node that is gone.
-_FOR_A_WHILE = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
-_SECONDS = 300
+_LOST_NODE_TAINTS = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
+_LOST_NODE_SECONDS = 300
 # Whatever else makes pods may give them volumes of its own.
-_AS_WRITTEN = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet")
+_KINDS_WITHOUT_ADDED_VOLUMES = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet")
 # Volumes that a controller gives its pods, by the kind of their owner.
 # Source: kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; the last is of its v1
-_GIVEN = {"MPIJob": ("ssh-auth", "mpi-job-config", "mpi-job-kubectl")}
+_ADDED_VOLUMES = {"MPIJob": ("ssh-auth", "mpi-job-config", "mpi-job-kubectl")}
 _TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTemplates"))
 
 
@@ -104,7 +86,7 @@ def _nearest(name: str, there: frozenset[str]) -> str | None:
 def without_priority_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
     """Yield why a pod is refused whose class nobody defines."""
     name = known_text(pod.priority_class)
-    if name and name not in _BUILT_IN:
+    if name and name not in _BUILT_IN_PRIORITY_CLASSES:
         known = [each.name for each in cluster.of_kind("PriorityClass")]
         yield from missing(
             f"priorityClassName {name} is no PriorityClass of the cluster", name, known, cluster, "GPU370"
@@ -176,9 +158,9 @@ def without_service_account(
     pod: Pod, namespace: str, cluster: Cluster, accounts: Mapping[str, Collection[str]]
 ) -> Iterator[Reason]:
     """Yield why a pod is refused whose account nobody makes; charts and eksctl make accounts of their own."""
-    name = known_text(pod.service_account) or _EVERYWHERE
+    name = known_text(pod.service_account) or _DEFAULT_SERVICE_ACCOUNT
     charts = any(each.namespace == namespace for each in cluster.charts)
-    if name != _EVERYWHERE and not charts:
+    if name != _DEFAULT_SERVICE_ACCOUNT and not charts:
         text = f"serviceAccountName {name} is no ServiceAccount of namespace {namespace}"
         yield from missing(text, name, accounts.get(namespace, ()), cluster, "GPU371", Answer.UNKNOWN)
 
@@ -208,9 +190,9 @@ def _of_resources(pod: Pod) -> Iterator[Toleration]:
 
 def _of_seconds(pod: Pod) -> Iterator[Toleration]:
     """Yield one for each taint of a node that is gone of which the pod says nothing, whatever value it names."""
-    for taint in _FOR_A_WHILE:
+    for taint in _LOST_NODE_TAINTS:
         if not any(_speaks_of(each, taint) for each in pod.tolerations):
-            yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_SECONDS)
+            yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_LOST_NODE_SECONDS)
 
 
 def _speaks_of(given: Toleration, taint: Taint) -> bool:
@@ -220,20 +202,20 @@ def _speaks_of(given: Toleration, taint: Taint) -> bool:
 def not_mounted(workload: Workload) -> Iterator[Reason]:
     """Yield why a workload's pods are refused for what their containers mount."""
     pod, owner = workload.pod.written, workload.owner
-    answer = Answer.NO if owner.kind in _AS_WRITTEN else Answer.UNKNOWN
+    answer = Answer.NO if owner.kind in _KINDS_WITHOUT_ADDED_VOLUMES else Answer.UNKNOWN
     for text in _faults_of_volumes(pod):
-        yield _refusal(text, Answer.NO)
+        yield _mount_refusal(text, Answer.NO)
     volumes = None if may_be_excerpt(owner) else _volumes(pod, owner)
     for container in (*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))):
         who, mounts = f"container {container.get('name')}", mappings(container.get("volumeMounts"))
         for text in _faults_of_paths(who, mounts):
-            yield _refusal(text, Answer.NO)
+            yield _mount_refusal(text, Answer.NO)
         named = [*mounts, *mappings(container.get("volumeDevices"))]
         for text in _without_volume(who, named, volumes) if volumes is not None else ():
-            yield _refusal(text, answer)
+            yield _mount_refusal(text, answer)
 
 
-def _refusal(text: str, answer: Answer) -> Reason:
+def _mount_refusal(text: str, answer: Answer) -> Reason:
     return Reason(answer, "refused", f"the API server refuses it: {text}", rule="GPU408")
 
 
@@ -246,7 +228,7 @@ def _volumes(pod: Mapping[str, Any], owner: Object) -> set[str] | None:
     templates = [dig(each, "metadata", "name") for part in made for each in items(part)]
     names = [_text(each) for each in (*(dig(each, "name") for each in items(pod.get("volumes"))), *templates)]
     known = all_known(names)
-    return {*known, *_GIVEN.get(owner.kind, ())} if len(known) == len(names) else None
+    return {*known, *_ADDED_VOLUMES.get(owner.kind, ())} if len(known) == len(names) else None
 
 
 def _text(value: Any) -> str | None:

@@ -1,13 +1,8 @@
-"""What device managers register on a node: GPUs, their shares and slices, EFA interfaces, huge pages.
+"""What device managers register on a node: GPUs, their shares and MIG slices, EFA interfaces, huge pages.
 
-Under which resources, and how often, a device manager offers the GPUs of a node.
-
-Sources: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/,
-https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/
-
-Drivers that offer GPUs to claims, and, from Kubernetes 1.36 on, to pods that ask for them by name.
-
-Sources: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/;
+Sources: device plugins: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/,
+https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/;
+DRA: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1 deployments/helm/dra-driver-nvidia-gpu/templates/,
 kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``DRAExtendedResource``
 """
 
@@ -56,8 +51,9 @@ _EVERY_GPU = "all-"
 _DISABLED = "all-disabled"
 _PROFILE = regex(r"[0-9]g\.[0-9]{1,4}gb")
 _MADE_BY_SCRIPT = regex(r"nvidia-smi\s{1,9}mig\b[^\n;|&]{0,200}?-cgi\s{1,9}([0-9a-z.,+]{1,400})")
-_PROGRAM = "gpu-kubelet-plugin"
-# The scheduler looks among claimed devices for what pods ask for by name: beta, and on, from here on.
+_DRA_PROGRAM = "gpu-kubelet-plugin"
+# DRAExtendedResource is beta and on by default from this version: a claimed device can satisfy a request for
+# nvidia.com/gpu.
 _BY_NAME_FROM = (1, 36)
 # Source: kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go
 _DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
@@ -135,7 +131,7 @@ def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer:
     replicas = known_number(sharing.get("replicas", _BOTTLEROCKET_REPLICAS))
     if replicas is None:
         return NOT_KNOWN
-    # Bottlerocket renames unless told otherwise.
+    # Bottlerocket renames by default.
     renamed = sharing.get("rename-by-default") is not False
     alone = way == "mps" or sharing.get("fail-requests-greater-than-one") is not False
     return Offer({SHARED_GPU if renamed else GPU: replicas}, alone=alone)
@@ -156,7 +152,7 @@ def label_of(pool: Pool, key: str) -> str | None:
 
 def of_bottlerocket(pool: Pool) -> Mapping[str, Any]:
     """Return the settings of Bottlerocket's device plugin, where they cut GPUs."""
-    plugin = mapping(dig(pool.user_data.settings, "kubelet-device-plugins", "nvidia"))
+    plugin = mapping(dig(pool.user_data.settings, *_BOTTLEROCKET_PLUGIN))
     return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
 
 
@@ -222,7 +218,7 @@ def claim_drivers(cluster: Cluster) -> list[DaemonSet]:
 def _is_one(daemon: DaemonSet) -> bool:
     """Whether a manifest runs the part of NVIDIA's DRA driver that has GPUs, and not only that of compute domains."""
     words = [str(word) for each in daemon.pod.containers or () for word in (each.name, *each.words)]
-    return any(_PROGRAM in word for word in words)
+    return any(_DRA_PROGRAM in word for word in words)
 
 
 def gives_gpus_by_name(cluster: Cluster, version: tuple[int, int] | None) -> Answer:
@@ -321,11 +317,11 @@ def registered(
     least, most = dict(gpus.least), dict(gpus.most)
     # The plugin is in Auto Mode's image, and its chart stays off these nodes. Static nodes come before any pod asks.
     # Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 templates/daemonset.yaml (2026-11)
-    built_in = pool.kind == "auto-mode"
+    is_auto_mode = pool.kind == "auto-mode"
     static = pool.properties.get("replicas") is not None
-    if efa_count and (Answer.YES in plugins or (built_in and not static)):
+    if efa_count and (Answer.YES in plugins or (is_auto_mode and not static)):
         least[EFA] = most[EFA] = efa_count
-    elif efa_count != 0 and built_in:
+    elif efa_count != 0 and is_auto_mode:
         unsaid.add(EFA)
     elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_plugins_for(EFA)):
         unsaid.add(EFA)

@@ -32,6 +32,36 @@ _RESERVATIONS = ("AWS::EC2::CapacityReservation", "AWS::EC2::CapacityReservation
 _SCHEDULE, _ACTION = "AWS::Scheduler::Schedule", "AWS::AutoScaling::ScheduledAction"
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A number of nodes that a group is given at some moment.
+
+    Attributes:
+        moment: When; ``None`` where it is not known.
+        nodes: Number of nodes; ``None`` if unknown.
+        sure: Whether the step certainly runs.
+    """
+
+    moment: datetime | None
+    nodes: int | None
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is done to a group on a Capacity Block.
+
+    Attributes:
+        pool: The group.
+        steps: What is known of it: moments and numbers of nodes, in order.
+        known: Whether that is all.
+    """
+
+    pool: Pool
+    steps: list[tuple[datetime, int]]
+    known: bool
+
+
 @rule("GPU023", "error", source=_BLOCKS)
 def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Problem]:
     """Capacity Block without all that belongs to it.
@@ -208,37 +238,7 @@ def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
             yield Problem.of(pool, f"preference {preference} beside a reservation to target")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A number of nodes that a group is given at some moment.
-
-    Attributes:
-        moment: When; ``None`` where it is not known.
-        nodes: How many; ``None`` likewise.
-        sure: Whether it will be taken.
-    """
-
-    moment: datetime | None
-    nodes: int | None
-    sure: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What is done to a group on a Capacity Block.
-
-    Attributes:
-        pool: The group.
-        steps: What is known of it: moments and numbers of nodes, in order.
-        known: Whether that is all.
-    """
-
-    pool: Pool
-    steps: list[tuple[datetime, int]]
-    known: bool
-
-
-@rule("GPU290", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
+@rule("GPU290", "error", source=_BLOCKS)
 def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
     """Capacity Block that is over.
 
@@ -252,7 +252,7 @@ def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
             yield Problem.of(block.pool, f"it was drained at {_shown(moment)}", unknown=not block.known)
 
 
-@rule("GPU291", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html")
+@rule("GPU291", "error", source=_BLOCKS)
 def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
     """Start of a Capacity Block that is past.
 

@@ -20,7 +20,7 @@ _RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 SETTLE_SECONDS = 300.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
 PATIENCE_SECONDS = 60.0
-# What the simulated CloudFormation says of a change that it doesn't simulate.
+# Parts of the errors that the simulators return for a change that they don't support.
 _UNPLAYED = ("nothing here updates", "nothing here removes", "nothing here plays", "is not played")
 
 
@@ -106,7 +106,7 @@ def compare(
         ended: Pods that ran before and don't run any more.
         announced: What was announced of it.
         drifts: Pools whose nodes are replaced since this update or an earlier one.
-        unready: Pods that don't run afterwards, with the cause.
+        unready: Nodes, DaemonSets and pods that aren't ready afterwards, with the cause.
     """
     failed = [each for each in events if each.failed]
     why = "; ".join(f"{each.logical_id}: {each.reason}" for each in failed)
@@ -165,10 +165,10 @@ def _logical_ids(stage: Stage) -> dict[str, set[str]]:
 
 
 def _unready(stage: Stage) -> list[str]:
-    """Return each pod that doesn't run, with the cause, except those that wait for programs that aren't simulated.
+    """Return what isn't ready, with the cause: nodes whose instance has ended, DaemonSets that are updated, and pods.
 
-    A node stays a while after its instance has ended, and its pods count as running until the garbage collector of pods
-    deletes them.
+    Pods that wait for programs that aren't simulated are left out. A node stays a while after its instance has ended, and
+    its pods count as running until the garbage collector of pods deletes them.
     """
     nodes = {str(each["metadata"]["name"]): each["spec"] for each in stage.client.list("/api/v1/nodes")}
     pages = stage.aws.client("ec2").get_paginator("describe_instances").paginate()
@@ -179,7 +179,7 @@ def _unready(stage: Stage) -> list[str]:
         for name, spec in nodes.items()
         if str(spec.get("providerID")).rpartition("/")[2] not in running
     ]
-    # A DaemonSet replaces its pods one after the other, and those that wait are ready.
+    # A DaemonSet replaces its pods one at a time, so pods that it hasn't replaced yet are ready.
     for each in stage.client.list("/apis/apps/v1/daemonsets"):
         metadata, status = each["metadata"], each["status"]
         updated = status.get("updatedNumberScheduled", 0) >= status["desiredNumberScheduled"]

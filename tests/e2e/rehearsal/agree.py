@@ -30,7 +30,7 @@ MOST_UNKNOWN = 0.02
 
 # What only the kubelet refuses, and neither scheduler nor autoscaler looks at: by words of preflight, and why.
 STRICTER = {
-    # As `Offer.alone` of preflight/node/device_sharing.py reads it: failRequestsGreaterThanOne, and MPS always.
+    # As `Offer.alone` of gpu_preflight/node/devices.py reads it: failRequestsGreaterThanOne, and MPS always.
     TURNED_AWAY: "the device plugin allocates one share to a container, and the kubelet ends the pod with its refusal",
 }
 
