@@ -167,8 +167,8 @@ def _logical_ids(stage: Stage) -> dict[str, set[str]]:
 def _unready(stage: Stage) -> list[str]:
     """Return what isn't ready, with the cause: nodes whose instance has ended, DaemonSets that are updated, and pods.
 
-    Pods that wait for programs that aren't simulated are left out. A node stays a while after its instance has ended, and
-    its pods count as running until the garbage collector of pods deletes them.
+    Pods that wait for programs that aren't simulated are left out. A node stays a while after its instance has ended,
+    and its pods count as running until the garbage collector of pods deletes them.
     """
     nodes = {str(each["metadata"]["name"]): each["spec"] for each in stage.client.list("/api/v1/nodes")}
     pages = stage.aws.client("ec2").get_paginator("describe_instances").paginate()
