@@ -30,6 +30,7 @@ class Play:
         require: What must be tried, as for `Report.not_tried`.
         updates: Changes of the first stack, one after the other: context that is added, or a text of the app and what
             replaces it.
+        tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
     """
 
     app: str
@@ -37,6 +38,7 @@ class Play:
     context: Mapping[str, Any] = field(default_factory=dict)
     require: tuple[str, ...] = ("Create", "Scale", "Permissions", "Destroy")
     updates: tuple[Mapping[str, Any] | tuple[str, str], ...] = ()
+    tolerate: tuple[str, ...] = ()
 
     @property
     def newer(self) -> bool:
@@ -136,7 +138,12 @@ PLAYS: Mapping[str, Play] = {
         ),
         updates=_UPDATES,
     ),
-    "updates": Play(app=_CHANGED, require=("Create", "Scale", "Permissions", "Update", "Destroy")),
+    "updates": Play(
+        app=_CHANGED,
+        require=("Create", "Scale", "Permissions", "Update", "Destroy"),
+        # The last change adds this taint.
+        tolerate=("example.com/team",),
+    ),
     "default": Play(app="app.py", stacks=("GpuClusterStack",), require=_ALL, updates=_UPDATES),
     "newest-kubernetes": Play(
         app="app.py", stacks=("GpuClusterStack",), context=_KARPENTER | {"kubernetes_version": "1.37"}

@@ -95,7 +95,8 @@ def announced(old: Assembly, new: Assembly) -> Announced:
 
 
 def _name(change: ResourceChange) -> str:
-    return change.what.rpartition("/")[2]
+    """Return the name in ``AWS::EKS::Nodegroup Stack/Id``, ``Deployment default/chat`` or ``NodePool gpu``."""
+    return change.what.split("/")[-1].split()[-1]
 
 
 def _exit_code(name: str, *, short: bool) -> int:
@@ -111,6 +112,7 @@ def _exit_code(name: str, *, short: bool) -> int:
             failures=None if FAILURE in asked.require and not short else 0,
             versions=versions,
             announce=announced if versions else None,
+            tolerate=asked.tolerate,
         )
     print(f"rehearsal: {name}: {time.monotonic() - began:.0f} s", flush=True)
     # A short play makes nothing fail.
