@@ -28,7 +28,7 @@ class Play:
         stacks: Names of those that are played, in the order of deployment; empty for all.
         context: Context of the CDK in addition to that of ``cdk.json``.
         require: What must be tried, as for `Report.not_tried`.
-        updates: Changes of the first stack, one after the other: context that is added, or a text of the app and what
+        updates: Changes of its only stack, one after the other: context that is added, or a text of the app and what
             replaces it.
         tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
     """
@@ -47,22 +47,28 @@ class Play:
 
     @property
     def updated(self) -> bool:
-        """Whether its first stack is updated."""
+        """Whether its stack is updated."""
         return bool(self.updates) or self.app == _CHANGED
 
     def versions(self, folder: Path, most: int | None = None) -> list[tuple[str, Assembly]]:
-        """Synthesize versions of the first stack, each with an update more, and what the update is.
+        """Synthesize versions of the only stack, each with one more update, and what the update is.
 
         Args:
             folder: Where their assemblies go.
             most: How many updates at most. Default: all.
+
+        Raises:
+            ValueError: The play has several stacks, or an update replaces a text that the app doesn't have.
         """
         if self.app == _CHANGED:
             changes = CHANGES[:most]
             _run_app(ROOT / self.app, folder, {}, CHANGES=str(len(changes)))
             names = ["", *(f"{name}.{option}" for name, option, _ in changes)]
             return [(name, read(folder / f"{number:02}", region=REGION)[0]) for number, name in enumerate(names)]
-        made = [("", self.assemblies(folder)[0])]
+        first, *others = self.assemblies(folder)
+        if others:
+            raise ValueError(f"{self.app}: a play with updates must have one stack, got {len(others) + 1}; set stacks")
+        made = [("", first)]
         app, context = (ROOT / self.app).read_text(), dict(self.context)
         for number, update in enumerate(self.updates[:most], start=1):
             if isinstance(update, Mapping):
