@@ -2,8 +2,8 @@
 
 Each figure is the CPU time of a process, and the ratio of two of them, which holds on any machine. The runs of the two
 alternate, and the shortest of each counts, because other work on the machine only makes a run longer. A ratio above
-its limit is measured up to four times more. Exits with 1 if it stays above. Where the history lacks that commit, as in a shallow
-clone, only growth and memory are measured.
+its limit is measured up to four times more. Exits with 1 if it stays above. Where the history lacks that commit, as in
+a shallow clone, only growth and memory are measured.
 """
 
 from __future__ import annotations
