@@ -22,10 +22,10 @@ from gpu_preflight.reading.inputs import read_input
 from tests.mutations import families
 from tests.mutations.operator import Operator
 from tests.mutations.written import Written
+from tests.preflight.rule_cases import FIXTURES
 
 HERE = Path(__file__).parent
 CLUSTERS = HERE / "inputs"
-FIXTURES = HERE.parent / "preflight" / "rules"
 # A mistake is made in as many inputs at most, whole clusters first.
 INPUTS_EACH = 2
 REFUSED = ("refused", "", "")

@@ -13,9 +13,7 @@ from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
-
-FIXTURES = Path(__file__).parent / "rules"
-
+from tests.preflight.rule_cases import FIXTURES
 
 # What a fixture is called: what becomes of its case, then the case.
 NAME = re.compile(r"(fails|passes)(_[a-z0-9]+)+")

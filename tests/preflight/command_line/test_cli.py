@@ -19,12 +19,12 @@ from gpu_constructs import __version__
 from gpu_preflight.command_line import console
 from gpu_preflight.command_line.cli import cli
 from tests.conftest import ROOT
+from tests.preflight.rule_cases import FIXTURES
 
 SAMPLES = ROOT / "tests" / "preflight" / "report"
 CLUSTER, WORKLOADS = str(SAMPLES / "cluster.yaml"), str(SAMPLES / "workloads.yaml")
-RULES = ROOT / "tests" / "preflight" / "rules"
-FAILING = str(RULES / "GPU010" / "fails_plugin_without_toleration_of_the_taint.yaml")
-PASSING = str(RULES / "GPU010" / "passes_plugin_tolerates_everything.yaml")
+FAILING = str(FIXTURES / "GPU010" / "fails_plugin_without_toleration_of_the_taint.yaml")
+PASSING = str(FIXTURES / "GPU010" / "passes_plugin_tolerates_everything.yaml")
 CONSOLE = (sys.executable, "-m", "gpu_preflight.command_line.cli")
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: small}, spec: {containers: [{name: a, image: 'b:1'}]}}"
 
@@ -54,7 +54,7 @@ def as_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[s
     )
 
 
-BLOCK = str(ROOT / "tests" / "preflight" / "rules" / "GPU290" / "passes_ends_later.yaml")
+BLOCK = str(FIXTURES / "GPU290" / "passes_ends_later.yaml")
 
 
 @pytest.mark.parametrize(("day", "found"), [("2026-11-21", ""), ("2099-12-02", "GPU291"), ("2100-01-01", "GPU290")])
@@ -228,7 +228,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     assert "PATH must be given where there is no folder cdk.out" in Done("check").err
 
-    shutil.copytree(RULES / "GPU010", tmp_path / "cdk.out", ignore=shutil.ignore_patterns("passes_*"))
+    shutil.copytree(FIXTURES / "GPU010", tmp_path / "cdk.out", ignore=shutil.ignore_patterns("passes_*"))
 
     assert Done("check").code == 1
 
@@ -469,7 +469,7 @@ def test_help_is_there_at_once() -> None:
 
 
 def test_two_files_are_two_versions_of_one_stack(tmp_path: Path) -> None:
-    fixture = RULES / "GPU001"
+    fixture = FIXTURES / "GPU001"
     old, new = tmp_path / "before.yaml", tmp_path / "after.yaml"
     old.write_text((fixture / "fails_cpu_image_on_an_l4.yaml").read_text())
     new.write_text((fixture / "passes_accelerated_image_on_an_l4.yaml").read_text())

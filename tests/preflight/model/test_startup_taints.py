@@ -16,12 +16,13 @@ from gpu_preflight.model.startup_taints import with_startup_taints
 from gpu_preflight.model.taints import Taint, node_group_taints
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Origin
+from tests.preflight.rule_cases import FIXTURES
 
 HERE = Origin("app.yaml", "Gpu")
 S3 = Taint("s3.csi.aws.com/agent-not-ready", "true", "NoExecute")
 OWN = Taint("example.com/warming", "true", "NoSchedule")
 GPU = Taint("nvidia.com/gpu", "true", "NoSchedule")
-RULES = Path(__file__).parents[1] / "rules" / "GPU420"
+RULES = FIXTURES / "GPU420"
 
 
 def autoscaler(**flags: Any) -> Autoscaler:

@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from gpu_preflight.model.answer import Answer
+from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.scheduling.test_in_a_cluster import NO, UNKNOWN, deployment, group, verdicts
 
 SMALL, LARGE = "g6.xlarge", "g6.8xlarge"
-AUTOSCALER = Path("tests/preflight/rules/GPU163/fails_types_of_one_and_of_four_gpus.yaml")
+AUTOSCALER = FIXTURES / "GPU163" / "fails_types_of_one_and_of_four_gpus.yaml"
 
 
 def autoscaler() -> dict[str, Any]:

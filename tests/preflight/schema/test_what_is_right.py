@@ -10,8 +10,8 @@ import pytest
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from tests.emitted import Template
+from tests.preflight.rule_cases import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "rules"
 OURS = ("GPU300", "GPU301", "GPU302", "GPU303", "GPU305", "GPU306", "GPU307")
 # Their cases are what they are about: a version that is no number.
 REFUSED = {"GPU006/passes_version_that_is_no_number", "GPU476/passes_volume_whose_name_is_no_text"}
