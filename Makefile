@@ -12,7 +12,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ diff: $(VENV)/.synth ## Show what the working tree changes against BASE=<git ref
 
 test: $(VENV)/.dev ## Run the tests; RULE=GPU361 runs the cases of one rule
 	pytest $(if $(RULE),tests/preflight/test_rules.py -k $(RULE),-n auto) $(ARGS)
+
+touched: $(VENV)/.dev ## Run the tests that import what the working tree changes against BASE=<git ref>; often seconds
+	PYTHONPATH=. python tools/touched.py $(BASE)
 
 lint: $(VENV)/.dev ## Check format, style, types, import arrows, and every template with cfn-lint
 	ruff format --check .
