@@ -37,7 +37,7 @@ _NAMED: Final = {
 }
 
 
-def token_in(text: str, *, variable: str = "") -> str | None:
+def access_token_kind(text: str, *, variable: str = "") -> str | None:
     """Return what kind of access token is in a text, in words that do not repeat it; ``None`` where none is.
 
     Args:

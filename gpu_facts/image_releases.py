@@ -6,7 +6,7 @@ import re
 from typing import Literal, get_args
 
 from gpu_facts.light import dataclass, regex
-from gpu_facts.refusals import refuse_unless_one_of
+from gpu_facts.refusals import refuse_unless_choice
 
 # Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595
@@ -62,11 +62,13 @@ def driver_branches(
         fips: Whether it is a FIPS variant of Bottlerocket.
     """
     if operating_system == "al2023":
-        return _of_al2023(release, kubernetes_version)
-    return _of_bottlerocket(release, kubernetes_version, fips=fips) if operating_system == "bottlerocket" else None
+        return _al2023_branches(release, kubernetes_version)
+    return (
+        _bottlerocket_branches(release, kubernetes_version, fips=fips) if operating_system == "bottlerocket" else None
+    )
 
 
-def _of_al2023(release: str | None, kubernetes_version: str | None) -> tuple[int, ...] | None:
+def _al2023_branches(release: str | None, kubernetes_version: str | None) -> tuple[int, ...] | None:
     if release == NEWEST:
         return DRIVER_BRANCHES
     date = release_date(release)
@@ -85,7 +87,9 @@ def _first_with_lts(kubernetes_version: str | None) -> str:
     return _AL2023_WITH_LTS.get(kubernetes_version, _AL2023_FIRST_WITH_LTS)
 
 
-def _of_bottlerocket(release: str | None, kubernetes_version: str | None, *, fips: bool) -> tuple[int, ...] | None:
+def _bottlerocket_branches(
+    release: str | None, kubernetes_version: str | None, *, fips: bool
+) -> tuple[int, ...] | None:
     version = _bottlerocket_version(release)
     if version is None:
         return None
@@ -141,7 +145,7 @@ class Fault:
     source: str
     as_of: str
 
-    def is_in(self, release: str | None, kubernetes_version: str | None) -> bool:
+    def affects(self, release: str | None, kubernetes_version: str | None) -> bool:
         """Whether a release for a minor version has it; without a version, whether one of its images has it."""
         date = release_date(release)
         concerns = not self.kubernetes or kubernetes_version is None or kubernetes_version in self.kubernetes
@@ -181,4 +185,4 @@ def refuse_unless_operating_system(who: object, operating_system: object) -> Non
             f"{who}: operating_system must be one of {', '.join(get_args(OperatingSystem))}, got "
             f"{operating_system!r}; AWS published the last Amazon Linux 2 image on 2025-11-26, use 'al2023'"
         )
-    refuse_unless_one_of(who, "operating_system", operating_system, get_args(OperatingSystem))
+    refuse_unless_choice(who, "operating_system", operating_system, get_args(OperatingSystem))

@@ -12,7 +12,7 @@ import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["data_of", "dataclass", "regex"]
+__all__ = ["read_package_data", "dataclass", "regex"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -71,7 +71,7 @@ else:
             return value
 
 
-def data_of(package: str, name: str) -> bytes:
+def read_package_data(package: str, name: str) -> bytes:
     """Return a file of a package, without the import of ``importlib.resources``, which takes 7 ms.
 
     Raises:

@@ -244,7 +244,7 @@ class Weights:
         return f"{self.bytes_likely / 1e9:.0f} GB ({self.billions:g} billion parameters of {self.bits:g} bits)"
 
 
-def weights_of(model: str, *, quantization: str | None = "", dtype: str | None = "") -> Weights | None:
+def estimate_weights(model: str, *, quantization: str | None = "", dtype: str | None = "") -> Weights | None:
     """Return the size of a model's weights; ``None`` where its name doesn't state it.
 
     ``Qwen/Qwen2.5-72B-Instruct-AWQ`` has 72 billion parameters of 4 bits: 36 GB.

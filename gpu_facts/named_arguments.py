@@ -144,7 +144,7 @@ class _Call:
             return ""
         [name] = self._absent
         given = {each: value for each, value in self.kwargs.items() if each != wrong}
-        fix = self._fix_of({**given, name: self.kwargs[wrong]})
+        fix = self._suggested_fix({**given, name: self.kwargs[wrong]})
         return f"; {fix}" if fix else f"; write {name}=...{self._meaning(name)}"
 
     def _alternative(self, name: str) -> str:
@@ -163,20 +163,20 @@ class _Call:
         names = [each for each in self._names if each not in (*self._positional, *self.kwargs)]
         if not values:
             return ""
-        got = ", ".join(_shown(each) for each in values)
+        got = ", ".join(_format_value(each) for each in values)
         if len(values) > len(names):
             return f"number of arguments must be at most {len(self._names)}, got {len(self.args) + len(self.kwargs)}"
         named = dict(zip(names, values, strict=False))
-        fix = ", ".join([*self._positional, *(f"{name}={_shown(value)}" for name, value in named.items())])
-        better = self._fix_of({**named, **self.kwargs})
+        fix = ", ".join([*self._positional, *(f"{name}={_format_value(value)}" for name, value in named.items())])
+        better = self._suggested_fix({**named, **self.kwargs})
         return f"arguments must be named, got {got}; {better or f'write {self.called.__name__}({fix})'}"
 
-    def _fix_of(self, kwargs: Mapping[str, Any]) -> str:
+    def _suggested_fix(self, kwargs: Mapping[str, Any]) -> str:
         """Return the ``write ...`` of the error that a value raises for named arguments, or an empty string."""
-        _, found, fix = self._error_of(kwargs).partition("; write ")
+        _, found, fix = self._construction_error(kwargs).partition("; write ")
         return f"write {fix}" if found else ""
 
-    def _error_of(self, kwargs: Mapping[str, Any]) -> str:
+    def _construction_error(self, kwargs: Mapping[str, Any]) -> str:
         """Return the error that a value, which has no side effects, raises for named arguments."""
         if self._is_construct or not is_dataclass(self.called):
             return ""
@@ -189,7 +189,7 @@ class _Call:
     def _twice(self) -> str:
         return next(
             (
-                f"{name} must be given once, got {_shown(value)} and {_shown(self.kwargs[name])}"
+                f"{name} must be given once, got {_format_value(value)} and {_format_value(self.kwargs[name])}"
                 for name, value in self._placed.items()
                 if name in self.kwargs
             ),
@@ -217,7 +217,7 @@ class _Call:
         An object stands in for each missing argument. An error about it, or that shows it, isn't reported.
         """
         stand_in = object()
-        error = self._error_of({**self.kwargs, **dict.fromkeys(absent, stand_in)})
+        error = self._construction_error({**self.kwargs, **dict.fromkeys(absent, stand_in)})
         _, _, wrong = error.partition(": ")
         is_given = wrong.partition(" ")[0] in {**self._placed, **self.kwargs}
         return f"{wrong}; " if is_given and repr(stand_in) not in wrong else ""
@@ -249,7 +249,7 @@ def _kinds(annotation: str, module: Mapping[str, Any]) -> list[Any]:
     return [kind for each in named for kind in (each, *get_args(each))]
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     parts: Any = value if isinstance(value, (list, tuple)) else (value,)
     if isinstance(value, dict):
         parts = [*value, *value.values()]

@@ -53,7 +53,7 @@ def _is_another_number(value: str, known: str) -> bool:
     return any(len(said) == len(meant) and sorted(said) != sorted(meant) for said, meant in pairs)
 
 
-def refuse_unless_one_of(who: object, argument: str, value: object, known: Iterable[str]) -> None:
+def refuse_unless_choice(who: object, argument: str, value: object, known: Iterable[str]) -> None:
     """Refuse a value that is not one of the known words.
 
     Raises:
@@ -84,10 +84,12 @@ def refuse_unless_instance(
         TypeError: ``value`` is an instance of none of them.
     """
     if not isinstance(value, kinds):
-        raise TypeError(f"{who}: {argument} must be {written}, got {shown(value)}{fix or call_of(value, written)}")
+        raise TypeError(
+            f"{who}: {argument} must be {written}, got {format_value(value)}{fix or suggest_call(value, written)}"
+        )
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return the value as a message shows it.
 
     A class, an object without a ``__repr__`` and a dataclass with a long text are shown by their names.
@@ -95,13 +97,13 @@ def shown(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, (list, tuple)) and any(isinstance(each, type) for each in value):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if hasattr(value, "__dataclass_fields__") and len(repr(value)) > _MAX_SHOWN:
         return f"{type(value).__name__}(...)"
     return repr(value) if type(value).__repr__ is not object.__repr__ else f"<{type(value).__name__}>"
 
 
-def call_of(value: object, written: str) -> str:
+def suggest_call(value: object, written: str) -> str:
     """Return ``; write Spot()`` where the class is given whose instance is wanted, or an empty string."""
     call = re.search(rf"\b{value.__name__}\([^)]*\)", written) if isinstance(value, type) else None
     return f"; write {call[0]}" if call else ""
@@ -248,7 +250,7 @@ def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *
         raise TypeError(f"{who}: {argument}[{at}] must be a string, got {got}{fix}")
 
 
-def instead_of(value: object, kind: str, attribute: str) -> str:
+def suggest_attribute(value: object, kind: str, attribute: str) -> str:
     """Return ``write volume.name`` where a construct of some kind was given for its attribute, or an empty string."""
     if all(each.__name__ != kind for each in type(value).__mro__):
         return ""

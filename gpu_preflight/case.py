@@ -15,7 +15,7 @@ from gpu_preflight.cluster.open_values import OpenValue, open_values
 from gpu_preflight.cluster.operators import fargate_profiles, takes
 from gpu_preflight.cluster.pools import built_in_pools
 from gpu_preflight.cluster.storage import Claimed, claimed
-from gpu_preflight.model.answer import Answer, Reason, any_of
+from gpu_preflight.model.answer import Answer, Reason, any_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import selection
@@ -23,13 +23,13 @@ from gpu_preflight.model.programs import Program, programs
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.model.workload import Workload
-from gpu_preflight.node.autoscaler_view import Conflict, looked_at
+from gpu_preflight.node.autoscaler_view import Conflict, active_overlays
 from gpu_preflight.node.daemon_reach import refusing_taints
 from gpu_preflight.node.gpu_pools import pools_for_gpus
-from gpu_preflight.node.nodes import NodeToBe, nodes_to_be, overlays_in_conflict, reaches, reaches_of
+from gpu_preflight.node.nodes import NodeToBe, nodes_to_be, overlays_in_conflict, reaches, daemon_set_answers
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.scheduling.scheduler import Scheduler
-from gpu_preflight.scheduling.together.crowd import beside_each_other
+from gpu_preflight.scheduling.together.crowd import check_contention
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from gpu_preflight.schema.fields import Fields
 
@@ -90,7 +90,7 @@ class Case:
     @cached_property
     def _overlays(self) -> list[Object]:
         left_out = {id(each.overlay) for each in self.overlays_in_conflict}
-        return [each for each in looked_at(self.cluster) if id(each) not in left_out]
+        return [each for each in active_overlays(self.cluster) if id(each) not in left_out]
 
     def reaches(self, daemon: DaemonSet, pool: Pool) -> Answer:
         """Say whether one of the cluster's DaemonSets runs on every node of one of its pools.
@@ -101,16 +101,16 @@ class Case:
         if id(pool) not in self._pools:
             raise KeyError(pool.name)
         if id(pool) not in self._reaches:
-            answers = reaches_of(pool, self.cluster)
+            answers = daemon_set_answers(pool, self.cluster)
             self._reaches[id(pool)] = {id(each): answer for each, answer in answers}
         return self._reaches[id(pool)][id(daemon)]
 
-    def pools_with(self, labels: Mapping[str, Any]) -> list[tuple[Pool, Answer]]:
+    def match_pool_labels(self, labels: Mapping[str, Any]) -> list[tuple[Pool, Answer]]:
         """Say of each of the cluster's pools whether it makes nodes with some labels."""
         wanted = selection({"nodeSelector": labels})
-        return [(pool, any_of(wanted.takes(node.labels) for node in self.nodes(pool))) for pool in self.cluster.pools]
+        return [(pool, any_yes(wanted.takes(node.labels) for node in self.nodes(pool))) for pool in self.cluster.pools]
 
-    def kept_off(self, daemon: DaemonSet, pool: Pool) -> Taint | None:
+    def blocking_taint(self, daemon: DaemonSet, pool: Pool) -> Taint | None:
         """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
         refusing = refusing_taints(daemon, pool.taints)
         if not refusing or reaches(daemon, replace(pool, taints=()), self.cluster) is Answer.NO:
@@ -132,7 +132,7 @@ class Case:
 
     def admitted(self, workload: Workload) -> Admitted:
         """Return one of the cluster's workloads as the API server lets its pods in."""
-        return self._admission.of(workload)
+        return self._admission.admit(workload)
 
     def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
         """Return what the quotas of its namespace have too little of for one of the cluster's workloads."""
@@ -151,7 +151,7 @@ class Case:
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
         """The workloads that ask for GPUs, by themselves or because a LimitRange gives them some."""
-        given = bool(self.cluster.of_kind("LimitRange"))
+        given = bool(self.cluster.objects_of_kind("LimitRange"))
         return tuple(
             each
             for each in self.cluster.workloads
@@ -210,37 +210,37 @@ class Case:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for GPUs, beside the others."""
-        return beside_each_other(map(self.verdict, self.gpu_workloads), self.services_without_gpus)
+        return check_contention(map(self.verdict, self.gpu_workloads), self.services_without_gpus)
 
     @cached_property
     def services_without_gpus(self) -> tuple[Verdict, ...]:
         """The verdict on each workload that asks for no GPU, stays, and may take room on GPU nodes."""
         of_gpus = {id(each) for each in self.gpu_workloads}
         staying = [
-            each for each in self.cluster.workloads if not each.ends and not each.on_each_node and not each.is_placed
+            each for each in self.cluster.workloads if not each.ends and not each.is_daemon_set and not each.is_placed
         ]
         others = [each for each in staying if id(each) not in of_gpus and not each.suspended]
         profiles = fargate_profiles(self.cluster) if others else []
         on_nodes = (each for each in others if not any(takes(profile, each) for profile in profiles))
         verdicts = [self.verdict(each) for each in on_nodes]
-        return tuple(each for each in verdicts if not any(map(_keeps_all_off, each.reasons)))
+        return tuple(each for each in verdicts if not any(map(_blocks_every_pod, each.reasons)))
 
-    def over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
+    def with_pool_results(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
         """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
-        return self._scheduler.over(verdict.workload, verdict.demand, pools, held)
+        return self._scheduler.combine_pool_results(verdict.workload, verdict.demand, pools, held)
 
-    def nodes_open_to(self, workload: Workload) -> tuple[tuple[Pool, NodeToBe], ...]:
+    def candidate_nodes(self, workload: Workload) -> tuple[tuple[Pool, NodeToBe], ...]:
         """Return a node of each instance type that may run a pod: one that it selects and that has its GPUs."""
         pod = workload.pod
         gpus = pod.requests.get(GPU, 0)
         return tuple(
             (pool, node)
-            for pool in self.pools_open_to(workload)
+            for pool in self.candidate_pools(workload)
             for node in self.nodes(pool)
             if pod.selection.takes(node.labels) is not Answer.NO and (node.row is None or node.row.gpus >= gpus)
         )
 
-    def pools_open_to(self, workload: Workload) -> tuple[Pool, ...]:
+    def candidate_pools(self, workload: Workload) -> tuple[Pool, ...]:
         """Return the pools that a workload may run on."""
         verdicts = self.verdict(workload).pools
         if id(verdicts) not in self._open_pools:
@@ -250,6 +250,6 @@ class Case:
         return self._open_pools[id(verdicts)][1]
 
 
-def _keeps_all_off(reason: Reason) -> bool:
+def _blocks_every_pod(reason: Reason) -> bool:
     """Whether a reason keeps every pod of a workload off all nodes: where there are too many, some run."""
     return reason.answer is Answer.NO and reason.kind not in ("limit", "topology")

@@ -63,11 +63,11 @@ class Problem:
     condition: str = ""
 
     @classmethod
-    def of(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:
+    def from_subject(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:
         """Return a problem whose message begins with the name of what it is about."""
         return cls(subject, f"{subject.title}: {text}", fix, unknown)
 
-    def also_of(self, workload: Workload) -> Problem:
+    def with_workload(self, workload: Workload) -> Problem:
         """Return the same problem of another workload with the same pod."""
         title = str(getattr(self.subject, "title", ""))
         return replace(self, subject=workload, message=f"{workload.title}{self.message.removeprefix(title)}")
@@ -83,7 +83,7 @@ class Problem:
         return self.origin, self.message, self.fix, self.unknown
 
 
-def of_each_pod(workloads: Iterable[Workload], judge: Callable[[Workload], Iterable[Problem]]) -> Iterator[Problem]:
+def check_each_pod(workloads: Iterable[Workload], judge: Callable[[Workload], Iterable[Problem]]) -> Iterator[Problem]:
     """Yield the problems of workloads, where pod and namespace alone decide: what is alike is judged once.
 
     Args:
@@ -96,7 +96,7 @@ def of_each_pod(workloads: Iterable[Workload], judge: Callable[[Workload], Itera
         if key not in known:
             known[key] = workload, list(judge(workload))
         first, problems = known[key]
-        yield from problems if workload is first else (each.also_of(workload) for each in problems)
+        yield from problems if workload is first else (each.with_workload(workload) for each in problems)
 
 
 Check = Callable[[Case], Iterable[Problem]]

@@ -9,7 +9,7 @@ import click
 
 from gpu_rehearsal.assemblies import read
 from gpu_rehearsal.play import play_and_write
-from gpu_rehearsal.players.cluster.control_plane import minor_of
+from gpu_rehearsal.players.cluster.control_plane import read_minor_version
 from gpu_rehearsal.stage import Props, run
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -60,7 +60,7 @@ def main(
     if not stacks:
         raise click.ClickException(f"no stack in {assembly}" + (f" is called {', '.join(stack)}" if stack else ""))
     props = Props(
-        control_planes={minor_of(each): each for each in programs},
+        control_planes={read_minor_version(each): each for each in programs},
         karpenter=_karpenters(karpenter),
         charts=charts,
         definitions=definitions,

@@ -87,7 +87,7 @@ class Network:
     subnets: tuple[str, ...]
 
 
-def network_of(template: Mapping[str, Any]) -> Network | None:
+def find_network(template: Mapping[str, Any]) -> Network | None:
     """Return the network that a template names by id; ``None`` where it names none.
 
     Raises:
@@ -116,13 +116,13 @@ class Principal:
     name: str
 
 
-def account_of(template: Mapping[str, Any]) -> str:
+def find_account(template: Mapping[str, Any]) -> str:
     """Return the account that a stack without one goes to: the one in ARNs of access entries, or AWS' example."""
     named = (_PRINCIPAL.fullmatch(each) for each in _principal_arns(template, ""))
     return next((each["account"] for each in named if each and each["account"]), ACCOUNT)
 
 
-def principals_of(template: Mapping[str, Any], account: str) -> list[Principal]:
+def find_principals(template: Mapping[str, Any], account: str) -> list[Principal]:
     """Return the roles and users of an account that a stack grants access to its cluster and doesn't create."""
     found = (_PRINCIPAL.fullmatch(each) for each in sorted(set(_principal_arns(template, account))))
     return [
@@ -146,7 +146,7 @@ def _text(value: Any, pseudo: Mapping[str, str]) -> str:
     return "".join(known) if len(known) == len(texts) else ""
 
 
-def cluster_of(template: Mapping[str, Any]) -> str:
+def find_cluster_name(template: Mapping[str, Any]) -> str:
     """Return the name of the cluster that a template makes.
 
     Raises:
@@ -159,7 +159,7 @@ def cluster_of(template: Mapping[str, Any]) -> str:
     return names[0]
 
 
-def kubernetes_of(template: Mapping[str, Any]) -> str:
+def find_kubernetes_version(template: Mapping[str, Any]) -> str:
     """Return the minor version of the cluster that a template makes; empty where it says none."""
     clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
     return next((str(each["Properties"]["Version"]) for each in clusters if "Version" in each["Properties"]), "")
@@ -168,8 +168,8 @@ def kubernetes_of(template: Mapping[str, Any]) -> str:
 def why_not_played(template: Mapping[str, Any]) -> str:
     """Return what a stack takes for granted that nothing here makes; empty where it can be played."""
     try:
-        cluster_of(template)
-        network_of(template)
+        find_cluster_name(template)
+        find_network(template)
     except LookupError as error:
         return str(error)
     return ""

@@ -13,8 +13,8 @@ from gpu_rehearsal.scenes.create import SCENE as CREATE
 from gpu_rehearsal.scenes.create import create, daemon_sets
 from gpu_rehearsal.scenes.destroy import account, destroy
 from gpu_rehearsal.scenes.failure import Failures
-from gpu_rehearsal.scenes.permissions import network, of_accounts, of_roles
-from gpu_rehearsal.scenes.scale import STEP_SECONDS, put_to_work, scale
+from gpu_rehearsal.scenes.permissions import network, check_service_accounts, check_roles
+from gpu_rehearsal.scenes.scale import STEP_SECONDS, run_pool_jobs, scale
 from gpu_rehearsal.scenes.update import SCENE as UPDATE
 from gpu_rehearsal.scenes.update import Announce, update
 from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
@@ -41,13 +41,13 @@ def play_and_write(
         if out is not None:
             report.write(out, name)
 
-    def told(name: str) -> None:
+    def report_interruption(name: str) -> None:
         text = f"the play was ended by {name}"
         report.add([Line(scene="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
 
-    report = Report(name_of(assemblies), listener=show)
+    report = Report(join_stack_names(assemblies), listener=show)
     try:
-        with ended_in_order(told, exit_after=CLEAN_UP_SECONDS):
+        with ended_in_order(report_interruption, exit_after=CLEAN_UP_SECONDS):
             return play(assemblies, props, report=report, **how)
     finally:
         print(f"rehearsal: {name or report.stack}: {report.counts}", flush=True)
@@ -55,7 +55,7 @@ def play_and_write(
             report.write(out, name)
 
 
-def name_of(assemblies: Sequence[Assembly]) -> str:
+def join_stack_names(assemblies: Sequence[Assembly]) -> str:
     """Return the names of stacks as one."""
     return ", ".join(each.stack for each in assemblies)
 
@@ -87,7 +87,7 @@ def play(
         tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
         report: Gets each line as soon as it is known. Default: a new one.
     """
-    report = report or Report(name_of(assemblies))
+    report = report or Report(join_stack_names(assemblies))
     if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
         report.add([Line(scene=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
@@ -95,21 +95,21 @@ def play(
     with stage(assemblies[0], props, pace=pace) as made:
         before = account(made)
         tries = Failures(made, before, most=failures)
-        if create(made, assemblies, report, first=tries.of):
-            report.add(tries.made_up_for())
+        if create(made, assemblies, report, first=tries.create_with_failures):
+            report.add(tries.check_recovery())
             pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
             scale(made, pools, report, seconds=step_seconds)
             report.add(daemon_sets(made))
             if announce is not None:
-                report.add(put_to_work(made, pools, UPDATE))
+                report.add(run_pool_jobs(made, pools, UPDATE))
                 report.add(update(made, versions, announce))
                 # An update may replace them.
                 pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
-            report.add(of_accounts(made, since=tries.calls))
+            report.add(check_service_accounts(made, since=tries.calls))
             destroy(made, assemblies, pools, before, report)
         else:
-            report.add(of_accounts(made, since=tries.calls))
-        report.add(of_roles(made))
+            report.add(check_service_accounts(made, since=tries.calls))
+        report.add(check_roles(made))
         report.add(network(made))
     return report
 

@@ -69,7 +69,7 @@ def gpu_pools(client: Client, cloud: Cloud, cluster: str, *, tolerate: Iterable[
         tolerate: Keys of taints that pods tolerate, besides the GPU taint.
     """
     types = _gpu_types(cloud)
-    found = (*_of_karpenter(client, types), *_of_groups(cloud, cluster, types))
+    found = (*_karpenter_pools(client, types), *_group_pools(cloud, cluster, types))
     tolerated = (GPU_TAINT, *tolerate)
     return sorted((replace(each, tolerated=tolerated) for each in found), key=lambda pool: pool.name)
 
@@ -84,7 +84,7 @@ def _gpu_types(cloud: Cloud) -> set[str]:
     }
 
 
-def _of_karpenter(client: Client, types: set[str]) -> Iterator[GpuPool]:
+def _karpenter_pools(client: Client, types: set[str]) -> Iterator[GpuPool]:
     overlays = _listed(client, _OVERLAYS)
     for each in _listed(client, _POOLS):
         if _has_gpus(each["spec"], types):
@@ -137,7 +137,7 @@ def _overlaid(overlays: Iterable[Object], pool: str) -> str:
     return names[0] if names else ""
 
 
-def _of_groups(cloud: Cloud, cluster: str, types: set[str]) -> Iterator[GpuPool]:
+def _group_pools(cloud: Cloud, cluster: str, types: set[str]) -> Iterator[GpuPool]:
     for each in cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]:
         name, tags = str(each["AutoScalingGroupName"]), _tags(each)
         managed = tags.get(_EKS_GROUP_TAG, "")
@@ -145,7 +145,7 @@ def _of_groups(cloud: Cloud, cluster: str, types: set[str]) -> Iterator[GpuPool]
             continue
         group = _node_group(cloud, cluster, managed) if managed else {}
         is_tainted = any(str(taint["key"]).startswith(NVIDIA) for taint in group.get("taints", ()))
-        if not (_types_of(cloud, each) & types or _resource(tags) or is_tainted):
+        if not (_group_instance_types(cloud, each) & types or _resource(tags) or is_tainted):
             continue
         declared = {key.removeprefix(LABEL_TAG): tags[key] for key in tags if key.startswith(LABEL_TAG)}
         labels = {**declared, **group.get("labels", {})}
@@ -174,7 +174,7 @@ def _resource(tags: Mapping[str, str]) -> str:
     return names[0] if names else ""
 
 
-def _types_of(cloud: Cloud, group: Mapping[str, Any]) -> set[str]:
+def _group_instance_types(cloud: Cloud, group: Mapping[str, Any]) -> set[str]:
     """Return the instance types that an Auto Scaling group launches."""
     policy = group.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {})
     overrides = {str(each["InstanceType"]) for each in policy.get("Overrides", ()) if "InstanceType" in each}

@@ -19,8 +19,15 @@ from typing import Any
 
 from gpu_facts.charts import AWS_NODE
 from gpu_facts.labels import DEFINITIONS_RESOURCE, EKS_DOMAIN
-from gpu_facts.schemas import created_with
-from gpu_rehearsal.assemblies import Assembly, account_of, cluster_of, kubernetes_of, network_of, principals_of
+from gpu_facts.schemas import replacement_properties
+from gpu_rehearsal.assemblies import (
+    Assembly,
+    find_account,
+    find_cluster_name,
+    find_kubernetes_version,
+    find_network,
+    find_principals,
+)
 from gpu_rehearsal.players import processes
 from gpu_rehearsal.players.aws.server import Aws
 from gpu_rehearsal.players.cloudformation.events import Event
@@ -74,17 +81,17 @@ class Unplayed:
     def __call__(self, _logical_id: str, kind: str, properties: Mapping[str, Any]) -> str:
         """Return why it is not played, empty where it is; what others need of it is there then."""
         if kind in (_RELEASE, _DEFINITIONS):
-            return self._of_release(properties)
+            return self._release_reason(properties)
         if kind == _OBJECTS and _is_of_auto_mode(json.loads(properties["Manifest"])):
             return f"the definitions of {EKS_DOMAIN} are at AWS only"
         return ""
 
-    def _of_chart(self, chart: str, version: str, *, definitions: bool) -> str:
+    def _missing_chart_reason(self, chart: str, version: str, *, definitions: bool) -> str:
         """Return why a chart isn't installed; empty if it is. `definitions` tells whether a release installs them."""
         if self._charts.has(chart, version):
             return ""
         self.missing.add(chart)
-        applied = self._definitions.of_chart(chart) if definitions else []
+        applied = self._definitions.apply_chart_definitions(chart) if definitions else []
         said = f"chart {chart} {version} is not in the folder"
         return f"{said}; its definitions were given: {', '.join(applied)}" if applied else said
 
@@ -99,12 +106,14 @@ class Unplayed:
         kinds = ", ".join(f"{kind} of chart {absent[group]}" for kind, group in sorted(found))
         return f"it needs the definition of {kinds}, which is not in the folder"
 
-    def _of_release(self, properties: Mapping[str, Any]) -> str:
+    def _release_reason(self, properties: Mapping[str, Any]) -> str:
         # A chart of the assembly itself has a file and no name.
         if "Chart" not in properties:
             return ""
         skipped = bool(properties.get("SkipCrds"))
-        return self._of_chart(properties["Chart"], str(properties.get("Version", "")), definitions=not skipped)
+        return self._missing_chart_reason(
+            properties["Chart"], str(properties.get("Version", "")), definitions=not skipped
+        )
 
 
 def _is_of_auto_mode(manifest: list[dict[str, Any]]) -> bool:
@@ -211,7 +220,7 @@ class Props:
         Raises:
             LookupError: None is there.
         """
-        minor = kubernetes_of(template) or max(self.control_planes, default="")
+        minor = find_kubernetes_version(template) or max(self.control_planes, default="")
         if minor not in self.control_planes:
             there = ", ".join(sorted(self.control_planes)) or "none"
             raise LookupError(f"its cluster has Kubernetes {minor}, and there are programs of {there}")
@@ -298,7 +307,7 @@ class Stage:
             skip=self.unplayed,
             excuse=self.unplayed.excuse,
             stopped=self.stopped,
-            replaces=created_with,
+            replaces=replacement_properties,
             folder=self.folder / f"{assembly.stack}{tries or ''}",
             fails=lambda logical_id: failures.get(logical_id, ""),
             tries=tries,
@@ -332,11 +341,11 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         LookupError: The stack makes no cluster of its own, takes more for granted than a network, or there are no
             programs of its version of Kubernetes.
     """
-    cluster, network = cluster_of(assembly.template), network_of(assembly.template)
+    cluster, network = find_cluster_name(assembly.template), find_network(assembly.template)
     with ended_in_order(), ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="gpu-constructs-rehearsal-")))
         authority = Authority(folder)
-        account = assembly.account or account_of(assembly.template)
+        account = assembly.account or find_account(assembly.template)
         aws = running.enter_context(Aws(region=assembly.region, account=account))
         bootstrap(aws)
         if network:
@@ -382,7 +391,7 @@ def _create_principals(aws: Aws, assembly: Assembly) -> None:
     iam = aws.client("iam")
     who = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"}}
     trust = json.dumps({"Version": "2012-10-17", "Statement": [who]})
-    for each in principals_of(assembly.template, aws.account):
+    for each in find_principals(assembly.template, aws.account):
         with suppress(iam.exceptions.EntityAlreadyExistsException):
             if each.kind == "user":
                 iam.create_user(UserName=each.name, Path=each.path)

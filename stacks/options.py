@@ -16,7 +16,7 @@ from gpu_constructs.pools.labels_and_taints import checked_tags
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.kubernetes import refuse_unless_object_name
-from gpu_facts.refusals import did_you_mean, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_facts.refusals import did_you_mean, refuse_unless_choice, refuse_unless_whole_number, words
 from gpu_facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
 
 Autoscaler = Literal["cluster-autoscaler", "karpenter"]
@@ -52,7 +52,7 @@ class PoolOptions:
         refuse_unless_object_name("context key 'pools'", "name", self.name)
         who = f"pool {self.name!r}"
         object.__setattr__(self, "instance_types", words(who, "instance_types", self.instance_types))
-        refuse_unless_one_of(who, "capacity", self.capacity, CAPACITIES)
+        refuse_unless_choice(who, "capacity", self.capacity, CAPACITIES)
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=1, fix="delete the pool to switch it off")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=0)
         if self.min_nodes > self.max_nodes:
@@ -119,7 +119,7 @@ class GpuClusterOptions:
     tags: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        refuse_unless_one_of("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
+        refuse_unless_choice("context", "autoscaler", self.autoscaler, get_args(Autoscaler))
         kubernetes_minor(self.kubernetes_version, who="context")
         refuse_unless_whole_number("context", "nat_gateways", self.nat_gateways, least=0)
         _boolean("smoke_test", self.smoke_test)

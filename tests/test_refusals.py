@@ -10,7 +10,7 @@ from gpu_facts.refusals import (
     has_token,
     is_token,
     refuse_unless_image,
-    refuse_unless_one_of,
+    refuse_unless_choice,
 )
 
 
@@ -54,7 +54,7 @@ def test_the_nearest_is_offered_that_is_no_other_number() -> None:
 
 def test_what_is_no_word_has_no_nearest() -> None:
     with pytest.raises(ValueError, match=r"^pool: kind must be one of a, b, got 3$"):
-        refuse_unless_one_of("pool", "kind", 3, ("a", "b"))
+        refuse_unless_choice("pool", "kind", 3, ("a", "b"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.inputs import Stack, read_stacks
-from gpu_rehearsal.assemblies import Assembly, account_of
+from gpu_rehearsal.assemblies import Assembly, find_account
 from gpu_rehearsal.play import play_and_write
 from gpu_rehearsal.players.cloudformation.functions import assets
 from gpu_rehearsal.scenes.failure import SCENE as FAILURE
@@ -79,7 +79,7 @@ def props() -> Props:
 def announced(old: Assembly, new: Assembly) -> Announced:
     """Return what `gpu-constructs review` says of a change: why it fails, and what ends pods."""
     first, second = (
-        read_stacks([Stack(str(each.file), each.stack, each.account or account_of(each.template), each.region)])
+        read_stacks([Stack(str(each.file), each.stack, each.account or find_account(each.template), each.region)])
         for each in (old, new)
     )
     found = review(first, second)

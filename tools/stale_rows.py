@@ -146,8 +146,10 @@ def _tables() -> Iterator[Row]:
         yield Row(kind=kind, name=column, source=said["source"], as_of=said["as_of"])
     govcloud = prices.prices_read()
     yield Row(kind="price", name="prices.json", source=govcloud["source"], as_of=govcloud["as_of"])
-    yield Row(kind="regions", name="regions.json", source="make catalogue", as_of=regions.regions_as_of())
-    yield Row(kind="instance types", name="plain_types.json", source="make catalogue", as_of=plain_types.as_of())
+    yield Row(kind="regions", name="regions.json", source="make catalogue", as_of=regions.offerings_date())
+    yield Row(
+        kind="instance types", name="plain_types.json", source="make catalogue", as_of=plain_types.plain_types_date()
+    )
 
 
 def _packages() -> Iterator[Row]:

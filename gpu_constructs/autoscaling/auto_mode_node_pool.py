@@ -133,7 +133,7 @@ class AutoModeNodePool(GpuNodes):
         if isinstance(shape, NodeShape):
             _refuse_what_auto_mode_cannot(who, ref, name, shape)
             shape = replace(shape, operating_system="bottlerocket")
-        pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
+        pool = NodePool.from_arguments(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         if pool.disruption.bounds_repair:
             raise ValueError(
                 f"{who}: disruption must have no budget for 'Unhealthy', which EKS Auto Mode is not known to have, got "
@@ -184,7 +184,7 @@ def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
             f"{who}: shape must have no type of UltraServers, got {shape.names[0]!r}; Auto Mode knows no UltraServers, "
             "use a ManagedNodeGroup"
         )
-    undriven = [each for each in shape.rows if not each.driven_by((LTS,))]
+    undriven = [each for each in shape.rows if not each.supports_driver((LTS,))]
     if undriven:
         raise ValueError(
             f"{who}: shape must have instance types that NVIDIA driver {LTS} drives, got "

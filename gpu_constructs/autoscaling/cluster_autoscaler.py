@@ -18,7 +18,7 @@ from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.own_stack import place_of
+from gpu_constructs.installing.own_stack import stack_place
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
@@ -90,7 +90,7 @@ class ClusterAutoscaler(Construct):
         by_claim = dynamic_resource_allocation and _needs_flag_for_claims(who, version)
         ref.claim(who, registry.CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
-        place, name = place_of(self), ref.name
+        place, name = stack_place(self), ref.name
         tags = discovery_tags(name) if scaling_tags is None else scaling_tags
         condition = string_equals(self, "ScalingTags", {f"aws:ResourceTag/{key}": tags[key] for key in tags})
         statements = autoscaler_statements(

@@ -13,10 +13,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.autoscaling.karpenter import FeatureGate, Karpenter
-from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints, place
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, label_requirement, node_taints, place
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.launch_template import NodeTags, block_device
@@ -106,7 +106,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     """
     nodes = {
         "nodeClassRef": {"group": KARPENTER_AWS_DOMAIN, "kind": "EC2NodeClass", "name": pool.name},
-        "requirements": [*pool.requirements(), is_in(OS, ("linux",))],
+        "requirements": [*pool.requirements(), label_requirement(OS, ("linux",))],
         **node_taints(pool.shape),
         **pool.disruption.node_lifetime(),
     }
@@ -143,8 +143,8 @@ def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
             "metadata": {"name": pool.name if number == 0 else f"{pool.name}-{number + 1}"},
             "spec": {
                 "requirements": [
-                    is_in(NODE_POOL, (pool.object_name,)),
-                    is_in(INSTANCE_TYPE, names),
+                    label_requirement(NODE_POOL, (pool.object_name,)),
+                    label_requirement(INSTANCE_TYPE, names),
                 ],
                 "capacity": {resource: str(amount) for resource, amount in capacity},
             },
@@ -219,7 +219,7 @@ class KarpenterNodePool(GpuNodes):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        pool = NodePool.of(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
+        pool = NodePool.from_arguments(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         pool = _repaired(who, pool, karpenter, said=disruption is not None)
         _refuse_lost_settings(who, shape)
         _refuse_unseen_claims(who, pool, karpenter)
@@ -241,7 +241,7 @@ class KarpenterNodePool(GpuNodes):
         overlays = node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)
-        in_file = delivery_of(self) != "kubectl"
+        in_file = delivery_method(self) != "kubectl"
         tags = NodeTags(self, "NodeTags", name=f"{ref.name}-{name}", own=shape.tags, in_file=in_file)
         made = ec2_node_class(
             pool=pool, ami_release=release, runs_as=runs_as, network=network, tags=tags.late_of_node_class

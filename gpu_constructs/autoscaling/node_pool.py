@@ -69,7 +69,7 @@ class NodePool:
     disruption: Disruption
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         who: object,
         *,
@@ -135,10 +135,10 @@ class NodePool:
         """Return what an instance must be. All of it, because Karpenter's own choice would be arm64 and spot."""
         bought = list(dict.fromkeys(each.karpenter_capacity_type for each in self.capacities))
         return [
-            is_in(INSTANCE_TYPE, self.shape.names),
-            is_in(ARCH, (ARCHITECTURES[self.shape.architecture],)),
-            is_in(CAPACITY_TYPE, bought),
-            *([is_in(ZONE, (self.zone,))] if self.zone else []),
+            label_requirement(INSTANCE_TYPE, self.shape.names),
+            label_requirement(ARCH, (ARCHITECTURES[self.shape.architecture],)),
+            label_requirement(CAPACITY_TYPE, bought),
+            *([label_requirement(ZONE, (self.zone,))] if self.zone else []),
         ]
 
     def to_size(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class NodePool:
         return self.size.to_manifest(self.shape, self.capacities)
 
 
-def is_in(key: str, values: Sequence[str]) -> dict[str, Any]:
+def label_requirement(key: str, values: Sequence[str]) -> dict[str, Any]:
     """Return a requirement that a label has one of some values."""
     return {"key": key, "operator": "In", "values": list(values)}
 

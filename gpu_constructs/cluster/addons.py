@@ -15,14 +15,14 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.own_stack import place_of, stack_of
+from gpu_constructs.installing.own_stack import stack_place, owning_stack
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.storage import csi_drivers
 from gpu_facts import charts
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice
 
 
 @named_arguments
@@ -113,16 +113,16 @@ class Addons(Construct):
             ref.claim(who, registry.NETWORK_POLICIES, why="both filter the same pods")
         values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
-            values |= ref.pod_network.values(place_of(self).region)
+            values |= ref.pod_network.values(stack_place(self).region)
         addons = [replace(each, values=values) if each is VPC_CNI else each for each in ADDONS]
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in addons}
-        self.vpc_cni = ref.shared(stack_of(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
+        self.vpc_cni = ref.shared(owning_stack(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
         self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
         for addon in ADDONS:
             if addon.policy is not None:
                 self._resources[addon.name].node.add_dependency(self.pod_identity_agent)
 
-    def wait_for(self, nodes: cdk.CfnResource) -> None:
+    def create_after(self, nodes: cdk.CfnResource) -> None:
         """Create the add-ons whose pods need nodes after ``nodes``."""
         for addon in ADDONS:
             if addon.needs_nodes:
@@ -152,7 +152,7 @@ class Addons(Construct):
     def _role(self, addon: Addon, cluster: ClusterRef) -> iam.CfnRole | None:
         if addon.policy is None or addon.service_account is None:
             return None
-        shared = cluster.shared(stack_of(self))
+        shared = cluster.shared(owning_stack(self))
         ipv6 = addon.name == VPC_CNI.name and cluster.ip_family == "ipv6"
         managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
         return iam.CfnRole(
@@ -162,7 +162,7 @@ class Addons(Construct):
                 self, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=addon.service_account
             ),
             managed_policy_arns=None if ipv6 else [managed],
-            policies=[_ipv6_policy(place_of(self).partition)] if ipv6 else None,
+            policies=[_ipv6_policy(stack_place(self).partition)] if ipv6 else None,
         )
 
 
@@ -195,7 +195,7 @@ def refuse_unless_addon_versions(who: object, argument: str, versions: object) -
     if not isinstance(versions, Mapping):
         raise TypeError(f"{who}: {argument} must map add-on names to versions, got {versions!r}")
     for name, version in versions.items():
-        refuse_unless_one_of(who, argument, name, (addon.name for addon in ADDONS))
+        refuse_unless_choice(who, argument, name, (addon.name for addon in ADDONS))
         if not isinstance(version, str) or not version:
             raise TypeError(
                 f"{who}: {argument}[{name!r}] must be a version such as 'v1.2.3-eksbuild.1', got {version!r}"

@@ -17,7 +17,7 @@ from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.node_role import make_auto_mode_role
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_choice, words
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
 BuiltInPool = Literal["system", "general-purpose"]
@@ -44,7 +44,7 @@ class AutoMode:
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_pools", words("auto mode", "node_pools", self.node_pools))
         for pool in self.node_pools:
-            refuse_unless_one_of("auto mode", "node_pools", pool, _POOLS)
+            refuse_unless_choice("auto mode", "node_pools", pool, _POOLS)
 
 
 def compute(scope: Construct, auto_mode: AutoMode | None) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
 from gpu_constructs.cluster.network import SERVICE_CIDR, endpoint_access, gpu_vpc, place_control_plane
 from gpu_constructs.cluster.pod_subnets import pod_network
-from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, shape_of
+from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, to_node_shape
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
-from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.kubectl_programs import kubectl_layer
-from gpu_constructs.installing.own_stack import place_of, stack_of
+from gpu_constructs.installing.own_stack import stack_place, owning_stack
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import (
     meet_in_vpc,
@@ -39,7 +39,14 @@ from gpu_constructs.pools.capacity import Capacity
 from gpu_constructs.pools.disruption import Disruption, NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import ScalingOptions, Size
-from gpu_constructs.teams.access import CLUSTER_ADMIN, access_entry, administrator, let_in, principals, refuse_two_parts
+from gpu_constructs.teams.access import (
+    CLUSTER_ADMIN,
+    access_entry,
+    administrator,
+    grant_cluster_access,
+    principals,
+    refuse_two_parts,
+)
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import refuse_misspelt_region
 from gpu_facts.named_arguments import named_arguments, named_call
@@ -48,9 +55,9 @@ from gpu_facts.refusals import (
     refuse_unless_bool,
     refuse_unless_instance,
     refuse_unless_key,
-    refuse_unless_one_of,
+    refuse_unless_choice,
     refuse_unless_role,
-    shown,
+    format_value,
 )
 from gpu_facts.resources import GPU
 from gpu_facts.versions import DEFAULT_KUBERNETES, kubernetes_minor
@@ -97,7 +104,7 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
     Raises:
         ValueError: The layer of the Kubernetes version is not installed.
     """
-    if delivery_of(scope) != "kubectl":
+    if delivery_method(scope) != "kubectl":
         return None
     layer = kubectl_layer(scope, module, who=scope.node.path, of="kubernetes_version")
     return eks.KubectlProviderOptions(kubectl_layer=layer)
@@ -105,7 +112,7 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
 
 def accept_equal_conditions(cluster: Construct) -> None:
     """Accept that what applies manifests has a condition for each cluster of a stack, which says the same each time."""
-    stack = stack_of(cluster)
+    stack = owning_stack(cluster)
     if any(isinstance(each, ClusterRef) for each in stack.node.children):
         cdk.Validations.of(cast("Construct", stack)).acknowledge(
             cdk.Acknowledgment(
@@ -206,7 +213,7 @@ class GpuCluster(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         name = _cluster_name(who, self, cluster_name)
-        refuse_misspelt_region(who, place_of(self).region)
+        refuse_misspelt_region(who, stack_place(self).region)
         minor = kubernetes_minor(kubernetes_version, who=who)
         endpoint = endpoint_access(who, public_access_cidrs)
         people = {"admins": admins, "viewers": viewers, "operators": operators}
@@ -215,16 +222,16 @@ class GpuCluster(Construct):
         refuse_unless_addon_versions(who, "addon_versions", addon_versions)
         _refuse_parts(who, vpc=vpc, system_nodes=system_nodes, secrets_key=secrets_key)
         refuse_unless_role(who, "role", role)
-        refuse_unless_one_of(who, "ip_family", ip_family, get_args(IpFamily))
+        refuse_unless_choice(who, "ip_family", ip_family, get_args(IpFamily))
         if pack_gpus is not None:
             refuse_unless_bool(who, "pack_gpus", pack_gpus)
         refuse_unless_bool(who, "network_policies", network_policies)
         refuse_unless_bool(who, "deletion_protection", deletion_protection)
         refuse_unless_log_days(who, log_days)
         refuse_unless_key(who, "log_key", log_key)
-        refuse_unless_one_of(who, "upgrade_policy", upgrade_policy, get_args(UpgradePolicy))
+        refuse_unless_choice(who, "upgrade_policy", upgrade_policy, get_args(UpgradePolicy))
         if control_plane_tier is not None:
-            refuse_unless_one_of(who, "control_plane_tier", control_plane_tier, get_args(ControlPlaneTier))
+            refuse_unless_choice(who, "control_plane_tier", control_plane_tier, get_args(ControlPlaneTier))
         if zonal_shift is not None:
             refuse_unless_bool(who, "zonal_shift", zonal_shift)
         _refuse_beside_auto_mode(who, auto_mode, system_nodes=system_nodes, addon_versions=addon_versions)
@@ -277,7 +284,7 @@ class GpuCluster(Construct):
         ref = cluster_ref(who, self.cluster)
         for arn in arns["admins"]:
             _admit(self, ref, arn)
-        let_in(self, ref, viewers=arns["viewers"], operators=arns["operators"])
+        grant_cluster_access(self, ref, viewers=arns["viewers"], operators=arns["operators"])
         self.addons: Addons | None = None
         self.system_nodes: SystemNodeGroup | None = None
         if auto_mode is None:
@@ -287,7 +294,7 @@ class GpuCluster(Construct):
                 self, "Addons", cluster=self.cluster, versions=addon_versions, network_policies=network_policies
             )
             self.system_nodes = SystemNodeGroup(self, "SystemNodes", cluster=self.cluster, nodes=nodes, subnets=subnets)
-            addons.wait_for(self.system_nodes.resource)
+            addons.create_after(self.system_nodes.resource)
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
         else:
@@ -345,7 +352,7 @@ class GpuCluster(Construct):
             ValueError: The kind has not such an argument, or no such pool can exist.
         """
         who, ref = PathOf(self), cluster_ref(self, self.cluster)
-        nodes = shape_of(who, shape)
+        nodes = to_node_shape(who, shape)
         said = {
             "max_nodes": max_nodes,
             "size": size,
@@ -409,7 +416,7 @@ def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -
         if value is not None:
             raise ValueError(
                 f"{who}: {argument} must be left out with auto_mode, because EKS Auto Mode provides its own, got "
-                f"{shown(value)}; remove {argument}, or remove auto_mode to run node groups instead"
+                f"{format_value(value)}; remove {argument}, or remove auto_mode to run node groups instead"
             )
 
 
@@ -438,7 +445,7 @@ def _cluster_name(who: object, scope: Construct, given: object) -> str:
 
 def _stack(who: object, scope: Construct) -> cdk.Stack:
     try:
-        return stack_of(scope)
+        return owning_stack(scope)
     except (jsii.errors.JSIIError, RuntimeError) as error:
         raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
 
@@ -451,5 +458,5 @@ def _new_secrets_key(scope: Construct) -> kms.IKey:
 
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
     who = PathOf(scope)
-    access_entry(who, "admins", cluster, principal_arn).let(CLUSTER_ADMIN)
+    access_entry(who, "admins", cluster, principal_arn).add_policy(CLUSTER_ADMIN)
     cluster.claim(who, administrator(principal_arn), why="EKS takes one access entry for each")

@@ -39,7 +39,7 @@ def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
     )
 
 
-def arn_of(key: kms.IKey | None, scope: Construct) -> str | None:
+def granted_key_arn(key: kms.IKey | None, scope: Construct) -> str | None:
     """Return the ARN of a key with which CloudWatch may encrypt; ``None`` without a key."""
     if key is None:
         return None
@@ -63,7 +63,7 @@ def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: i
     Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
     """
     here = Construct(scope, "Logs")
-    arn = arn_of(key, scope)
+    arn = granted_key_arn(key, scope)
     control_plane = logs.CfnLogGroup(
         here,
         "ControlPlane",
@@ -75,10 +75,10 @@ def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: i
     cast("Construct", cluster.node.default_child).node.add_dependency(control_plane)
     if cluster.kubectl_provider is not None:
         group = logs.CfnLogGroup(here, "Kubectl", retention_in_days=days, kms_key_id=arn)
-        _have_kubectl_log_to(group, cast("Construct", cluster.kubectl_provider))
+        _set_kubectl_log_group(group, cast("Construct", cluster.kubectl_provider))
 
 
-def _have_kubectl_log_to(group: logs.CfnLogGroup, provider: Construct) -> None:
+def _set_kubectl_log_group(group: logs.CfnLogGroup, provider: Construct) -> None:
     for path in ((FUNCTION,), CALLER):
         found = provider
         for id in path:

@@ -15,11 +15,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, Node
 
-from gpu_constructs.cluster.log_groups import arn_of
+from gpu_constructs.cluster.log_groups import granted_key_arn
 from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
-from gpu_constructs.installing.own_stack import place_of
+from gpu_constructs.installing.own_stack import stack_place
 from gpu_constructs.installing.registry import Once
 from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets
 from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS
@@ -29,7 +29,7 @@ from gpu_facts.refusals import (
     address_block,
     has_token,
     refuse_unless_key,
-    refuse_unless_one_of,
+    refuse_unless_choice,
     refuse_unless_whole_number,
     refuse_unless_zone,
     words,
@@ -161,7 +161,7 @@ class ControlPlaneSubnets(Construct):
 
 def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
     """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
-    if zone_ids := ACCEPTED_ZONE_IDS.get(place_of(vpc).region):
+    if zone_ids := ACCEPTED_ZONE_IDS.get(stack_place(vpc).region):
         ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
 
 
@@ -230,9 +230,9 @@ def gpu_vpc(
     """
     who = f"{scope.node.path}/{id}"
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
-    refuse_unless_one_of(who, "ip_family", ip_family, ("ipv4", "ipv6"))
+    refuse_unless_choice(who, "ip_family", ip_family, ("ipv4", "ipv6"))
     refuse_unless_key(who, "log_key", log_key)
-    refuse_misspelt_region(who, place_of(scope).region)
+    refuse_misspelt_region(who, stack_place(scope).region)
     network = _block(who, block)
     pods = pod_block_of(who, "pod_block", pod_block) if pod_block is not None else None
     zones = _zones(who, scope, availability_zones)
@@ -287,7 +287,7 @@ def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | No
         refuse_unless_zone(who, "availability_zones", zone)
     if len({zone[:-1] for zone in zones}) > 1:
         raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}; EKS has a cluster in each")
-    region = place_of(scope).region
+    region = stack_place(scope).region
     if not has_token(region) and not zones[0].startswith(region):
         raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
     if len(set(zones)) < len(zones):
@@ -336,7 +336,7 @@ def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.Fl
     group = logs.LogGroup(
         scope, id, retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
     )
-    if arn := arn_of(key, scope):
+    if arn := granted_key_arn(key, scope):
         cast("logs.CfnLogGroup", group.node.default_child).kms_key_id = arn
     return ec2.FlowLogOptions(
         destination=ec2.FlowLogDestination.to_cloud_watch_logs(group), traffic_type=ec2.FlowLogTrafficType.REJECT

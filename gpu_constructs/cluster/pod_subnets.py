@@ -43,10 +43,11 @@ class PodSubnets(Construct):
         self.association = ec2.CfnVPCCidrBlock(self, "Block", vpc_id=vpc.vpc_id, cidr_block=str(block))
         blocks = block.subnets(prefixlen_diff=(len(beside) - 1).bit_length())
         self.by_zone: Mapping[str, str] = {
-            each.availability_zone: self._beside(vpc, each, part) for each, part in zip(beside, blocks, strict=False)
+            each.availability_zone: self._create_subnet(vpc, each, part)
+            for each, part in zip(beside, blocks, strict=False)
         }
 
-    def _beside(self, vpc: ec2.Vpc, private: ec2.ISubnet, block: IPv4Network) -> str:
+    def _create_subnet(self, vpc: ec2.Vpc, private: ec2.ISubnet, block: IPv4Network) -> str:
         zone = private.availability_zone
         subnet = ec2.CfnSubnet(
             self,
@@ -82,7 +83,7 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
     return found
 
 
-def pod_subnets_of(vpc: ec2.IVpc) -> PodSubnets | None:
+def find_pod_subnets(vpc: ec2.IVpc) -> PodSubnets | None:
     """Return the subnets for pods that a VPC of `gpu_vpc` has."""
     own = vpc.node.try_find_child(_ID)
     return own if isinstance(own, PodSubnets) else None
@@ -109,7 +110,7 @@ def pod_network(
         TypeError: An argument has the wrong type.
         ValueError: A zone or a subnet is none, or the cluster has no such thing.
     """
-    who, made = PathOf(cluster), pod_subnets_of(vpc)
+    who, made = PathOf(cluster), find_pod_subnets(vpc)
     refuse_unless_bool(who, "prefix_delegation", prefix_delegation)
     given = subnets_by_zone(who, "pod_subnets", pod_subnets) if pod_subnets is not None else {}
     if without is not None:

@@ -63,7 +63,7 @@ def make_pool(
     return made
 
 
-def shape_of(who: object, given: object) -> NodeShape:
+def to_node_shape(who: object, given: object) -> NodeShape:
     """Return a shape, or the usual shape of some instance types.
 
     Raises:

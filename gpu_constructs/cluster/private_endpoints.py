@@ -13,7 +13,7 @@ from gpu_constructs.cluster.pod_subnets import pod_block
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_subnets, refuse_unless_vpc, ways_of_vpc
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, words
 
 # What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
 # manifests, which calls another one; beside S3, which takes a gateway.
@@ -158,7 +158,7 @@ def _policies(who: object, policies: object, services: Sequence[str]) -> Mapping
     if not isinstance(policies, Mapping):
         raise TypeError(f"{who}: policies must be a mapping of services to statements, got {policies!r}")
     for service, statements in policies.items():
-        refuse_unless_one_of(who, "policies", service, services)
+        refuse_unless_choice(who, "policies", service, services)
         known = isinstance(statements, (list, tuple)) and all(hasattr(each, "to_statement_json") for each in statements)
         if not known or not statements:
             raise TypeError(f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}")

@@ -23,7 +23,7 @@ from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, ScalingGro
 from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data
 from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_role
 from gpu_constructs.nodes.user_data import plain_user_data
-from gpu_constructs.pools.disk import Disk, volumes_of
+from gpu_constructs.pools.disk import Disk, node_volumes
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.labels_and_taints import labels_of_nodes
 from gpu_facts import labels
@@ -145,7 +145,7 @@ class SystemLoad:
             found += controller_pods(name, values) or ()
         for name, configuration in software.addons.items():
             found += controller_pods(name, configuration) or ()
-        return [*found, *(each for manifest in software.services for each in _of_service(manifest))]
+        return [*found, *(each for manifest in software.services for each in _workload_pods(manifest))]
 
     def _free(self, *, largest: bool) -> dict[str, int]:
         """Return what a node has for controllers, where its types are known: of several, the largest or smallest."""
@@ -186,7 +186,7 @@ class _Late:
         return self._number()
 
 
-def _of_service(manifest: Mapping[str, Any]) -> Iterator[SystemPods]:
+def _workload_pods(manifest: Mapping[str, Any]) -> Iterator[SystemPods]:
     """Yield the pods of a Deployment or StatefulSet, if they need a node without GPUs."""
     spec = manifest["spec"]
     pod = spec["template"]["spec"]
@@ -296,7 +296,7 @@ class SystemNodeGroup(Construct):
             "LaunchTemplate",
             launch_template_data=launch_template_data(
                 tags=NodeTags(self, "NodeTags", name=f"{ref.name}-system"),
-                volumes=volumes_of("al2023", nodes.disk),
+                volumes=node_volumes("al2023", nodes.disk),
                 user_data=plain_user_data(nodes.host),
                 hop_limit=nodes.host.metadata_hop_limit,
             )

@@ -17,7 +17,7 @@ from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart, late_values, value_at
+from gpu_constructs.installing.delivery import install_helm_chart, late_values, find_value
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Sharing
 from gpu_facts.charts import NAMESPACES
@@ -179,7 +179,7 @@ class GpuOperator(Construct):
                 )
         refuse_unless_bool(who, "acknowledge_bottlerocket", acknowledge_bottlerocket)
         ref.claim(who, registry.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
-        if value_at(values, "gpuCluster", "deployCR") not in (None, False, "false"):
+        if find_value(values, "gpuCluster", "deployCR") not in (None, False, "false"):
             ref.claim(who, registry.DRA_DRIVER_OF_OPERATOR, why="both are the helm release 'gpu-operator'")
         if not acknowledge_bottlerocket:
             ref.claim(who, registry.DEVICE_MANAGER, why="two advertise every GPU twice")

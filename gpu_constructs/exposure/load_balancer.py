@@ -23,7 +23,7 @@ from constructs import Construct
 from gpu_constructs.exposure.reachability import Exposure, Public, drain_seconds
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
-from gpu_constructs.installing.gitops import delivery_of
+from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.registry import Applied
 from gpu_facts.labels import ALB, ALB_CLASS, APP_NAME, READINESS_GATES
 from gpu_facts.named_arguments import named_arguments
@@ -91,7 +91,7 @@ def _pairs(attributes: Mapping[str, object]) -> str:
     return ",".join(f"{key}={value}" for key, value in attributes.items())
 
 
-def let_answers_end(pod: dict[str, Any], expose: Exposure) -> None:
+def configure_graceful_shutdown(pod: dict[str, Any], expose: Exposure) -> None:
     """Let a pod that is to end answer what it has begun: nothing new reaches it, and kubelet waits.
 
     It is told to end after ``drain_seconds``; the load balancer lets its answers end for ``idle_seconds``.
@@ -160,7 +160,7 @@ class LoadBalancer(Construct):
 
     def _gates(self, namespace: str) -> Construct | None:
         """Have the namespace's pods given gates; in files for Argo CD and Flux its label is its owner's."""
-        if delivery_of(self) != "kubectl":
+        if delivery_method(self) != "kubectl":
             return None
         shared = self._cluster.shared(cdk.Stack.of(self))
         id = f"ReadinessGates-{namespace}"

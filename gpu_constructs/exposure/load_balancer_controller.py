@@ -20,7 +20,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_claim
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.installing.registry import PathOf
 from gpu_facts.kubernetes import KUBE_SYSTEM
@@ -51,11 +51,11 @@ def load_balancer_statements(*, cluster_name: str, vpc_id: str, partition: str, 
     """
     upstream = json.loads(files(__package__).joinpath(_FILE).read_text())["Statement"]
     vpc = f"arn:{partition}:ec2:*:*:vpc/{vpc_id}"
-    statements = [_in_partition(_in_vpc(_of_cluster(each, cluster_name), vpc), partition) for each in upstream]
+    statements = [_in_partition(_in_vpc(_restrict_to_cluster(each, cluster_name), vpc), partition) for each in upstream]
     return [_within_reach(each) for each in statements] if isolated else statements
 
 
-def _of_cluster(statement: dict[str, Any], cluster_name: str) -> dict[str, Any]:
+def _restrict_to_cluster(statement: dict[str, Any], cluster_name: str) -> dict[str, Any]:
     """Return a statement with the cluster's own tag where upstream takes that of any."""
     condition = statement.get("Condition", {})
     null = condition.get("Null", {})
@@ -131,11 +131,11 @@ class LoadBalancerController(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
-        vpc = _vpc_of(who, ref, vpc_id)
+        vpc = _resolve_vpc_id(who, ref, vpc_id)
         if isolated is None:
             isolated = ref.vpc is not None and not ref.vpc.private_subnets and bool(ref.vpc.isolated_subnets)
         refuse_unless_bool(who, "isolated", isolated)
-        ref.claim(who, release_of(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
+        ref.claim(who, release_claim(LOAD_BALANCER_CONTROLLER.name), why="both would make every load balancer")
 
         stack = cdk.Stack.of(self)
         statements = load_balancer_statements(
@@ -185,9 +185,9 @@ def controller_values(*, cluster_name: str, region: str, vpc_id: str, isolated: 
     }
 
 
-def _vpc_of(who: object, cluster: ClusterRef, given: object) -> str:
+def _resolve_vpc_id(who: object, cluster: ClusterRef, given: object) -> str:
     if given is None:
-        return cluster.vpc_for(who, "vpc_id").vpc_id
+        return cluster.require_vpc(who, "vpc_id").vpc_id
     if not isinstance(given, str):
         fix = "; write vpc.vpc_id" if hasattr(given, "vpc_id") else ""
         raise TypeError(f"{who}: vpc_id must be a string, got {given!r}{fix}")

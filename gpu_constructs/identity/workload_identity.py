@@ -10,7 +10,12 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.pod_identity import POD_IDENTITY, keep_role, pod_identity_association, session_of
+from gpu_constructs.installing.pod_identity import (
+    POD_IDENTITY,
+    keep_role,
+    pod_identity_association,
+    session_tag_conditions,
+)
 from gpu_constructs.installing.registry import PathOf
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
@@ -81,13 +86,15 @@ class WorkloadIdentity(Construct):
             )
         ref.claim(
             who,
-            claim_of(namespace, service_account),
+            service_account_claim(namespace, service_account),
             why="EKS takes one association for a service account",
         )
 
         self.service_account, self.namespace = service_account, namespace
         self.target_role = target_role
-        session = session_of(self, cluster_name=ref.name_token, namespace=namespace, service_account=service_account)
+        session = session_tag_conditions(
+            self, cluster_name=ref.name_token, namespace=namespace, service_account=service_account
+        )
         trusted = iam.ServicePrincipal(POD_IDENTITY).with_conditions({"StringEquals": session}).with_session_tags()
         self.role = iam.Role(self, "Role", assumed_by=trusted)
         resource = cast("iam.CfnRole", self.role.node.default_child)
@@ -121,6 +128,6 @@ class WorkloadIdentity(Construct):
         made.node.add_dependency(self.role, self.association)
 
 
-def claim_of(namespace: str, service_account: str) -> str:
+def service_account_claim(namespace: str, service_account: str) -> str:
     """Return what an identity claims of its cluster."""
     return f"role of service account {namespace}/{service_account}"

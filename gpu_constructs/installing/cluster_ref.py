@@ -19,8 +19,8 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.context import refuse_wrong_context
-from gpu_constructs.installing.gitops import delivery_of
-from gpu_constructs.installing.own_stack import stack_of
+from gpu_constructs.installing.gitops import delivery_method
+from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.registry import Applied, AppliedObjects, CsiDriver, Meeting, Once, PathOf, Shared
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
@@ -260,7 +260,7 @@ class ClusterRef(Construct):
 
     def wait_for_foundation(self, controller: Construct) -> None:
         """Create a controller after, and delete it before, what it cannot run without."""
-        foundation = self.foundation.made
+        foundation = self.foundation.instance
         if foundation is not None:
             controller.node.add_dependency(foundation)
 
@@ -305,7 +305,7 @@ class ClusterRef(Construct):
         found = self._private_subnets_or_refuse(who)
         return found if zone is None else in_zone(found, zone, who, unknown=False)
 
-    def vpc_for(self, who: object, argument: str) -> ec2.IVpc:
+    def require_vpc(self, who: object, argument: str) -> ec2.IVpc:
         """Return its VPC, where an argument that would say otherwise is left out.
 
         Raises:
@@ -340,7 +340,7 @@ class ClusterRef(Construct):
         return (self.security_group_id,)
 
     def _private_subnets_or_refuse(self, who: object) -> list[ec2.ISubnet]:
-        self.vpc_for(who, "subnets")
+        self.require_vpc(who, "subnets")
         found = list(self.private_subnets or ())
         if not found:
             raise ValueError(
@@ -370,7 +370,7 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
         found = _in_tree(_checked(who, cluster))
         _FOUND[cluster] = ReferenceType(found)
     _refuse_elsewhere(who, found, kubectl=kubectl)
-    if kubectl and not found.has_kubectl and delivery_of(found.cluster) == "kubectl":
+    if kubectl and not found.has_kubectl and delivery_method(found.cluster) == "kubectl":
         raise ValueError(
             f"{who}: cluster must have a kubectl provider, got {found.cluster.node.path!r} without one; give it "
             "kubectl_provider_options, or kubectl_provider when importing it"
@@ -381,12 +381,12 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
 def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
     """Refuse a cluster of another region or account, which CloudFormation reaches from no template."""
     construct = who.construct if isinstance(who, PathOf) else who
-    stack = stack_of(construct) if isinstance(construct, Construct) else found.stack
+    stack = owning_stack(construct) if isinstance(construct, Construct) else found.stack
     if stack is found.stack:
         return
     for what, own, of_cluster in zip(("region", "account"), _named(stack), _named(found.stack), strict=True):
         # What is written into files for others to apply may be written anywhere.
-        if own and of_cluster and own != of_cluster and not (kubectl and delivery_of(found.cluster) != "kubectl"):
+        if own and of_cluster and own != of_cluster and not (kubectl and delivery_method(found.cluster) != "kubectl"):
             raise ValueError(
                 f"{who}: cluster must be in the {what} of the construct's stack, {own!r}, got {found.path!r} in "
                 f"{of_cluster!r}; make the construct in a stack of the cluster's {what}"
@@ -399,7 +399,7 @@ def _named(stack: cdk.Stack) -> list[str | None]:
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:
-    stack, path = stack_of(cast("Construct", cluster)), cluster.node.path
+    stack, path = owning_stack(cast("Construct", cluster)), cluster.node.path
     # In no template, unlike the id of `Shared`, so that it can tell 'A/B' from 'A-B'.
     id = f"{path.replace('/', '|')}-ref"
     found = stack.node.try_find_child(id)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from gpu_facts.refusals import near, refuse_unless_one_of
+from gpu_facts.refusals import near, refuse_unless_choice
 
 _PREFIX = "gpu-constructs"
 # Who applies manifests and charts.
@@ -55,7 +55,7 @@ def hint_of_a_bare_name(name: str) -> str:
 
 
 def _refuse_delivery(value: object) -> None:
-    refuse_unless_one_of("context", DELIVERY, value, get_args(Delivery))
+    refuse_unless_choice("context", DELIVERY, value, get_args(Delivery))
 
 
 def _refuse_folder(value: object) -> None:

@@ -18,7 +18,7 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.chart_definitions import apply_definitions, kubernetes_objects
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
-from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_of
+from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_method
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_facts.charts import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
@@ -152,7 +152,7 @@ def apply_manifests(
     cluster.objects.take(PathOf(scope), manifests)
     cluster.software.services.extend(each for each in manifests if each["kind"] in _SERVICES)
     applied: Construct
-    if delivery_of(scope) != "kubectl":
+    if delivery_method(scope) != "kubectl":
         applied = ManifestFile(scope, id, manifests)
     else:
         applied = kubernetes_objects(scope, id, cluster=cluster, manifests=manifests, removal_policy=removal_policy)
@@ -166,11 +166,11 @@ def apply_manifests(
 def apply_before(needed: Construct) -> Callable[[Construct], None]:
     """Return what applies a construct after ``needed``, in its stack: stacks have an order of their own."""
 
-    def put_after(construct: Construct) -> None:
+    def order_after(construct: Construct) -> None:
         if cdk.Stack.of(construct) is cdk.Stack.of(needed):
             construct.node.add_dependency(needed)
 
-    return put_after
+    return order_after
 
 
 def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: str, kind: str) -> None:
@@ -184,7 +184,7 @@ def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: st
     """
     cluster.controller(chart).ask(applied)
     if cluster.auto_mode is not None:
-        applied.node.add_validation(_ControllerNeeded(applied, cluster, kind, (release_of(chart),)))
+        applied.node.add_validation(_ControllerNeeded(applied, cluster, kind, (release_claim(chart),)))
 
 
 def apply_after_dra_driver(applied: Construct, *, cluster: ClusterRef) -> None:
@@ -228,7 +228,7 @@ class _ControllerNeeded:
         return [f"{path}: cluster must have a {self._kind}, got none; {fix}{self._rule}"]
 
 
-def release_of(chart: str) -> str:
+def release_claim(chart: str) -> str:
     """Return the claim of a chart's only release."""
     return f"helm release {chart!r}"
 
@@ -265,7 +265,7 @@ def refuse_unless_chart_values(who: object, values: object) -> None:
         raise TypeError(f"{who}: values must be a mapping, got {values!r}")
 
 
-def value_at(values: object, *path: str) -> object:
+def find_value(values: object, *path: str) -> object:
     """Return a value of a chart; ``None`` where there is none."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
@@ -320,7 +320,7 @@ def install_helm_chart(
     cluster.software.charts[chart.name] = (chart.version, values or {})
     repository = _repository(scope, chart)
     release: Construct
-    if delivery_of(scope) != "kubectl":
+    if delivery_method(scope) != "kubectl":
         release = ChartFile(
             scope,
             id,

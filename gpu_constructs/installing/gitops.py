@@ -31,7 +31,7 @@ _CHARTS, _OBJECTS = "charts", "objects"
 _MARK = "# Written by gpu_constructs, and deleted with its construct.\n"
 
 
-def delivery_of(scope: constructs.IConstruct) -> Delivery:
+def delivery_method(scope: constructs.IConstruct) -> Delivery:
     """Return who applies manifests and charts in this app.
 
     Raises:
@@ -62,9 +62,9 @@ class ManifestFile(Construct):
         stack = cdk.Stack.of(self)
         path = self.node.path.removeprefix(stack.node.path).strip("/")
         file = _root(self) / stack.artifact_id / folder / f"{re.sub(r'[^A-Za-z0-9.]+', '-', path)}.yaml"
-        files = _files_of(stack)
+        files = _stack_files(stack)
         files.take(file, path)
-        files.manifests[file] = [with_outputs(self, _kept(each), path) for each in manifests]
+        files.manifests[file] = [with_outputs(self, _without_ttl(each), path) for each in manifests]
 
 
 class ChartFile(ManifestFile):
@@ -92,7 +92,7 @@ class ChartFile(ManifestFile):
         until_ready: bool = True,
     ) -> None:
         make = argocd_application
-        if delivery_of(scope) == "flux":
+        if delivery_method(scope) == "flux":
             make = partial(flux_release, until_ready=until_ready)
         made = make(
             chart, repository=repository, namespace=namespace, values=values or {}, own_definitions=own_definitions
@@ -181,7 +181,7 @@ def _repository(chart: Chart, repository: str) -> str:
     return repository.removesuffix(f"/{chart.name}") if repository.startswith("oci://") else repository
 
 
-def _kept(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_ttl(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a manifest that stays when it is done: a Job that is deleted then would be made, and run, anew."""
     spec: Any = manifest.get("spec")
     if manifest.get("kind") == "Job":
@@ -257,6 +257,6 @@ class _Files(Construct):
         return []
 
 
-def _files_of(stack: cdk.Stack) -> _Files:
+def _stack_files(stack: cdk.Stack) -> _Files:
     found = stack.node.try_find_child(FILES)
     return found if isinstance(found, _Files) else _Files(cast("Construct", stack), FILES)

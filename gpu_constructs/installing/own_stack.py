@@ -11,7 +11,7 @@ from constructs import Construct
 _STACKS: WeakKeyDictionary[object, ReferenceType[cdk.Stack]] = WeakKeyDictionary()
 
 
-def stack_of(construct: Construct) -> cdk.Stack:
+def owning_stack(construct: Construct) -> cdk.Stack:
     """Return the stack of a construct."""
     known = _STACKS.get(construct)
     found = known() if known is not None else None
@@ -23,7 +23,7 @@ def stack_of(construct: Construct) -> cdk.Stack:
 
 def keep_stack(construct: Construct, scope: Construct) -> None:
     """Note that a construct is in the stack of its scope, so that the CDK is asked for the scope alone."""
-    _STACKS[construct] = ReferenceType(stack_of(scope))
+    _STACKS[construct] = ReferenceType(owning_stack(scope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Place:
 _PLACES: WeakKeyDictionary[cdk.Stack, Place] = WeakKeyDictionary()
 
 
-def place_of(construct: Construct) -> Place:
+def stack_place(construct: Construct) -> Place:
     """Return where the stack of a construct is deployed."""
-    stack = stack_of(construct)
+    stack = owning_stack(construct)
     if stack not in _PLACES:
         _PLACES[stack] = Place(stack.partition, stack.region, stack.account)
     return _PLACES[stack]

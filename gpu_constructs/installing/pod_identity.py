@@ -12,18 +12,20 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.own_stack import place_of
+from gpu_constructs.installing.own_stack import stack_place
 from gpu_facts.refusals import has_token
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 
 
-def session_of(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, str]:
+def session_tag_conditions(
+    scope: Construct, *, cluster_name: str, namespace: str, service_account: str
+) -> dict[str, str]:
     """Return the tags by which EKS says for whom it takes a role: pods of one service account of one cluster.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
-    place = place_of(scope)
+    place = stack_place(scope)
     where = f"{place.partition}:eks:{place.region}:{place.account}"
     return {
         "aws:RequestTag/eks-cluster-arn": f"arn:{where}:cluster/{cluster_name}",
@@ -37,7 +39,9 @@ def trust(scope: Construct, *, cluster_name: str, namespace: str, service_accoun
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
     """
-    session = session_of(scope, cluster_name=cluster_name, namespace=namespace, service_account=service_account)
+    session = session_tag_conditions(
+        scope, cluster_name=cluster_name, namespace=namespace, service_account=service_account
+    )
     return policy_document(
         [
             {

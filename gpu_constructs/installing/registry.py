@@ -159,7 +159,7 @@ class Once(Generic[_Made]):
         self._made: _Made | None = None
 
     @property
-    def made(self) -> _Made | None:
+    def instance(self) -> _Made | None:
         """What was made; ``None`` until then."""
         return self._made
 

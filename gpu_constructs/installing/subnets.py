@@ -81,7 +81,7 @@ def in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: bool
     Raises:
         ValueError: There is none.
     """
-    zones = {subnet: zone_of(subnet) for subnet in subnets}
+    zones = {subnet: subnet_zone(subnet) for subnet in subnets}
     found = [subnet for subnet, where in zones.items() if where == zone or (where is None and unknown)]
     if not found:
         known = ", ".join(sorted({str(where) for where in zones.values() if where})) or "zones known at deployment only"
@@ -91,14 +91,14 @@ def in_zone(subnets: list[ec2.ISubnet], zone: str, who: object, *, unknown: bool
     return found
 
 
-def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+def subnet_ipv4_block(subnet: ec2.ISubnet) -> str | None:
     """Return the address block of a subnet, or ``None`` where only deployment tells."""
     if subnet not in _BLOCKS:
-        _BLOCKS[subnet] = _ipv4_block_of(subnet)
+        _BLOCKS[subnet] = _read_ipv4_block(subnet)
     return _BLOCKS[subnet]
 
 
-def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+def _read_ipv4_block(subnet: ec2.ISubnet) -> str | None:
     try:
         block = subnet.ipv4_cidr_block
     except (jsii.errors.JSIIError, RuntimeError):
@@ -106,10 +106,10 @@ def _ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
     return None if has_token(block) else block
 
 
-def zone_of(subnet: ec2.ISubnet) -> str | None:
+def subnet_zone(subnet: ec2.ISubnet) -> str | None:
     """Return the zone of a subnet, or ``None`` where only deployment tells."""
     if subnet not in _ZONES:
-        _ZONES[subnet] = _zone_of(subnet)
+        _ZONES[subnet] = _read_zone(subnet)
     return _ZONES[subnet]
 
 
@@ -121,7 +121,7 @@ def move_to_zone_id(subnet: ec2.ISubnet, zone_id: str) -> None:
     _ZONES[subnet] = None
 
 
-def _zone_of(subnet: ec2.ISubnet) -> str | None:
+def _read_zone(subnet: ec2.ISubnet) -> str | None:
     try:
         zone = subnet.availability_zone
     except (jsii.errors.JSIIError, RuntimeError):
@@ -135,7 +135,7 @@ def _zone_of(subnet: ec2.ISubnet) -> str | None:
 
 def zones_at_most(subnets: Iterable[ec2.ISubnet]) -> int:
     """Return in how many zones subnets lie, of which those that only deployment tells may be one each."""
-    zones = [zone_of(each) for each in subnets]
+    zones = [subnet_zone(each) for each in subnets]
     return len({each for each in zones if each is not None}) + zones.count(None)
 
 
@@ -206,7 +206,7 @@ def refuse_zones_without_pods(who: object, network: PodNetwork | None, subnets: 
     """
     if network is None or not network.subnets:
         return
-    missing = sorted({zone for each in subnets if (zone := zone_of(each)) is not None} - network.subnets.keys())
+    missing = sorted({zone for each in subnets if (zone := subnet_zone(each)) is not None} - network.subnets.keys())
     if missing:
         raise ValueError(
             f"{who}: pod_subnets must have a subnet for each zone of nodes, got none for {', '.join(missing)}; "

@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, value_at
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, find_value
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
@@ -94,7 +94,7 @@ class PrometheusStack(Construct):
                 storage_gib=storage_gib, storage_class=storage_class, retention_days=retention_days, sends=sends
             ),
             user_values=values,
-            own_definitions=value_at(values, "crds", "enabled") is not False,
+            own_definitions=find_value(values, "crds", "enabled") is not False,
         )
         if sends is not None:
             identity = PodIdentity(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_choice, words
 
 GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 FB_USED, FB_FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
@@ -79,7 +79,7 @@ def counters_csv(who: object, fields: Sequence[str]) -> str:
     if not names:
         raise ValueError(f"{who}: fields must name at least one field, got none; {GPU_UTIL!r} is the use of a GPU")
     for name in names:
-        refuse_unless_one_of(who, "fields", name, FIELDS)
+        refuse_unless_choice(who, "fields", name, FIELDS)
     return "".join(f"{name}, {FIELDS[name][0]}, {FIELDS[name][1]}\n" for name in names)
 
 
@@ -87,9 +87,9 @@ def recording_rules() -> list[dict[str, Any]]:
     """Return use, memory and SM activity of the GPUs of each pod, from 0 to 100, under the pod's own labels."""
     used = f"100 * {FB_USED}{{{_USED}}} / ({FB_USED}{{{_USED}}} + {FB_FREE}{{{_USED}}})"
     return [
-        {"record": UTILIZATION_RECORD, "expr": _of_pod(f"avg by ({_BY_POD}) ({GPU_UTIL}{{{_USED}}})")},
-        {"record": MEMORY_RECORD, "expr": _of_pod(f"max by ({_BY_POD}) ({used})")},
-        {"record": SM_RECORD, "expr": _of_pod(f"100 * avg by ({_BY_POD}) ({SM_ACTIVE}{{{_USED}}})")},
+        {"record": UTILIZATION_RECORD, "expr": _with_pod_labels(f"avg by ({_BY_POD}) ({GPU_UTIL}{{{_USED}}})")},
+        {"record": MEMORY_RECORD, "expr": _with_pod_labels(f"max by ({_BY_POD}) ({used})")},
+        {"record": SM_RECORD, "expr": _with_pod_labels(f"100 * avg by ({_BY_POD}) ({SM_ACTIVE}{{{_USED}}})")},
     ]
 
 
@@ -141,7 +141,7 @@ def alerting_rules() -> list[dict[str, Any]]:
     ]
 
 
-def _of_pod(expression: str) -> str:
+def _with_pod_labels(expression: str) -> str:
     namespace = f'label_replace({expression}, "namespace", "$1", "exported_namespace", "(.+)")'
     return f'label_replace({namespace}, "pod", "$1", "exported_pod", "(.+)")'
 

@@ -65,11 +65,11 @@ def pinned_release(who: object, cluster: ClusterRef, operating_system: Operating
         pinned = KUBERNETES.get(version or "") if operating_system == "al2023" else None
         return Release(kubernetes_version=version, ami_release=pinned.al2023.version if pinned else None)
     _refuse_unless_release(who, operating_system, given)
-    own = _minor_of(who, str(given), version) if operating_system == "al2023" and version is not None else version
+    own = _release_minor(who, str(given), version) if operating_system == "al2023" and version is not None else version
     return Release(kubernetes_version=own, ami_release=str(given))
 
 
-def _minor_of(who: object, release: str, cluster_version: str) -> str:
+def _release_minor(who: object, release: str, cluster_version: str) -> str:
     """Return the minor version of a release, which a group may keep while its cluster is upgraded.
 
     Raises:

@@ -17,7 +17,7 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources as eks
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.kubectl_programs import inline_function, own_log, role_of_function
-from gpu_constructs.installing.own_stack import place_of, stack_of
+from gpu_constructs.installing.own_stack import stack_place, owning_stack
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock
@@ -56,7 +56,7 @@ class _Group(cdk.CfnResource):
         group = cls(scope, id, **properties)
         if size is not None:
             kept = {name: value for name, value in properties.items() if cls._counts(_pascal(name)) and name != "tags"}
-            size.ask_for(group, kept)
+            size.track_group(group, kept)
             group._size = size
         return group
 
@@ -74,16 +74,16 @@ class _Group(cdk.CfnResource):
     def add_dependency(self, target: cdk.CfnResource) -> None:
         """Wait for a resource, and have the question wait for it too, so that nothing happens between the two."""
         super().add_dependency(target)
-        self._wait_for(target)
+        self._run_query_after(target)
 
     def add_resource_dependency(self, target: cdk.CfnResource, reason: str | None = None) -> None:
         """As newer releases of the CDK call it."""
         super().add_resource_dependency(target, reason)
-        self._wait_for(target)
+        self._run_query_after(target)
 
-    def _wait_for(self, target: cdk.CfnResource) -> None:
+    def _run_query_after(self, target: cdk.CfnResource) -> None:
         if self._size is not None:
-            self._size.wait_for(target)
+            self._size.run_after(target)
 
     def _note(self, path: str, value: Any) -> None:
         if self._size is not None and self._counts(path.partition(".")[0]):
@@ -164,7 +164,7 @@ class DesiredSize(Construct):
             told = {"minSize": self._number("MinSize"), "maxSize": self._number("MaxSize")}
         self.scaling_config = told | {"desiredSize": self._number("DesiredSize")}
 
-    def ask_for(self, group: Any, properties: Mapping[str, Any]) -> None:
+    def track_group(self, group: Any, properties: Mapping[str, Any]) -> None:
         """Ask again whenever this group changes: a hash of its literals, and what they refer to, which no hash sees.
 
         Args:
@@ -188,7 +188,7 @@ class DesiredSize(Construct):
         self._touched[path] = [literals, *references]
         self._resource.add_property_override("Group.Touched", self._touched)
 
-    def wait_for(self, target: cdk.CfnResource) -> None:
+    def run_after(self, target: cdk.CfnResource) -> None:
         """Ask after a resource is there."""
         if target is not self._resource:
             # Older releases of the CDK have the other one only.
@@ -240,7 +240,7 @@ def _named(value: Any) -> Any:
 
 def size_handler(scope: Construct, cluster: ClusterRef) -> SizeHandler:
     """Return the function that answers for the groups of a cluster in the stack of a construct."""
-    shared = cluster.shared(stack_of(scope))
+    shared = cluster.shared(owning_stack(scope))
     made = shared.size_handler.get_or_make(lambda: SizeHandler(shared, "NodeGroupSize", cluster=cluster))
     return cast("SizeHandler", made)
 
@@ -276,7 +276,7 @@ class SizeHandler(Construct):
     def tagging(self) -> iam.CfnRolePolicy:
         """What lets the function tag: one policy, however many groups and tags there are."""
         if self._tagging is None:
-            place = place_of(self)
+            place = stack_place(self)
             groups = f"arn:{place.partition}:autoscaling:{place.region}:{place.account}:autoScalingGroup:*"
             statement = {
                 "Effect": "Allow",
@@ -296,14 +296,14 @@ class SizeHandler(Construct):
 
 def _role(scope: Construct, cluster: ClusterRef, logging: dict[str, Any]) -> iam.CfnRole:
     """Return the role of the function: it reads the cluster's groups, and how its own stack is."""
-    place = place_of(scope)
+    place = stack_place(scope)
     groups = f"arn:{place.partition}:eks:{place.region}:{place.account}:nodegroup/{cluster.name_token}/*/*"
     own_stack = ["cloudformation:DescribeStacks", "cloudformation:DescribeStackResource"]
     statements: list[dict[str, Any]] = [
         {"Effect": "Allow", "Action": "eks:DescribeNodegroup", "Resource": groups},
         # The action takes no resource.
         {"Effect": "Allow", "Action": "autoscaling:DescribeAutoScalingGroups", "Resource": "*"},
-        {"Effect": "Allow", "Action": own_stack, "Resource": stack_of(scope).stack_id},
+        {"Effect": "Allow", "Action": own_stack, "Resource": owning_stack(scope).stack_id},
         logging,
     ]
     return role_of_function(scope, {"ReadSizes": policy_document(statements)})

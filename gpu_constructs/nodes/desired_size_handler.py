@@ -86,22 +86,22 @@ def sizes(event: dict[str, Any], now: datetime) -> dict[str, int]:
     if "Starts" in asked:
         starts, drained = (datetime.fromisoformat(asked[key]) for key in ("Starts", "Drained"))
         most = int(asked["Max"])
-        return told(0, most, most) if starts <= now < drained else smallest(asked)
+        return size_properties(0, most, most) if starts <= now < drained else smallest(asked)
     least, most = int(asked["Min"]), int(asked["Max"])
     group = deployed(event["StackId"], asked["Group"]["LogicalId"])
     if group is None and "Group" in before and "Reserved" not in asked:
         group = deployed(event["StackId"], before["Group"]["LogicalId"])
-    return told(least, most, min(max(running(group), least), most)) if group else smallest(asked)
+    return size_properties(least, most, min(max(running(group), least), most)) if group else smallest(asked)
 
 
 def smallest(asked: dict[str, Any]) -> dict[str, int]:
     """Return the least sizes; of a Capacity Block those of before and after it."""
     if "Starts" in asked:
-        return told(0, int(asked["ClosedMax"]), 0)
-    return told(int(asked["Min"]), int(asked["Max"]), int(asked["Min"]))
+        return size_properties(0, int(asked["ClosedMax"]), 0)
+    return size_properties(int(asked["Min"]), int(asked["Max"]), int(asked["Min"]))
 
 
-def told(least: int, most: int, desired: int) -> dict[str, int]:
+def size_properties(least: int, most: int, desired: int) -> dict[str, int]:
     """Return sizes by the names that the template reads."""
     return {"MinSize": least, "MaxSize": most, "DesiredSize": desired}
 

@@ -27,7 +27,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 
 UpdateStrategy = Literal["MINIMAL", "DEFAULT"]
 _SHARE = re.compile(r"([1-9]\d?|100)%", re.ASCII)
@@ -64,7 +64,7 @@ class NodeUpdate:
 
     def __post_init__(self) -> None:
         who = "node update"
-        refuse_unless_one_of(who, "strategy", self.strategy, get_args(UpdateStrategy))
+        refuse_unless_choice(who, "strategy", self.strategy, get_args(UpdateStrategy))
         if not isinstance(self.max_unavailable, str):
             refuse_unless_whole_number(who, "max_unavailable", self.max_unavailable, least=1, most=_MOST_NODES)
         elif not _SHARE.fullmatch(self.max_unavailable):

@@ -71,7 +71,7 @@ class NodeTags(Construct):
 
     def validate(self) -> list[str]:
         """Return what only deployment tells, which no file can have."""
-        late = [key for key, value in self.of_node_class().items() if has_token(value)]
+        late = [key for key, value in self.node_class_tags().items() if has_token(value)]
         return [
             f"{self.node.path}: tag {key!r} must be known at synth to be written to a file, got one that only "
             "deployment tells; leave AWS::EC2::Instance out with exclude_resource_types"
@@ -84,7 +84,7 @@ class NodeTags(Construct):
         tags = self._manager.rendered_tags
         return cdk.Token.as_any([{"resourceType": kind, "tags": tags} for kind in _LAUNCHED])
 
-    def of_node_class(self) -> dict[str, str]:
+    def node_class_tags(self) -> dict[str, str]:
         """Return ``tags`` of an EC2NodeClass, without those that Karpenter keeps for itself and refuses."""
         cluster = CLUSTER_TAG.rstrip("/")
         return {
@@ -96,7 +96,7 @@ class NodeTags(Construct):
     @property
     def late_of_node_class(self) -> cdk.IResolvable:
         """``tags`` of an EC2NodeClass with what is known when the template is written."""
-        return cdk.Lazy.uncached_any(_Late(self.of_node_class))
+        return cdk.Lazy.uncached_any(_Late(self.node_class_tags))
 
 
 @jsii.implements(cdk.IAnyProducer)

@@ -14,7 +14,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.own_stack import stack_of
+from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
@@ -171,7 +171,7 @@ class ManagedNodeGroup(GpuNodes):
             instance_types=None if block is not None else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
-            taints=[managed_taint(taint) for taint in _of_the_group(shape)],
+            taints=[managed_taint(taint) for taint in _group_taints(shape)],
             tags=scale_from_zero_tags(shape),
             scaling_config=size.scaling_config,
             update_config=update.to_properties(),
@@ -179,7 +179,7 @@ class ManagedNodeGroup(GpuNodes):
             node_repair_config=node_repair.to_properties(),
         )
         own = _identity(shape, name, block)
-        self.resource.override_logical_id(f"{stack_of(self).get_logical_id(self.resource)}{own}")
+        self.resource.override_logical_id(f"{owning_stack(self).get_logical_id(self.resource)}{own}")
         if scaling_options is not None:
             self._tag(ref, scaling_options)
         if block is not None:
@@ -258,7 +258,7 @@ def _identity(shape: NodeShape, name: str, block: CapacityBlock | None) -> str:
     return hashlib.sha256(json.dumps(both, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _of_the_group(shape: NodeShape) -> tuple[Taint, ...]:
+def _group_taints(shape: NodeShape) -> tuple[Taint, ...]:
     """Return the taints that EKS gives the nodes of a group.
 
     To nodes of an image of one's own EKS gives them after they joined, when a driver may have looked already: their

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.own_stack import stack_of
+from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 
@@ -23,13 +23,13 @@ _AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRe
 
 def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
     """Return the node role of a cluster, made once in each stack that adds node groups to it."""
-    shared = cluster.shared(stack_of(scope))
+    shared = cluster.shared(owning_stack(scope))
     return shared.node_role.get_or_make(lambda: make_node_role(shared, "NodeRole", cluster))
 
 
 def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
     """Make a role that the nodes of a cluster take."""
-    vpc_cni = cluster.shared(cluster.stack).vpc_cni.made
+    vpc_cni = cluster.shared(cluster.stack).vpc_cni.instance
     # The CNI of a cluster we did not make may take its permissions from the nodes.
     policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
     role = _role(scope, id, policies)

@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.subnets import PodNetwork, ipv4_block_of, refuse_zones_without_pods, zone_of
+from gpu_constructs.installing.subnets import PodNetwork, subnet_ipv4_block, refuse_zones_without_pods, subnet_zone
 from gpu_constructs.pools.node_shape import NodeShape
 
 # AWS keeps the first four addresses of a subnet and the last one.
@@ -56,7 +56,7 @@ def _refuse_unless_one_zone(who: object, subnets: Sequence[ec2.ISubnet]) -> None
     if len(subnets) == 1:
         return
     # EFA traffic does not leave its Availability Zone.
-    zones = {zone_of(subnet) for subnet in subnets}
+    zones = {subnet_zone(subnet) for subnet in subnets}
     if len(zones) > 1 or None in zones:
         named = ", ".join(sorted(zone or "a zone known at deployment only" for zone in zones))
         raise ValueError(f"{who}: subnets must lie in one zone with efa, got {named}; pass one subnet")
@@ -71,7 +71,7 @@ def _check_addresses(
     network: PodNetwork | None,
 ) -> None:
     """Refuse more nodes than there are addresses, and warn of more than there are with the plugin's spare ones."""
-    blocks = [ipv4_block_of(subnet) for subnet in subnets]
+    blocks = [subnet_ipv4_block(subnet) for subnet in subnets]
     known = [ipaddress.ip_network(block).num_addresses - _KEPT_BY_AWS for block in blocks if block is not None]
     if len(known) < len(blocks):
         return

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.installing.subnets import zone_of
+from gpu_constructs.installing.subnets import subnet_zone
 from gpu_constructs.nodes.bootstrap import Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import NodeUpdate
@@ -81,7 +81,7 @@ class ZonalNodeGroups(GpuNodes):
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
         chosen = ref.subnets(subnets, who=who)
-        zones = [zone_of(subnet) or f"Zone{number}" for number, subnet in enumerate(chosen, start=1)]
+        zones = [subnet_zone(subnet) or f"Zone{number}" for number, subnet in enumerate(chosen, start=1)]
         if len(set(zones)) < len(zones):
             raise ValueError(f"{who}: subnets must lie in different zones, got {', '.join(zones)}; pass one of each")
         self.name = name

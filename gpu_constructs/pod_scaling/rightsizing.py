@@ -14,7 +14,7 @@ from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_choice, words
 from gpu_facts.versions import VERTICAL_POD_AUTOSCALER
 
 NAMESPACE = NAMESPACES[VERTICAL_POD_AUTOSCALER.name]
@@ -107,7 +107,7 @@ class CpuMemoryRightsizing(Construct):
             raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}")
         if vpa is not None and not isinstance(vpa, VerticalPodAutoscaler):
             raise TypeError(f"{who}: vpa must be a VerticalPodAutoscaler, got {vpa!r}")
-        refuse_unless_one_of(who, "mode", mode, get_args(Mode))
+        refuse_unless_choice(who, "mode", mode, get_args(Mode))
         chosen = words(who, "resources", resources)
         _refuse_devices(who, chosen)
         made = vertical_pod_autoscaler(name=target.name, namespace=target.namespace, mode=mode, resources=chosen)

@@ -12,7 +12,7 @@ from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import is_reservation_id
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
-    call_of,
+    suggest_call,
     is_token,
     refuse_unless_bool,
     refuse_unless_instance,
@@ -186,7 +186,7 @@ def refuse_unless_capacity(who: object, capacity: object) -> None:
     fix = ""
     if isinstance(capacity, (list, tuple)):
         first = capacity[0] if capacity else None
-        fix = f"{call_of(first, written)}; a list is for pools of Karpenter and Auto Mode"
+        fix = f"{suggest_call(first, written)}; a list is for pools of Karpenter and Auto Mode"
     if isinstance(capacity, str) and capacity in CAPACITIES:
         fix = f"; write {type(CAPACITIES[capacity]).__name__}()"
     refuse_unless_instance(who, "capacity", capacity, get_args(Capacity), written, fix=fix)

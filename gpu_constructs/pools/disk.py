@@ -110,7 +110,7 @@ class Volume:
     size_gib: int
 
 
-def volumes_of(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
+def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
     """Return the volumes of a node: one on AL2023; OS, and data with the disk's snapshot, on Bottlerocket."""
     if operating_system == "al2023":
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)

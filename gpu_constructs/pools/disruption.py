@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from gpu_facts.kubernetes import NodeCondition
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, refuse_unless_whole_number, words
 
 Consolidation = Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"]
 # The NodePool CRD of v1.15.1 has "Unhealthy", v1.14.1 doesn't.
@@ -51,7 +51,7 @@ class Budget:
             raise ValueError(f"budget: nodes must be a number or a share such as '0' or '10%', got {self.nodes!r}")
         object.__setattr__(self, "reasons", words("budget", "reasons", self.reasons))
         for reason in self.reasons:
-            refuse_unless_one_of("budget", "reasons", reason, get_args(Reason))
+            refuse_unless_choice("budget", "reasons", reason, get_args(Reason))
         if (self.schedule is None) != (self.minutes is None):
             got = f"{self.schedule!r} and {self.minutes!r}"
             raise ValueError(f"budget: schedule and minutes must go together, got {got}")
@@ -97,7 +97,7 @@ class Disruption:
 
     def __post_init__(self) -> None:
         who = "disruption"
-        refuse_unless_one_of(who, "consolidation", self.consolidation, get_args(Consolidation))
+        refuse_unless_choice(who, "consolidation", self.consolidation, get_args(Consolidation))
         if not isinstance(self.budgets, (list, tuple)) or not all(isinstance(each, Budget) for each in self.budgets):
             raise TypeError(f"{who}: budgets must be a tuple of Budget, got {self.budgets!r}")
         if len(self.budgets) > _MAX_BUDGETS:
@@ -203,8 +203,8 @@ class RepairOverride:
 
     def __post_init__(self) -> None:
         who = "repair override"
-        refuse_unless_one_of(who, "condition", self.condition, get_args(NodeCondition))
-        refuse_unless_one_of(who, "action", self.action, get_args(Action))
+        refuse_unless_choice(who, "condition", self.condition, get_args(NodeCondition))
+        refuse_unless_choice(who, "action", self.action, get_args(Action))
         refuse_unless_whole_number(who, "wait_minutes", self.wait_minutes, least=1)
         if not isinstance(self.reason, str) or not (self.reason.isascii() and self.reason.isalnum()):
             raise ValueError(f"{who}: reason must be one word such as 'NvidiaXID64Error', got {self.reason!r}")

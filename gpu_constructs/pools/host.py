@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-from gpu_facts.access_tokens import token_in
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import did_you_mean, is_token, refuse_unless_bool, refuse_unless_whole_number, words
@@ -216,7 +216,7 @@ class ShellScript:
         if not self.text.isascii():
             odd = next(each for each in self.text if not each.isascii())
             raise ValueError(f"shell script: text must be ASCII, as MIME is here, got {odd!r}")
-        if (kind := token_in(self.text)) is not None:
+        if (kind := access_token_kind(self.text)) is not None:
             raise ValueError(
                 f"shell script: text must name no secret in the template, got {kind}; have the script read it from "
                 "Secrets Manager with the role of the nodes"

@@ -11,7 +11,7 @@ from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, least_memory, reserved_cpu, reserved_memory
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import GIB, MIB, resources
-from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 from gpu_facts.resources import DISK
 
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
@@ -64,7 +64,7 @@ class Kubelet:
         """Return the virtual CPUs that it leaves to all pods; 0 where nobody states them."""
         if row.vcpus is None:
             return 0
-        return max(row.vcpus - self._kept("cpu", reserved_cpu(row.vcpus)) / 1000, 0)
+        return max(row.vcpus - self._reserved_amount("cpu", reserved_cpu(row.vcpus)) / 1000, 0)
 
     def memory_gib_left(self, row: InstanceType) -> int:
         """Return the memory that it leaves to them, in GiB, rounded down; 0 where nobody states it.
@@ -78,10 +78,10 @@ class Kubelet:
         return self._gib_left(row, least_memory(row) or 0)
 
     def _gib_left(self, row: InstanceType, memory: int) -> int:
-        kept = self._kept("memory", reserved_memory(eni_pods(row) or 0)) + EVICTED_MEMORY
+        kept = self._reserved_amount("memory", reserved_memory(eni_pods(row) or 0)) + EVICTED_MEMORY
         return int(max(memory - kept, 0) // GIB)
 
-    def _kept(self, name: str, default: int) -> int:
+    def _reserved_amount(self, name: str, default: int) -> int:
         return resources(self.kube_reserved).get(name, default) + resources(self.system_reserved).get(name, 0)
 
     def pulls(self) -> dict[str, object]:
@@ -98,7 +98,7 @@ def _reserved(argument: str, given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise TypeError(f"kubelet: {argument} must map resources to quantities, got {given!r}")
     for resource, quantity in given.items():
-        refuse_unless_one_of("kubelet", argument, resource, _RESERVABLE)
+        refuse_unless_choice("kubelet", argument, resource, _RESERVABLE)
         if not isinstance(quantity, str) or not _QUANTITY.fullmatch(quantity):
             raise ValueError(f"kubelet: {argument}[{resource!r}] must be a quantity such as '2Gi', got {quantity!r}")
     return dict(given)

@@ -25,7 +25,7 @@ from gpu_facts.labels import (
 )
 from gpu_facts.labels import GPU_TAINT as _GPU_TAINT_KEY
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_choice, words
 from gpu_facts.storage import EBS, FSX, S3, STARTUP_TAINTS
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -68,7 +68,7 @@ class Taint:
                 f"{who}: value must be 1 to 63 letters, digits, '-', '_' or '.', got {self.value!r}; "
                 "write 'true' where the value carries no meaning"
             )
-        refuse_unless_one_of(who, "effect", self.effect, get_args(Effect))
+        refuse_unless_choice(who, "effect", self.effect, get_args(Effect))
 
 
 # Keeps pods that ask for no GPU off the nodes that cost the most.
@@ -93,7 +93,7 @@ def checked_drivers(who: object, drivers: object) -> tuple[StorageDriver, ...]:
     """
     found = words(who, "storage_drivers", drivers)
     for each in found:
-        refuse_unless_one_of(who, "storage_drivers", each, get_args(StorageDriver))
+        refuse_unless_choice(who, "storage_drivers", each, get_args(StorageDriver))
     if len(set(found)) < len(found):
         raise ValueError(f"{who}: storage_drivers must differ, got {tuple(found)!r}")
     return cast("tuple[StorageDriver, ...]", tuple(found))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
-from gpu_constructs.pools.disk import Disk, Volume, volumes_of
+from gpu_constructs.pools.disk import Disk, Volume, node_volumes
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.kubelet import Kubelet
 from gpu_constructs.pools.labels_and_taints import (
@@ -27,7 +27,7 @@ from gpu_constructs.pools.sharing import (
     Exclusive,
     Mig,
     Sharing,
-    device_manager_on,
+    resolve_device_manager,
     refuse_unless_shareable,
 )
 from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type, refuse_unless_row
@@ -53,9 +53,9 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
     is_token,
     refuse_unless_instance,
-    refuse_unless_one_of,
+    refuse_unless_choice,
     refuse_unless_whole_number,
-    shown,
+    format_value,
     words,
 )
 from gpu_facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES
@@ -184,7 +184,7 @@ class NodeShape:
         kinds = "Exclusive(), TimeSlicing(4), Mps(4) or Mig(geometry={...})"
         refuse_unless_instance("node shape", "sharing", self.sharing, get_args(Sharing), kinds)
         if self.purpose is not None:
-            refuse_unless_one_of("node shape", "purpose", self.purpose, get_args(Purpose))
+            refuse_unless_choice("node shape", "purpose", self.purpose, get_args(Purpose))
         self._refuse_unbootable()
         refuse_unless_shareable("node shape", self.sharing, self.rows, self.os)
         if self.managed_by.by_claim:
@@ -290,12 +290,12 @@ class NodeShape:
     @property
     def managed_by(self) -> DeviceManager:
         """Who tells Kubernetes of the GPUs: ``device_manager``, or the default of the operating system."""
-        return device_manager_on("node shape", self.os, self.device_manager)
+        return resolve_device_manager("node shape", self.os, self.device_manager)
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         """EBS volumes of one node."""
-        return volumes_of(self.os, self.disk)
+        return node_volumes(self.os, self.disk)
 
     @property
     def uses_raid0(self) -> bool:
@@ -332,7 +332,7 @@ class NodeShape:
     def is_driven_by(self, release: str | None, kubernetes_version: str | None) -> bool:
         """Whether a release of EKS' image has a driver for every type, or that is not known."""
         carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
-        return not carried or all(each.driven_by(carried) for each in self.rows)
+        return not carried or all(each.supports_driver(carried) for each in self.rows)
 
     def refuse_undriven(self, who: object, release: str | None, kubernetes_version: str | None, *, take: str) -> None:
         """Refuse a release of EKS' image that is known not to carry the driver branch of a type.
@@ -347,7 +347,7 @@ class NodeShape:
             ValueError: The GPUs of a type would stay invisible.
         """
         carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
-        undriven = [each for each in self.rows if carried and not each.driven_by(carried)]
+        undriven = [each for each in self.rows if carried and not each.supports_driver(carried)]
         if carried and undriven:
             raise ValueError(
                 f"{who}: ami_release must be one with NVIDIA driver {max(each.driver_min or 0 for each in undriven)}, "
@@ -399,7 +399,9 @@ def _row(named: object) -> InstanceType:
     if not isinstance(named, str):
         # ec2.InstanceType of the CDK has it.
         fix = f"; write {named.to_string()!r}" if hasattr(named, "to_string") else ""
-        raise TypeError(f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {shown(named)}{fix}")
+        raise TypeError(
+            f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {format_value(named)}{fix}"
+        )
     return instance_type(named)
 
 
@@ -454,7 +456,7 @@ def _refuse_mixed_architectures(types: tuple[InstanceType, ...]) -> None:
 
 def _refuse_without_driver(each: InstanceType, image: CustomImage | None) -> None:
     branches = DRIVER_BRANCHES if image is None else (image.driver_branch,)
-    if each.driven_by(branches):
+    if each.supports_driver(branches):
         return
     who = f"node shape: instance type {each.name!r}"
     carrier = "the EKS images for AL2023 and Bottlerocket carry" if image is None else "the custom image carries"

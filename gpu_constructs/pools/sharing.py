@@ -12,7 +12,7 @@ from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 from gpu_facts.resources import DEVICE_CLASS, GPU, MIG, SHARED_GPU
 
 MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
@@ -276,7 +276,7 @@ DEVICE_MANAGERS = (
 )
 
 
-def device_manager_on(who: object, operating_system: OperatingSystem, given: object) -> DeviceManager:
+def resolve_device_manager(who: object, operating_system: OperatingSystem, given: object) -> DeviceManager:
     """Return the device manager of an operating system that was asked for, or its default for ``None``.
 
     Raises:
@@ -290,7 +290,7 @@ def device_manager_on(who: object, operating_system: OperatingSystem, given: obj
             f"{who}: device_manager must be one of {', '.join(able)} on bottlerocket, whose image has all that the "
             f"operator would install, got {given!r}; leave it out, and see GpuOperator(acknowledge_bottlerocket=True)"
         )
-    refuse_unless_one_of(who, "device_manager", given, able)
+    refuse_unless_choice(who, "device_manager", given, able)
     return next(each for each in able.values() if each.name == given)
 
 

@@ -114,15 +114,15 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
     return found
 
 
-def put_jobs_after(needed: Construct) -> Callable[[Applied], None]:
+def order_jobs_after(needed: Construct) -> Callable[[Applied], None]:
     """Return what applies a job after ``needed``."""
     put_after = apply_before(needed)
     return lambda job: put_after(job.construct)
 
 
-def admit_to(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
+def admit_jobs(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
     """Return what applies a job after its queue, and refuses a job that no queue of the teams ever admits."""
-    put_after = put_jobs_after(queue)
+    put_after = order_jobs_after(queue)
 
     def admit(job: Applied) -> None:
         _refuse_larger_than_cohort(job, pools, teams)
@@ -241,7 +241,7 @@ class GpuQueues(Construct):
             objects[f"LocalQueue-{team.name}"] = local_queue(team.name, team.namespace)
         applied = self._apply(ref, kueue, objects, pools)
         for team in teams:
-            ref.queue(team.namespace, team.name).serve(admit_to(applied[f"LocalQueue-{team.name}"], pools, teams))
+            ref.queue(team.namespace, team.name).serve(admit_jobs(applied[f"LocalQueue-{team.name}"], pools, teams))
 
     def _apply(
         self, cluster: ClusterRef, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]

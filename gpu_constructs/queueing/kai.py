@@ -11,7 +11,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.pool import Pool
-from gpu_constructs.queueing.gpu_queues import put_jobs_after
+from gpu_constructs.queueing.gpu_queues import order_jobs_after
 from gpu_constructs.queueing.team_queue import (
     TeamQueue,
     refuse_more_than_there_is,
@@ -66,7 +66,7 @@ class KaiScheduler(Construct):
             values=kai_values(),
             user_values=values,
         )
-        ref.queue(KAI_SCHEDULER.name).serve(put_jobs_after(self.chart))
+        ref.queue(KAI_SCHEDULER.name).serve(order_jobs_after(self.chart))
 
 
 def kai_values() -> Mapping[str, Any]:
@@ -131,7 +131,7 @@ class KaiQueues(Construct):
             leaf = queue(team.name, gpus[team.name], team.weight, parent=department)
             applied = apply_manifests(self, f"Queue-{team.name}", cluster=ref, manifests=[leaf])
             applied.node.add_dependency(parent)
-            ref.queue(KAI_SCHEDULER.name, team.name).serve(put_jobs_after(applied))
+            ref.queue(KAI_SCHEDULER.name, team.name).serve(order_jobs_after(applied))
 
     def queue(self, team: str) -> KaiQueue:
         """Return the queue of a team, for ``GpuJob(queue=...)``.

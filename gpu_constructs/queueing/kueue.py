@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_of, value_at
+from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_claim, find_value
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_facts.charts import NAMESPACES
@@ -146,7 +146,7 @@ class _Operator(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         self._refuse_values(who, values)
-        ref.claim(who, release_of(self._release.name), why="a release has one owner")
+        ref.claim(who, release_claim(self._release.name), why="a release has one owner")
         self.chart = install_helm_chart(
             self,
             "Resource",
@@ -242,9 +242,9 @@ class Dynamo(_Operator):
 
     @staticmethod
     def _refuse_values(who: object, values: object) -> None:
-        volume = value_at(values, "nats", "config", "jetstream", "fileStore", "pvc")
-        claimed = value_at(volume, "enabled") is not False and not value_at(volume, "storageClassName")
-        if value_at(values, "global", "nats", "install") is True and claimed:
+        volume = find_value(values, "nats", "config", "jetstream", "fileStore", "pvc")
+        claimed = find_value(volume, "enabled") is not False and not find_value(volume, "storageClassName")
+        if find_value(values, "global", "nats", "install") is True and claimed:
             raise ValueError(
                 f"{who}: values must name {_NATS_CLASS} with global.nats.install=True, got none; EKS makes no default "
                 "class, and NATS would stay Pending"

@@ -99,9 +99,9 @@ class EbsStorageClass(Construct):
             self.resource.node.add_dependency(driver.addon)
         if key is not None:
             role = _role_of_auto_mode(ref) if in_auto_mode else driver.role.ref if driver is not None else None
-            self._let_use(key, role)
+            self._grant_key_use(key, role)
 
-    def _let_use(self, key: kms.IKey, role_name: str | None) -> None:
+    def _grant_key_use(self, key: kms.IKey, role_name: str | None) -> None:
         """Let the driver use a key, as far as its role is known."""
         if role_name is None:
             cdk.Annotations.of(self).add_warning_v2(

@@ -14,7 +14,7 @@ from gpu_facts.hardware.gp3 import (
     MIB_PER_SECOND_PER_IOPS,
 )
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_one_of, refuse_unless_whole_number
+from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 
 FileSystem = Literal["ext4", "xfs"]
 
@@ -41,7 +41,7 @@ class Gp3:
     def __post_init__(self) -> None:
         refuse_unless_whole_number("gp3", "iops", self.iops, least=BASE_IOPS, most=MAX_IOPS)
         refuse_unless_whole_number("gp3", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
-        refuse_unless_one_of("gp3", "file_system", self.file_system, get_args(FileSystem))
+        refuse_unless_choice("gp3", "file_system", self.file_system, get_args(FileSystem))
         most = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
         if self.throughput_mib_s > most:
             raise ValueError(

@@ -16,7 +16,7 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.installing.subnets import refuse_unless_vpc, zone_of
+from gpu_constructs.installing.subnets import refuse_unless_vpc, subnet_zone
 from gpu_constructs.storage.csi_drivers import fsx_csi_driver
 from gpu_constructs.storage.lustre_repository import LustreRepository
 from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
@@ -367,7 +367,7 @@ def _subnet(who: object, given: ec2.ISubnet | None, pool: object) -> ec2.ISubnet
 
 
 def _refuse_other_zone(who: object, subnet: ec2.ISubnet, of_pool: Sequence[ec2.ISubnet]) -> None:
-    own, theirs = zone_of(subnet), [zone_of(each) for each in of_pool]
+    own, theirs = subnet_zone(subnet), [subnet_zone(each) for each in of_pool]
     if own is not None and theirs and None not in theirs and own not in theirs:
         raise ValueError(
             f"{who}: subnet must lie in a zone of the pool, {', '.join(sorted(map(str, set(theirs))))}, got {own!r}; "
@@ -388,6 +388,6 @@ def _zone(who: object, subnet: ec2.ISubnet) -> str:
 
 def _vpc(who: object, cluster: ClusterRef, given: ec2.IVpc | None) -> ec2.IVpc:
     if given is None:
-        return cluster.vpc_for(who, "vpc")
+        return cluster.require_vpc(who, "vpc")
     refuse_unless_vpc(who, given)
     return given

@@ -55,7 +55,7 @@ def lustre_chart(
                 volume_handle=file_system_id,
                 volume_attributes={"dnsname": dns_name, "mountname": mount_name},
             ),
-            node_affinity=_only_in(zone) if zone is not None else None,
+            node_affinity=_zone_affinity(zone) if zone is not None else None,
         ),
     )
     k8s.KubePersistentVolumeClaim(
@@ -72,7 +72,7 @@ def lustre_chart(
     return chart
 
 
-def _only_in(zone: str) -> k8s.VolumeNodeAffinity:
+def _zone_affinity(zone: str) -> k8s.VolumeNodeAffinity:
     there = k8s.NodeSelectorRequirement(key=ZONE, operator="In", values=[zone])
     return k8s.VolumeNodeAffinity(
         required=k8s.NodeSelector(node_selector_terms=[k8s.NodeSelectorTerm(match_expressions=[there])])

@@ -121,7 +121,7 @@ def refuse_unless_bucket(who: object, bucket: object) -> None:
         )
 
 
-def region_of(scope: Construct, who: object, bucket: s3.IBucket, given: str | None) -> str:
+def resolve_bucket_region(scope: Construct, who: object, bucket: s3.IBucket, given: str | None) -> str:
     """Return the region of a bucket: as given, as the bucket knows, which is that of the stack where it does not.
 
     Raises:

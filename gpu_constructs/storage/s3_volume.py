@@ -16,11 +16,11 @@ from constructs import Construct
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.own_stack import stack_of
+from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.storage.csi_drivers import s3_csi_driver
-from gpu_constructs.storage.s3_mount import S3Mount, refuse_unless_bucket, refuse_unless_prefix, region_of
+from gpu_constructs.storage.s3_mount import S3Mount, refuse_unless_bucket, refuse_unless_prefix, resolve_bucket_region
 from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 from gpu_facts.iam_policies import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_facts.kubernetes import refuse_unless_object_name
@@ -63,7 +63,7 @@ def key_actions(mount: S3Mount) -> list[str]:
     return ["kms:Decrypt"] if mount.read_only else ["kms:Decrypt", "kms:GenerateDataKey"]
 
 
-def let_pods(
+def grant_bucket_access(
     identity: WorkloadIdentity, bucket: s3.IBucket, statements: Sequence[dict[str, Any]], keys: Sequence[str]
 ) -> None:
     """Let the pods of an identity do to a bucket what some statements allow, and use its key where the CDK knows it."""
@@ -77,16 +77,16 @@ def let_pods(
         bucket.encryption_key.grant(identity, *keys)
 
 
-def let_pods_read(identity: WorkloadIdentity, bucket: s3.IBucket, prefix: str) -> None:
+def grant_bucket_read(identity: WorkloadIdentity, bucket: s3.IBucket, prefix: str) -> None:
     """Let the pods of an identity list and read what is under a prefix of a bucket."""
     read_only = S3Mount()
     statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=read_only)
-    let_pods(identity, bucket, statements, key_actions(read_only))
+    grant_bucket_access(identity, bucket, statements, key_actions(read_only))
 
 
 def driver_permissions(construct: Construct, cluster: ClusterRef, driver: CsiDriver) -> DriverPermissions:
     """Return the policies of the volumes of one stack: the stack of the cluster must not depend on their buckets."""
-    shared = cluster.shared(stack_of(construct))
+    shared = cluster.shared(owning_stack(construct))
     found = shared.node.try_find_child(_ID)
     return found if isinstance(found, DriverPermissions) else DriverPermissions(shared, _ID, driver=driver)
 
@@ -290,7 +290,7 @@ class S3Volume(Construct):
         refuse_unless_prefix(who, prefix)
         refuse_unless_instance(who, "mount", mount, S3Mount, "S3Mount(...)")
         _refuse_unless_identity(who, identity, namespace)
-        lies_in = region_of(self, who, bucket, region)
+        lies_in = resolve_bucket_region(self, who, bucket, region)
         refuse_unless_short(who, name, namespace)
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
@@ -314,12 +314,12 @@ class S3Volume(Construct):
             self.resource.node.add_dependency(driver.addon)
         statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=mount)
         if identity is not None:
-            let_pods(identity, bucket, statements, key_actions(mount))
+            grant_bucket_access(identity, bucket, statements, key_actions(mount))
             self.resource.node.add_dependency(identity)
         else:
-            self._let_driver(ref, bucket, statements, mount)
+            self._grant_driver_access(ref, bucket, statements, mount)
 
-    def _let_driver(
+    def _grant_driver_access(
         self, ref: ClusterRef, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
     ) -> None:
         driver = s3_csi_driver(ref)

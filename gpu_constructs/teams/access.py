@@ -101,9 +101,9 @@ class AccessEntry(Construct):
         self._resource = eks_resources.CfnAccessEntry(
             self, "Resource", cluster_name=cluster.name_token, principal_arn=principal_arn, type="STANDARD"
         )
-        set_logical_id(self._resource, cluster, "AccessEntry", name_of(principal_arn))
+        set_logical_id(self._resource, cluster, "AccessEntry", principal_name(principal_arn))
 
-    def let(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
+    def add_policy(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
         """Add a policy, for one namespace or the whole cluster, and a group."""
         known = self._policies.get(policy)
         whole = namespace is None or known == []
@@ -138,7 +138,7 @@ def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn:
             f"{principal_arn!r}; leave it out here or of admins"
         )
     shared = cluster.shared(cluster.stack)
-    id = f"Access-{name_of(principal_arn)}"
+    id = f"Access-{principal_name(principal_arn)}"
     found = shared.node.try_find_child(id)
     if isinstance(found, AccessEntry):
         return found
@@ -150,7 +150,7 @@ def administrator(principal_arn: str) -> str:
     return f"administrator {principal_arn}"
 
 
-def name_of(principal_arn: str) -> str:
+def principal_name(principal_arn: str) -> str:
     """Return account, kind and name of a principal, which tell it from others."""
     return principal_arn.partition(":iam::")[2]
 
@@ -176,7 +176,7 @@ def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
     for arn in arns:
         if _OF_IDENTITY_CENTER in arn:
             cdk.Annotations.of(who).add_warning_v2(
-                f"gpu-constructs:roleOfIdentityCenter:{name_of(arn)}",
+                f"gpu-constructs:roleOfIdentityCenter:{principal_name(arn)}",
                 f"{PathOf(who)}: {arn} is a role of IAM Identity Center, which makes one with another suffix when the "
                 "permission set is assigned anew; access ends then until the new ARN stands here. A role of your own "
                 "that the permission set may assume stays",
@@ -264,7 +264,9 @@ def refuse_two_parts(who: object, **given: Sequence[str]) -> None:
                 raise ValueError(f"{who}: {argument} must not name who is in {other}, got {arn!r}; leave one")
 
 
-def let_in(scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], operators: Sequence[str]) -> None:
+def grant_cluster_access(
+    scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], operators: Sequence[str]
+) -> None:
     """Let people look at a cluster, or look after it, and apply the roles that their groups have in it."""
     who = PathOf(scope)
     for argument, arns, groups in (("viewers", viewers, (VIEWERS,)), ("operators", operators, (VIEWERS, OPERATORS))):
@@ -272,7 +274,7 @@ def let_in(scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], ope
         for arn in arns:
             entry = access_entry(who, argument, cluster, arn)
             for group in groups:
-                entry.let(POLICIES["view"], group=group)
+                entry.add_policy(POLICIES["view"], group=group)
     if viewers or operators:
         role = bound_role(_VIEWER_ROLE, VIEWERS, viewer_rules())
         apply_manifests(scope, "ViewerRole", cluster=cluster, manifests=role)

@@ -39,7 +39,7 @@ from gpu_facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPACES, OTHER_N
 from gpu_facts.kubernetes import RESTRICTED_DOMAINS, checked_labels, is_under, refuse_unless_object_name
 from gpu_facts.labels import ENFORCED_LEVEL, NAMESPACE_NAME, WARNED_LEVEL
 from gpu_facts.named_arguments import named_arguments, named_call
-from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_instance, refuse_unless_one_of, words
+from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_instance, refuse_unless_choice, words
 
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
 # Only Kubernetes has priority classes of this prefix, above all that others may define: their pods evict pods of every
@@ -294,7 +294,7 @@ class Team(Construct):
         people = _members(who, members)
         if quota is not None:
             refuse_unless_instance(who, "quota", quota, TeamQuota, "TeamQuota(...)")
-        refuse_unless_one_of(who, "pod_security", pod_security, get_args(Level))
+        refuse_unless_choice(who, "pod_security", pod_security, get_args(Level))
         refuse_unless_bool(who, "isolate", isolate)
         refuse_unless_bool(who, "retain", retain)
         reachable = refuse_unless_reachable(who, reachable_from, isolate=isolate)
@@ -318,26 +318,26 @@ class Team(Construct):
         # Not RETAIN_ON_UPDATE_OR_DELETE: a namespace that was taken over would be deleted if the deployment fails.
         policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made], removal_policy=policy)
-        ref.namespace(namespace).serve(self._take_in)
+        ref.namespace(namespace).serve(self._admit_applied)
         apply_manifests(self, "Admission", cluster=ref, manifests=admission_policy(namespace))
         if quota is not None:
             limits = list(quota.to_manifests(namespace).values())
             apply_manifests(self, "Quota", cluster=ref, manifests=limits).node.add_dependency(self.resource)
         if isolate:
             apply_manifests(self, "Isolation", cluster=ref, manifests=[network_policy(namespace, reachable)])
-        self._let_in(ref, people)
+        self._grant_access(ref, people)
 
-    def _let_in(self, cluster: ClusterRef, people: Mapping[str, Right]) -> None:
+    def _grant_access(self, cluster: ClusterRef, people: Mapping[str, Right]) -> None:
         warn_of_identity_center(self, tuple(people))
         for arn, right in people.items():
             entry = access_entry(PathOf(self), "members", cluster, arn)
-            entry.let(POLICIES[right], group=self.groups[right], namespace=self.namespace)
+            entry.add_policy(POLICIES[right], group=self.groups[right], namespace=self.namespace)
         for right in get_args(Right):
             if right in people.values():
                 role = bound_role(f"team-{right}", self.groups[right], member_rules(right), namespace=self.namespace)
                 apply_manifests(self, f"Role-{right}", cluster=cluster, manifests=role)
 
-    def _take_in(self, applied: Applied) -> None:
+    def _admit_applied(self, applied: Applied) -> None:
         """Put what is applied to the namespace after it, and refuse what its level never lets in."""
         path = applied.construct.node.path.removesuffix("/Resource")
         if f"{path}/".startswith(f"{self.node.path}/"):
@@ -400,7 +400,7 @@ def _members(who: object, members: object) -> dict[str, Right]:
     for arn, right in members.items():
         if not isinstance(arn, str):
             raise TypeError(f"{who}: members must have ARNs as keys, got {arn!r}")
-        refuse_unless_one_of(who, f"members[{arn!r}]", right, get_args(Right))
+        refuse_unless_choice(who, f"members[{arn!r}]", right, get_args(Right))
     refuse_unless_principals(who, "members", tuple(members))
     return dict(members)
 

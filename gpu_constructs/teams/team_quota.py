@@ -164,14 +164,14 @@ def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
         together = "subdomain" in spec["template"]["spec"]
         return _times(spec["template"]["spec"], spec.get("parallelism", 1) if together else 1), False
     if kind == "LeaderWorkerSet":
-        return _of_groups(spec), True
+        return _leader_worker_resources(spec), True
     if kind == "MPIJob":
         roles = spec["mpiReplicaSpecs"].values()
         return add(*(_times(role["template"]["spec"], role["replicas"]) for role in roles)), False
     return None
 
 
-def _of_groups(spec: Mapping[str, Any]) -> Resources:
+def _leader_worker_resources(spec: Mapping[str, Any]) -> Resources:
     templates, groups = spec["leaderWorkerTemplate"], spec.get("replicas", 1)
     worker = templates["workerTemplate"]["spec"]
     leader = templates.get("leaderTemplate", templates["workerTemplate"])["spec"]

@@ -7,7 +7,7 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.exposure.load_balancer import let_answers_end
+from gpu_constructs.exposure.load_balancer import configure_graceful_shutdown
 from gpu_constructs.exposure.reachability import Exposure
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
@@ -92,16 +92,16 @@ def deployment_manifests(
     template = made["Deployment"]["spec"]["template"]
     template["spec"] = with_parts(who, template["spec"], pod)
     if expose is not None:
-        let_answers_end(template["spec"], expose)
+        configure_graceful_shutdown(template["spec"], expose)
     if traffic is not None:
         made["Service"]["spec"]["trafficDistribution"] = traffic
     if claim is not None:
-        claim.put_on(made["Deployment"])
+        claim.configure_workload(made["Deployment"])
     template["spec"] = with_overlay(who, template["spec"], pod.overlay)
     return list(made.values())
 
 
-def probes_of(path: str, port: int, startup_minutes: int) -> Probes:
+def http_probes(path: str, port: int, startup_minutes: int) -> Probes:
     """Return probes of an HTTP path that answers when a model is loaded."""
     ask = k8s.HttpGetAction(path=path, port=k8s.IntOrString.from_number(port))
     loading = startup_minutes * 60 // _PROBE_SECONDS

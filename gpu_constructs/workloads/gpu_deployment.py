@@ -110,7 +110,7 @@ class GpuDeployment(Construct):
         self.replicas = replicas
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.deployment_manifests import HTTP, deployment_manifests, probes_of
+        from gpu_constructs.workloads.deployment_manifests import HTTP, deployment_manifests, http_probes
 
         manifests = deployment_manifests(
             who,
@@ -121,7 +121,7 @@ class GpuDeployment(Construct):
             port=port,
             namespace=namespace,
             replicas=replicas,
-            probes=probes_of(health_path, port, startup_minutes),
+            probes=http_probes(health_path, port, startup_minutes),
             traffic=traffic_distribution(version) if same_zone else None,
             expose=expose,
         )

@@ -15,20 +15,20 @@ from gpu_constructs.workloads.init_container import (
     InitContainer,
     command_words,
     env_sources,
-    init_containers_of,
+    parse_init_containers,
     refuse_unless_cpus,
     refuse_unless_env,
 )
-from gpu_constructs.workloads.mounts import Mount, mounts_of, refuse_shared_memory, scratch_gib, volumes_of
-from gpu_constructs.workloads.overlay import overlay_of
+from gpu_constructs.workloads.mounts import Mount, parse_mounts, refuse_shared_memory, scratch_gib, pod_volumes
+from gpu_constructs.workloads.overlay import parse_overlay
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import millicores
 from gpu_facts.refusals import (
-    instead_of,
+    suggest_attribute,
     refuse_unless_image,
-    refuse_unless_one_of,
+    refuse_unless_choice,
     refuse_unless_whole_number,
     words,
 )
@@ -120,9 +120,9 @@ class GpuPod:
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
             raise TypeError(f"{who}: mig_profile must be a string, got {self.mig_profile!r}")
         for argument, fix in (
-            ("service_account", instead_of(self.service_account, "WorkloadIdentity", "service_account")),
+            ("service_account", suggest_attribute(self.service_account, "WorkloadIdentity", "service_account")),
             ("priority_class", ""),
-            ("claim", instead_of(self.claim, "SharedGpuClaim", "name")),
+            ("claim", suggest_attribute(self.claim, "SharedGpuClaim", "name")),
         ):
             if getattr(self, argument) is not None:
                 refuse_unless_object_name(who, argument, getattr(self, argument), fix=fix)
@@ -131,13 +131,13 @@ class GpuPod:
 
     def _take_parts(self, who: str) -> None:
         object.__setattr__(self, "env_from", env_sources(who, self.env_from))
-        object.__setattr__(self, "mounts", mounts_of(who, self.mounts))
-        object.__setattr__(self, "init_containers", init_containers_of(who, self.init_containers))
+        object.__setattr__(self, "mounts", parse_mounts(who, self.mounts))
+        object.__setattr__(self, "init_containers", parse_init_containers(who, self.init_containers))
         secrets = words(who, "image_pull_secrets", self.image_pull_secrets)
         for each in secrets:
             refuse_unless_dotted_name(who, "image_pull_secrets", each)
         object.__setattr__(self, "image_pull_secrets", secrets)
-        object.__setattr__(self, "overlay", overlay_of(who, self.overlay))
+        object.__setattr__(self, "overlay", parse_overlay(who, self.overlay))
 
     def _refuse_contradictions(self, who: str) -> None:
         if self.claim is not None and self.gpus != 1:
@@ -149,7 +149,7 @@ class GpuPod:
             )
         if self.shm_gib:
             refuse_shared_memory(who, self.mounts)
-        volumes_of(who, self.every_mount)
+        pod_volumes(who, self.every_mount)
 
     @property
     def every_mount(self) -> tuple[Mount, ...]:
@@ -340,6 +340,6 @@ class GpuPod:
             raise ValueError(
                 f"{who}: pod must have no mig_profile, because the pool has no MIG, got {self.mig_profile!r}"
             )
-        refuse_unless_one_of(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
+        refuse_unless_choice(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
         named = mig_resource(self.mig_profile)
         return named if named in offered else offered[0]

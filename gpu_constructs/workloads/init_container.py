@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, get_args
 
-from gpu_constructs.workloads.mounts import Mount, mounts_of
-from gpu_facts.access_tokens import token_in
+from gpu_constructs.workloads.mounts import Mount, parse_mounts
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.kubernetes import refuse_unless_data_key, refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import millicores
@@ -58,7 +58,7 @@ def _split(argument: str, line: str) -> list[str]:
 
 
 def _refuse_tokens(who: object, argument: str, words: Sequence[str]) -> None:
-    kind = next((found for each in words if (found := token_in(each)) is not None), None)
+    kind = next((found for each in words if (found := access_token_kind(each)) is not None), None)
     if kind is not None:
         raise ValueError(
             f"{who}: {argument} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
@@ -196,7 +196,7 @@ def refuse_unless_env(who: object, env: object) -> None:
             )
         if not _NAME.fullmatch(name):
             raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")
-        kind = token_in(value, variable=name) if isinstance(value, str) else None
+        kind = access_token_kind(value, variable=name) if isinstance(value, str) else None
         if kind is not None:
             raise ValueError(
                 f"{who}: env must name no secret in the template, got {kind} in {name!r}; put it into a Secret of the "
@@ -298,7 +298,7 @@ class InitContainer:
         refuse_unless_env(who, self.env)
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
         object.__setattr__(self, "env_from", env_sources(who, self.env_from))
-        object.__setattr__(self, "mounts", mounts_of(who, self.mounts))
+        object.__setattr__(self, "mounts", parse_mounts(who, self.mounts))
         refuse_unless_cpus(who, self.cpus)
         refuse_unless_whole_number(who, "memory_gib", self.memory_gib, least=1)
         refuse_unless_bool(who, "sidecar", self.sidecar)
@@ -328,7 +328,7 @@ class InitContainer:
         return ({"runAsNonRoot": True} if self.run_as_user else {}) | {"runAsUser": self.run_as_user}
 
 
-def init_containers_of(who: object, containers: object) -> tuple[InitContainer, ...]:
+def parse_init_containers(who: object, containers: object) -> tuple[InitContainer, ...]:
     """Return the containers that run before that of the GPUs, in their order.
 
     Raises:

@@ -48,7 +48,7 @@ def job_manifest(
     [made] = chart.to_json()
     made["spec"]["template"]["spec"] = with_parts(who, made["spec"]["template"]["spec"], pod)
     if claim is not None:
-        claim.put_on(made)
+        claim.configure_workload(made)
     if isinstance(queue, KaiQueue):
         queue.put_on(made, made["spec"]["template"])
     if gang:

@@ -10,7 +10,7 @@ import cdk8s
 from cdk8s_plus_28 import k8s
 from constructs import Construct
 
-from gpu_constructs.exposure.load_balancer import let_answers_end
+from gpu_constructs.exposure.load_balancer import configure_graceful_shutdown
 from gpu_constructs.exposure.reachability import Exposure
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.deployment_manifests import HTTP
@@ -61,9 +61,9 @@ def finish(
     Workers live as long as their leader, which answers nothing without them.
     """
     if expose is not None:
-        let_answers_end(template["spec"], expose)
+        configure_graceful_shutdown(template["spec"], expose)
     if claim is not None:
-        claim.put_on({"spec": {"template": template}})
+        claim.configure_workload({"spec": {"template": template}})
     template["spec"] = with_overlay(who, template["spec"], pod.overlay)
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from gpu_constructs.identity.workload_identity import WorkloadIdentity, claim_of
+from gpu_constructs.identity.workload_identity import WorkloadIdentity, service_account_claim
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
-from gpu_constructs.storage.s3_volume import let_pods_read
+from gpu_constructs.storage.s3_volume import grant_bucket_read
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import EnvValue, InitContainer
 from gpu_constructs.workloads.mounts import Mount, ScratchMount
@@ -65,7 +65,7 @@ class Brought:
     needs: Sequence[Construct] = ()
 
 
-def pod_with(
+def extend_pod(
     pod: GpuPod,
     *,
     env: Mapping[str, EnvValue] | None = None,
@@ -108,7 +108,7 @@ def uri(bucket: s3.IBucket, prefix: str) -> str:
     return f"s3://{bucket.bucket_name}/{prefix}"
 
 
-def identity_of(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentity:
+def resolve_identity(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentity:
     """Return who the pod is to AWS: as given, or made here, with a service account where the pod names none.
 
     Raises:
@@ -117,7 +117,7 @@ def identity_of(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentit
     stated = place.pod.service_account
     if given is None:
         account = stated if stated is not None else place.name
-        holder = place.cluster.holder(claim_of(place.namespace, account))
+        holder = place.cluster.holder(service_account_claim(place.namespace, account))
         if holder is not None:
             raise ValueError(
                 f"{place.who}: model must have the identity of service account {place.namespace}/{account}, got none; "
@@ -144,12 +144,14 @@ def identity_of(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentit
     return given
 
 
-def reader_of(place: Place, bucket: s3.IBucket, prefix: str, given: WorkloadIdentity | None) -> WorkloadIdentity:
+def resolve_reader_identity(
+    place: Place, bucket: s3.IBucket, prefix: str, given: WorkloadIdentity | None
+) -> WorkloadIdentity:
     """Return who the pod is to AWS, once it may read a prefix of a bucket.
 
     Raises:
         ValueError: The one given is of another namespace or service account.
     """
-    reader = identity_of(place, given)
-    let_pods_read(reader, bucket, prefix)
+    reader = resolve_identity(place, given)
+    grant_bucket_read(reader, bucket, prefix)
     return reader

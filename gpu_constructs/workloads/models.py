@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.storage.s3_mount import S3Mount, region_of
+from gpu_constructs.storage.s3_mount import S3Mount, resolve_bucket_region
 from gpu_constructs.storage.s3_volume import S3Volume
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import EnvValue, InitContainer, SecretKey
@@ -18,9 +18,9 @@ from gpu_constructs.workloads.model_files import (
     PATH,
     Brought,
     Place,
-    identity_of,
-    pod_with,
-    reader_of,
+    resolve_identity,
+    extend_pod,
+    resolve_reader_identity,
     refuse_unless_source,
     scratch,
     uri,
@@ -30,7 +30,7 @@ from gpu_constructs.workloads.names import unique_name
 from gpu_facts.kubernetes import refuse_unless_dotted_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import GIB
-from gpu_facts.refusals import instead_of, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.refusals import suggest_attribute, refuse_unless_image, refuse_unless_whole_number
 from gpu_facts.versions import AWS_CLI, WITH_IMAGE_VOLUMES
 
 # Nobody's user, where the pod names none: what is copied is everybody's to read.
@@ -97,8 +97,8 @@ class CopiedModel:
         Raises:
             ValueError: Somebody else reads, or something else is at the path.
         """
-        region = region_of(place.scope, place.who, self.bucket, self.region)
-        reader = reader_of(place, self.bucket, self.prefix, self.identity)
+        region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)
+        reader = resolve_reader_identity(place, self.bucket, self.prefix, self.identity)
         disk = scratch(self.path, self.size_gib)
         copy = InitContainer(
             name="copy-model",
@@ -110,7 +110,7 @@ class CopiedModel:
             memory_gib=self.memory_gib,
             run_as_user=place.pod.run_as_user or _NOBODY,
         )
-        pod = pod_with(place.pod, mount=disk, first=copy, service_account=reader.service_account)
+        pod = extend_pod(place.pod, mount=disk, first=copy, service_account=reader.service_account)
         return Brought(pod=pod, needs=[reader])
 
 
@@ -165,7 +165,7 @@ class MountedModel:
         Raises:
             ValueError: Somebody else reads, something else is at the path, or a volume of the name is there.
         """
-        reader = identity_of(place, self.identity)
+        reader = resolve_identity(place, self.identity)
         mounted = [self.bucket.bucket_name, self.prefix, self.region, self.cache_gib]
         volume = S3Volume(
             place.scope,
@@ -181,7 +181,7 @@ class MountedModel:
             region=self.region,
         )
         seen = VolumeClaimMount(path=self.path, claim=volume.name, read_only=True)
-        pod = pod_with(place.pod, mount=seen, service_account=reader.service_account)
+        pod = extend_pod(place.pod, mount=seen, service_account=reader.service_account)
         return Brought(pod=pod, needs=[volume, reader])
 
 
@@ -235,8 +235,8 @@ class StreamedModel:
             ValueError: Somebody else reads, or the buffers are more than the pod's memory.
         """
         self._refuse_too_little_memory(place)
-        region = region_of(place.scope, place.who, self.bucket, self.region)
-        reader = reader_of(place, self.bucket, self.prefix, self.identity)
+        region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)
+        reader = resolve_reader_identity(place, self.bucket, self.prefix, self.identity)
         env = {
             # Of the SDK for C++, and of boto3, which knows the other alone.
             "AWS_REGION": region,
@@ -244,7 +244,7 @@ class StreamedModel:
             "AWS_EC2_METADATA_DISABLED": "true",
             "RUNAI_STREAMER_MEMORY_LIMIT": str(self.buffer_gib * GIB),
         }
-        pod = pod_with(place.pod, env=env, service_account=reader.service_account)
+        pod = extend_pod(place.pod, env=env, service_account=reader.service_account)
         return Brought(pod=pod, needs=[reader])
 
     def _refuse_too_little_memory(self, place: Place) -> None:
@@ -296,7 +296,7 @@ class ImageModel:
         Raises:
             ValueError: Something else is at the path.
         """
-        return Brought(pod=pod_with(place.pod, mount=self._mount()))
+        return Brought(pod=extend_pod(place.pod, mount=self._mount()))
 
 
 @named_arguments
@@ -358,7 +358,7 @@ class HubModel:
         if self.size_gib is not None:
             refuse_unless_whole_number(who, "size_gib", self.size_gib, least=1)
         if self.claim is not None:
-            refuse_unless_dotted_name(who, "claim", self.claim, fix=instead_of(self.claim, "S3Volume", "name"))
+            refuse_unless_dotted_name(who, "claim", self.claim, fix=suggest_attribute(self.claim, "S3Volume", "name"))
 
     @property
     def location(self) -> str:
@@ -376,7 +376,7 @@ class HubModel:
             env["HF_TOKEN"] = self.token
         # Each file is read once: a second copy of its parts would take room for nothing.
         env["HF_XET_CHUNK_CACHE_SIZE_BYTES"] = "0"
-        return Brought(pod=pod_with(place.pod, env=env, mount=self._mount()))
+        return Brought(pod=extend_pod(place.pod, env=env, mount=self._mount()))
 
     def _mount(self) -> VolumeClaimMount | ScratchMount:
         if self.claim is not None:

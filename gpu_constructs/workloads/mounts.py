@@ -11,7 +11,13 @@ from typing import Any, get_args
 
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import instead_of, is_token, refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.refusals import (
+    suggest_attribute,
+    is_token,
+    refuse_unless_bool,
+    refuse_unless_image,
+    refuse_unless_whole_number,
+)
 
 # Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#volumes-1 (2026-11)
 _PATH = re.compile(r"(/[^:\x00-\x1f/]+)+/?")
@@ -109,7 +115,7 @@ class VolumeClaimMount:
     def __post_init__(self) -> None:
         who = "volume claim mount"
         refuse_unless_mount_path(who, self.path)
-        refuse_unless_dotted_name(who, "claim", self.claim, fix=instead_of(self.claim, "S3Volume", "name"))
+        refuse_unless_dotted_name(who, "claim", self.claim, fix=suggest_attribute(self.claim, "S3Volume", "name"))
         refuse_unless_bool(who, "read_only", self.read_only)
         refuse_unless_sub_path(who, self.sub_path)
 
@@ -308,7 +314,7 @@ Mount = VolumeClaimMount | ScratchMount | ConfigMapMount | SecretMount | ImageMo
 _KINDS = tuple(each.__name__ for each in get_args(Mount))
 
 
-def mounts_of(who: object, mounts: object) -> tuple[Mount, ...]:
+def parse_mounts(who: object, mounts: object) -> tuple[Mount, ...]:
     """Return the mounts of one container, none of which hides another.
 
     Raises:
@@ -329,7 +335,7 @@ def mounts_of(who: object, mounts: object) -> tuple[Mount, ...]:
 
 
 def _fix(wrong: object) -> str:
-    if instead_of(wrong, "S3Volume", "name"):
+    if suggest_attribute(wrong, "S3Volume", "name"):
         return "write VolumeClaimMount(path=..., claim=volume.name, read_only=True)"
     return "folders of the node cannot be mounted"
 
@@ -344,7 +350,7 @@ def refuse_shared_memory(who: object, mounts: Iterable[Mount]) -> None:
         raise ValueError(f"{who}: mounts must not be at /dev/shm, which shm_gib makes, got one; write shm_gib=0")
 
 
-def volumes_of(who: object, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+def pod_volumes(who: object, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
     """Return the volumes of all mounts of a pod, each once.
 
     Raises:

@@ -124,9 +124,9 @@ class MultiNodeDeployment(Construct):
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Not above: they load cdk8s, which takes a second.
         from gpu_constructs.workloads import leader_worker_set as manifests
-        from gpu_constructs.workloads.deployment_manifests import HTTP, probes_of
+        from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
 
-        probes = probes_of(health_path, port, startup_minutes)
+        probes = http_probes(health_path, port, startup_minutes)
         leads = manifests.leader_template(
             who, pool=pool, name=name, pod=pod, command=commands["leader"], port=port, probes=probes
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpu_facts.access_tokens import token_in
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.merging import merged
 from gpu_facts.refusals import did_you_mean
 
@@ -36,7 +36,7 @@ _AROUND_THE_SPEC = ("apiVersion", "kind", "metadata", "spec", "status", "templat
 _CONTAINERS = ("containers", "initContainers")
 
 
-def overlay_of(who: object, overlay: object) -> Mapping[str, Any]:
+def parse_overlay(who: object, overlay: object) -> Mapping[str, Any]:
     """Return what can be laid over a pod.
 
     Raises:
@@ -58,7 +58,7 @@ def overlay_of(who: object, overlay: object) -> Mapping[str, Any]:
                 f"{who}: {place} must be of mappings with names, lists, strings, finite numbers, true, false and None, "
                 f"got {value!r}"
             )
-        if isinstance(value, str) and (kind := token_in(value)) is not None:
+        if isinstance(value, str) and (kind := access_token_kind(value)) is not None:
             raise ValueError(
                 f"{who}: {place} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
                 "and write a secretKeyRef [GPU413]"

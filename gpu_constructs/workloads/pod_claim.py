@@ -30,7 +30,7 @@ class PodClaim:
     name: str
     template: dict[str, Any] | None
 
-    def put_on(self, workload: dict[str, Any]) -> None:
+    def configure_workload(self, workload: dict[str, Any]) -> None:
         """Add it to the pods of a Job or Deployment: the typed classes know only its first shape."""
         kind = "resourceClaimName" if self.template is None else "resourceClaimTemplateName"
         workload["spec"]["template"]["spec"]["resourceClaims"] = [{"name": REQUEST, kind: self.name}]

@@ -12,7 +12,7 @@ from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, to
 from gpu_constructs.pools.sharing import REQUEST
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import env_manifest
-from gpu_constructs.workloads.mounts import VolumeClaimMount, volumes_of
+from gpu_constructs.workloads.mounts import VolumeClaimMount, pod_volumes
 from gpu_constructs.workloads.pool_room import refuse_unexpected_memory
 from gpu_facts import labels
 from gpu_facts.named_arguments import named_arguments
@@ -120,7 +120,7 @@ def with_parts(who: object, spec: Mapping[str, Any], pod: GpuPod) -> dict[str, A
     of_pod = {
         "imagePullSecrets": [{"name": each} for each in pod.image_pull_secrets],
         "initContainers": [each.to_manifest() for each in pod.init_containers],
-        "volumes": volumes_of(who, pod.every_mount),
+        "volumes": pod_volumes(who, pod.every_mount),
     }
     return _extended(spec, of_pod) | {"containers": [_extended(container, of_container)]}
 

@@ -12,7 +12,7 @@ from gpu_facts.hardware.catalogue import Architecture, InstanceType, catalogue
 from gpu_facts.image_releases import LTS
 from gpu_facts.light import dataclass
 from gpu_facts.named_arguments import named_call
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_one_of, words
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, words
 
 Order = Literal["price", "gpus", "name"]
 _FINDER = "find_instance_types"
@@ -60,11 +60,11 @@ class Capability:
         for family in self.families:
             _refuse_unknown("family", family, names().families)
 
-    def of(self, row: InstanceType) -> bool:
+    def matches(self, row: InstanceType) -> bool:
         """Whether an instance type has it."""
-        return self._is_kept_by(row) and self._is_named(row) and self._is_built_into(row)
+        return self._meets_bounds(row) and self._is_named(row) and self._is_built_into(row)
 
-    def _is_kept_by(self, row: InstanceType) -> bool:
+    def _meets_bounds(self, row: InstanceType) -> bool:
         price = () if self.max_usd_per_hour is None else (Bound("<=", self.max_usd_per_hour),)
         figures = (
             (self.gpu_memory_gib, row.gpu_memory_gib),
@@ -118,12 +118,12 @@ def names() -> Names:
 
 def _refuse_unknown(argument: str, name: str, known: Sequence[str]) -> None:
     if name.lower() not in map(str.lower, known):
-        refuse_unless_one_of("instances", argument, name, known)
+        refuse_unless_choice("instances", argument, name, known)
 
 
 def matching(*capabilities: Capability, order: Order = "price") -> Sequence[InstanceType]:
     """Return the instance types that have every capability; those without a list price come last."""
-    found = [row for row in catalogue().values() if all(each.of(row) for each in capabilities)]
+    found = [row for row in catalogue().values() if all(each.matches(row) for each in capabilities)]
     keys: dict[Order, Callable[[InstanceType], tuple[object, ...]]] = {
         "price": lambda each: (each.usd_per_hour is None, each.usd_per_hour or 0, each.name),
         "gpus": lambda each: (-each.gpus, each.usd_per_hour is None, each.usd_per_hour or 0, each.name),
@@ -187,21 +187,21 @@ def find_instance_types(
     asked = {
         "gpu_models": Capability(models=_given("gpu_models", gpu_models, names().models)),
         "families": Capability(families=_given("families", families, names().families)),
-        "min_gpus": Capability(gpus=_at_least("min_gpus", min_gpus)),
-        "max_gpus": Capability(gpus=_at_most("max_gpus", max_gpus)),
-        "min_gpu_memory_gib": Capability(gpu_memory_gib=_at_least("min_gpu_memory_gib", min_gpu_memory_gib)),
-        "min_vcpus": Capability(vcpus=_at_least("min_vcpus", min_vcpus)),
-        "min_memory_gib": Capability(memory_gib=_at_least("min_memory_gib", min_memory_gib)),
-        "architecture": Capability(architecture=_one_of("architecture", architecture, get_args(Architecture))),
+        "min_gpus": Capability(gpus=_min_bounds("min_gpus", min_gpus)),
+        "max_gpus": Capability(gpus=_max_bounds("max_gpus", max_gpus)),
+        "min_gpu_memory_gib": Capability(gpu_memory_gib=_min_bounds("min_gpu_memory_gib", min_gpu_memory_gib)),
+        "min_vcpus": Capability(vcpus=_min_bounds("min_vcpus", min_vcpus)),
+        "min_memory_gib": Capability(memory_gib=_min_bounds("min_memory_gib", min_memory_gib)),
+        "architecture": Capability(architecture=_check_choice("architecture", architecture, get_args(Architecture))),
         "efa": Capability(efa=_switch("efa", efa)),
         "mig": Capability(mig=_switch("mig", mig)),
         "local_nvme": Capability(local_nvme=_switch("local_nvme", local_nvme)),
         "max_usd_per_hour": Capability(max_usd_per_hour=_price("max_usd_per_hour", max_usd_per_hour)),
-        "purchase_option": Capability(purchase_option=_one_of("purchase_option", purchase_option, options)),
+        "purchase_option": Capability(purchase_option=_check_choice("purchase_option", purchase_option, options)),
     }
     met = matching(*asked.values())
     # What only newer images drive comes where nothing else is left: a pinned release may be older.
-    found = [each for each in met if each.driven_by((LTS,))] or [each for each in met if each.is_driven]
+    found = [each for each in met if each.supports_driver((LTS,))] or [each for each in met if each.is_driven]
     if not found:
         raise ValueError(f"{_FINDER}: {_why_none(asked)}")
     return tuple(found)
@@ -211,7 +211,7 @@ def _why_none(asked: Mapping[str, Capability]) -> str:
     """Return which demand leaves none of the types that those before it left."""
     left = list(catalogue().values())
     for argument, capability in asked.items():
-        before, left = _listed(left), [each for each in left if capability.of(each)]
+        before, left = _listed(left), [each for each in left if capability.matches(each)]
         if not left:
             return f"{argument} must leave at least one instance type, got none of {before}"
     return (
@@ -230,11 +230,11 @@ def _given(argument: str, value: Sequence[str] | None, known: Sequence[str]) -> 
     given = words(_FINDER, argument, value)
     if not given:
         raise ValueError(f"{_FINDER}: {argument} must name at least one, got {value!r}; leave it out for any")
-    return tuple(_one_of(argument, each, known) for each in given)
+    return tuple(_check_choice(argument, each, known) for each in given)
 
 
-def _one_of(argument: str, word: str, known: Sequence[str]) -> str:
-    refuse_unless_one_of(_FINDER, argument, word, known)
+def _check_choice(argument: str, word: str, known: Sequence[str]) -> str:
+    refuse_unless_choice(_FINDER, argument, word, known)
     return word
 
 
@@ -243,12 +243,12 @@ def _switch(argument: str, value: object) -> bool:
     return cast("bool", value)
 
 
-def _at_least(argument: str, number: float) -> tuple[Bound, ...]:
+def _min_bounds(argument: str, number: float) -> tuple[Bound, ...]:
     # A demand of nothing is none: it also takes the types of which no source states the figure.
     return (Bound(">=", number),) if _amount(argument, number) else ()
 
 
-def _at_most(argument: str, number: float | None) -> tuple[Bound, ...]:
+def _max_bounds(argument: str, number: float | None) -> tuple[Bound, ...]:
     return () if number is None else (Bound("<=", _amount(argument, number)),)
 
 

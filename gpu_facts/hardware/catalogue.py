@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from gpu_facts.image_releases import DRIVER_BRANCHES
 from gpu_facts.kubernetes import LABEL_VALUE
-from gpu_facts.light import data_of, dataclass, regex
-from gpu_facts.refusals import did_you_mean, refuse_unless_bool, refuse_unless_one_of, refuse_unless_whole_number, words
+from gpu_facts.light import read_package_data, dataclass, regex
+from gpu_facts.refusals import did_you_mean, refuse_unless_bool, refuse_unless_choice, refuse_unless_whole_number, words
 
 Architecture = Literal["x86_64", "arm64"]
 _NAME = regex(r"[a-z0-9-]+\.[a-z0-9-]+")
@@ -155,14 +155,14 @@ class InstanceType:
     @property
     def driver_branch(self) -> int | None:
         """Branch of NVIDIA's driver that a current EKS image loads for it, ``None`` where none carries one for it."""
-        return next((each for each in DRIVER_BRANCHES if self.driven_by((each,))), None)
+        return next((each for each in DRIVER_BRANCHES if self.supports_driver((each,))), None)
 
     @property
     def is_driven(self) -> bool:
         """Whether the current EKS images have a driver for it."""
-        return self.driven_by(DRIVER_BRANCHES)
+        return self.supports_driver(DRIVER_BRANCHES)
 
-    def driven_by(self, branches: Iterable[int]) -> bool:
+    def supports_driver(self, branches: Iterable[int]) -> bool:
         """Whether an image with these branches of NVIDIA's driver drives it."""
         return any((self.driver_min or 0) <= each <= (self.driver_max or each) for each in branches)
 
@@ -173,7 +173,7 @@ def _gib(mib: int | None) -> float | None:
 
 @cache
 def _document() -> dict[str, Any]:
-    text = data_of("gpu_facts.hardware", "catalogue.json").decode()
+    text = read_package_data("gpu_facts.hardware", "catalogue.json").decode()
     return dict(json.loads(text))
 
 
@@ -251,10 +251,10 @@ def _refuse_numbers(who: str, row: InstanceType) -> None:
 
 
 def _refuse_words(who: str, row: InstanceType) -> None:
-    refuse_unless_one_of(who, "architecture", row.architecture, get_args(Architecture))
-    refuse_unless_one_of(who, "quota_family", row.quota_family, _QUOTAS)
+    refuse_unless_choice(who, "architecture", row.architecture, get_args(Architecture))
+    refuse_unless_choice(who, "quota_family", row.quota_family, _QUOTAS)
     for option in words(who, "purchase_options", row.purchase_options):
-        refuse_unless_one_of(who, "purchase_options", option, _OPTIONS)
+        refuse_unless_choice(who, "purchase_options", option, _OPTIONS)
     if not row.purchase_options:
         raise ValueError(f"{who}: purchase_options must name at least one of {', '.join(_OPTIONS)}, got none")
     if not isinstance(row.gpu_model, str) or not row.gpu_model:

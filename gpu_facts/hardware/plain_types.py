@@ -25,7 +25,7 @@ from gpu_facts.hardware.kubelet_reserve import (
     reserved_cpu,
     reserved_memory,
 )
-from gpu_facts.light import data_of, regex
+from gpu_facts.light import read_package_data, regex
 from gpu_facts.quantities import MIB
 from gpu_facts.refusals import did_you_mean, near
 
@@ -62,7 +62,7 @@ _BURSTABLE_SIZES = {
 
 @cache
 def _document() -> dict[str, Any]:
-    return dict(json.loads(data_of("gpu_facts.hardware", "plain_types.json").decode()))
+    return dict(json.loads(read_package_data("gpu_facts.hardware", "plain_types.json").decode()))
 
 
 def plain_families() -> Mapping[str, Mapping[str, int | None]]:
@@ -70,7 +70,7 @@ def plain_families() -> Mapping[str, Mapping[str, int | None]]:
     return dict(_document()["families"])
 
 
-def as_of() -> str:
+def plain_types_date() -> str:
     """Return the day of the list, ISO 8601."""
     return str(_document()["as_of"])
 
@@ -136,7 +136,7 @@ def _hint_of_no_name(name: str) -> str:
 
 
 def _list(family: str) -> str:
-    return f"; {family} has {', '.join(plain_families()[family])} (EC2 on {as_of()})"
+    return f"; {family} has {', '.join(plain_families()[family])} (EC2 on {plain_types_date()})"
 
 
 def _may_be_newer(family: str) -> bool:

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, Final
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.regions import partition_of
-from gpu_facts.light import data_of, dataclass
+from gpu_facts.hardware.regions import region_partition
+from gpu_facts.light import read_package_data, dataclass
 
 # Where prices are in dollars; others are in yuan or euro, which no sum of dollars takes, or are not public.
 _IN_DOLLARS = ("aws", "aws-us-gov")
@@ -21,7 +21,7 @@ HOURS_PER_MONTH: Final = 730
 
 @cache
 def _document() -> dict[str, Any]:
-    return dict(json.loads(data_of("gpu_facts.hardware", "prices.json").decode()))
+    return dict(json.loads(read_package_data("gpu_facts.hardware", "prices.json").decode()))
 
 
 def prices_read() -> Mapping[str, str]:
@@ -34,7 +34,7 @@ def usd_per_hour(row: InstanceType, region: str | None) -> float | None:
 
     Of a commercial region, and where no region is known, it is that of us-east-1.
     """
-    if region is not None and partition_of(region) not in _IN_DOLLARS:
+    if region is not None and region_partition(region) not in _IN_DOLLARS:
         return None
     own = _document()["regions"].get(region)
     return row.usd_per_hour if own is None else own.get(row.name)
@@ -114,7 +114,7 @@ QUOTAS = (
 )
 
 
-def quota_of(row: InstanceType, capacity_type: str) -> Quota | None:
+def find_quota(row: InstanceType, capacity_type: str) -> Quota | None:
     """Return the quota that instances of a type count against; ``None`` where there is none or none is documented.
 
     Args:

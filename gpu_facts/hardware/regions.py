@@ -22,7 +22,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.light import data_of, regex
+from gpu_facts.light import read_package_data, regex
 from gpu_facts.refusals import did_you_mean, is_token
 from gpu_facts.today import today
 
@@ -60,11 +60,11 @@ _NEVER = 1000
 
 @cache
 def _document() -> dict[str, Any]:
-    text = data_of("gpu_facts.hardware", "regions.json").decode()
+    text = read_package_data("gpu_facts.hardware", "regions.json").decode()
     return dict(json.loads(text))
 
 
-def regions_as_of() -> str:
+def offerings_date() -> str:
     """Return the day on which the offerings were read, ISO 8601."""
     return str(_document()["as_of"])
 
@@ -94,7 +94,7 @@ def zone_id_region(prefix: str) -> str | None:
     return next((region for region, each in begins.items() if each == prefix), None)
 
 
-def zone_ids_begin_with(region: str | None) -> str | None:
+def zone_id_prefix(region: str | None) -> str | None:
     """Return what the ids of a region's zones begin with, such as ``use1-az``; ``None`` where it was not read."""
     begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
     return begins.get(region or "")
@@ -129,7 +129,7 @@ def region_hint(region: str) -> str:
     return did_you_mean(region, swapped or known, closeness=0.75)
 
 
-def partition_of(region: str) -> str | None:
+def region_partition(region: str) -> str | None:
     """Return the partition of a region, ``None`` where the region is newer than what is known of their names."""
     return next((name for name, regions in _PARTITIONS.items() if regions.fullmatch(region)), None)
 
@@ -163,9 +163,9 @@ def is_reservation_id(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _beyond(zone: str) -> int:
+def _distance_past_last(zone: str) -> int:
     """Return how far a zone is beyond the last one of its region that was seen; nothing of what is no name of one."""
-    if (named := _NAME.fullmatch(zone)) and partition_of(named[1]) is not None:
+    if (named := _NAME.fullmatch(zone)) and region_partition(named[1]) is not None:
         return ord(named[2]) - ord("a") + 1 - last_zone(named[1])
     if (numbered := _ZONE_ID.fullmatch(zone)) and zone_id_region(numbered[1]) is not None:
         number = int(numbered[2])
@@ -175,13 +175,13 @@ def _beyond(zone: str) -> int:
 
 def is_no_zone(zone: str) -> bool:
     """Whether there is certainly no zone of a name or an id: the older the list, the more may be newer than it."""
-    beyond = _beyond(zone)
-    return beyond > 1 and beyond > 1 + (today() - date.fromisoformat(regions_as_of())).days // _YEAR
+    beyond = _distance_past_last(zone)
+    return beyond > 1 and beyond > 1 + (today() - date.fromisoformat(offerings_date())).days // _YEAR
 
 
 def is_seen_zone(zone: str) -> bool:
     """Whether nothing speaks against a zone: it is no newer one than was read."""
-    return _beyond(zone) <= 0
+    return _distance_past_last(zone) <= 0
 
 
 def is_zone_name(text: str) -> bool:
@@ -195,7 +195,7 @@ def is_elsewhere(zone: str, region: str | None) -> bool:
         return False
     if is_zone_name(zone):
         return not zone.startswith(region)
-    begins = zone_ids_begin_with(region)
+    begins = zone_id_prefix(region)
     return begins is not None and bool(_ANY_ID.fullmatch(zone)) and not zone.startswith(begins.removesuffix("az"))
 
 
@@ -205,4 +205,4 @@ def last_letter(zone: str) -> str:
     if named is None or is_seen_zone(zone):
         return ""
     last = chr(ord("a") + last_zone(named[1]) - 1)
-    return f"; {named[1]} had zones a to {last} on {regions_as_of()}" if is_read(named[1]) else ""
+    return f"; {named[1]} had zones a to {last} on {offerings_date()}" if is_read(named[1]) else ""

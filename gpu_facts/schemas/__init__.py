@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.light import data_of, dataclass
+from gpu_facts.light import read_package_data, dataclass
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"
@@ -75,7 +75,7 @@ class SchemaSource:
 
 @cache
 def _archive() -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(data_of(__name__, "schemas.zip")))
+    return zipfile.ZipFile(io.BytesIO(read_package_data(__name__, "schemas.zip")))
 
 
 @cache
@@ -87,29 +87,29 @@ def sources() -> tuple[SchemaSource, ...]:
 
 
 @cache
-def _by_kind() -> Mapping[str, SchemaSource]:
+def _sources_by_kind() -> Mapping[str, SchemaSource]:
     return MappingProxyType({kind: each for each in sources() for kind in each.kinds})
 
 
-def source_of(kind: str) -> SchemaSource | None:
+def find_source(kind: str) -> SchemaSource | None:
     """Return whose schema of a kind is known, ``None`` where none is."""
-    return _by_kind().get(kind)
+    return _sources_by_kind().get(kind)
 
 
-def schema_of(kind: str) -> Schema | None:
+def find_schema(kind: str) -> Schema | None:
     """Return the schema of a kind, as `SchemaSource.kinds` names it, ``None`` where it is not known."""
-    source = source_of(kind)
+    source = find_source(kind)
     return _schemas(source.name)[kind] if source else None
 
 
-def created_with(kind: str) -> tuple[str, ...]:
+def replacement_properties(kind: str) -> tuple[str, ...]:
     """Return the properties of a resource type whose change makes another resource, with slashes; none if unknown."""
-    return (*(schema_of(kind) or {}).get("createOnly", ()), *_CREATED_WITH.get(kind, ()))
+    return (*(find_schema(kind) or {}).get("createOnly", ()), *_CREATED_WITH.get(kind, ()))
 
 
-def has_created_with(kind: str) -> bool:
+def has_replacement_properties(kind: str) -> bool:
     """Whether the properties that replace a resource of this type are known."""
-    return schema_of(kind) is not None or kind in _CREATED_WITH
+    return find_schema(kind) is not None or kind in _CREATED_WITH
 
 
 @cache

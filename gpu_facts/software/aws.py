@@ -29,14 +29,14 @@ from gpu_facts.software.model import (
     Toleration,
     Tolerations,
     expression,
-    not_on,
+    exclude_compute_types,
     term,
     tolerates,
 )
 
 _ANY_ARCHITECTURE = expression(labels.ARCH, "In", ["amd64", "arm64"])
 _ON_LINUX = expression(labels.OS, "In", ["linux"])
-_CLOUD_NODES = term(_ON_LINUX, _ANY_ARCHITECTURE, not_on("fargate", "hybrid", "auto"))
+_CLOUD_NODES = term(_ON_LINUX, _ANY_ARCHITECTURE, exclude_compute_types("fargate", "hybrid", "auto"))
 _NAMES = ("nameOverride", "fullnameOverride")
 
 
@@ -54,10 +54,10 @@ _EKS_CHARTS = "https://github.com/aws/eks-charts/tree/master/stable"
 _EKS_CHARTS_AS_OF = "2026-08-03"
 
 
-def _of_types(types: tuple[str, ...]) -> Nodes:
+def _efa_nodes(types: tuple[str, ...]) -> Nodes:
     """Return the nodes of the types with EFA, unless they are those of Auto Mode or have labels of one's own."""
     return Nodes(
-        affinity=(term(expression(labels.INSTANCE_TYPE, "In", types), not_on("auto")),),
+        affinity=(term(expression(labels.INSTANCE_TYPE, "In", types), exclude_compute_types("auto")),),
         selector_path="nodeSelector",
         labels_path="supportedInstanceLabels",
     )
@@ -66,7 +66,7 @@ def _of_types(types: tuple[str, ...]) -> Nodes:
 EFA = KnownDaemonSet(
     name=charts.EFA_DEVICE_PLUGIN,
     tolerations=Tolerations(default=(CRITICAL_ADDONS,), path="tolerations", added=True),
-    nodes=_of_types(EFA_DEVICE_PLUGIN),
+    nodes=_efa_nodes(EFA_DEVICE_PLUGIN),
     containers=(Container(requests={"cpu": "10m", "memory": "20Mi"}, path="resources"),),
     advertises=(resources.EFA,),
     inexact_paths=_NAMES,
@@ -76,15 +76,15 @@ EFA = KnownDaemonSet(
 _DRANET = replace(
     EFA,
     name=charts.DRANET,
-    nodes=_of_types(DRANET),
+    nodes=_efa_nodes(DRANET),
     containers=(Container(requests={"cpu": "100m", "memory": "50Mi"}, path="resources"),),
     advertises=(),
     source=f"{_EKS_CHARTS}/{charts.DRANET}",
 )
 _FLUENT_BIT = KnownDaemonSet(
     name="aws-for-fluent-bit",
-    tolerations=Tolerations.at(""),
-    nodes=Nodes.at(""),
+    tolerations=Tolerations.from_part(""),
+    nodes=Nodes.from_part(""),
     containers=(Container(requests={"cpu": "50m", "memory": "50Mi"}, path="resources"),),
     inexact_paths=_NAMES,
     source=f"{_EKS_CHARTS}/aws-for-fluent-bit",
@@ -99,8 +99,8 @@ _CLOUDWATCH_METRICS = replace(
 
 _VPC_CNI = KnownDaemonSet(
     name=charts.AWS_NODE,
-    tolerations=Tolerations.at("", EVERYTHING),
-    nodes=Nodes.at("", _CLOUD_NODES),
+    tolerations=Tolerations.from_part("", EVERYTHING),
+    nodes=Nodes.from_part("", _CLOUD_NODES),
     containers=(
         Container(requests={"cpu": "25m"}, path="resources"),
         Container(requests={"cpu": "25m"}, path="resources", replacing_path="nodeAgent.resources"),
@@ -116,7 +116,7 @@ _VPC_CNI_VERSIONS = ("1.23.0", "1.22.4", "1.22.3", "1.22.2", "1.22.1", "1.21.2",
 _KUBE_PROXY = KnownDaemonSet(
     name=charts.KUBE_PROXY,
     tolerations=Tolerations(default=(EVERYTHING,)),
-    nodes=Nodes(affinity=(term(_ON_LINUX, not_on("fargate")),)),
+    nodes=Nodes(affinity=(term(_ON_LINUX, exclude_compute_types("fargate")),)),
     containers=(Container(requests={"cpu": "100m"}, path="resources"),),
     source="https://github.com/eksctl-io/eksctl/blob/main/pkg/addons/default/testdata/sample-1.23.json",
     as_of="2026-08-21",
@@ -124,8 +124,8 @@ _KUBE_PROXY = KnownDaemonSet(
 
 _POD_IDENTITY = KnownDaemonSet(
     name=charts.POD_IDENTITY_AGENT,
-    tolerations=Tolerations.at("", EVERYTHING),
-    nodes=Nodes.at("", _CLOUD_NODES),
+    tolerations=Tolerations.from_part("", EVERYTHING),
+    nodes=Nodes.from_part("", _CLOUD_NODES),
     containers=(Container(path="resources"),),
     switches=(Switch(path="daemonsets.cloud.create"),),
     inexact_paths=(*_NAMES, "daemonsets.cloud.affinity", "daemonsets.cloud.nameSuffix"),
@@ -146,9 +146,9 @@ def _storage_driver(
     return KnownDaemonSet(
         name=name,
         tolerations=replace(
-            Tolerations.at("node", EVERYTHING), all_path="node.tolerateAllTaints", unless_all=unless_all
+            Tolerations.from_part("node", EVERYTHING), all_path="node.tolerateAllTaints", unless_all=unless_all
         ),
-        nodes=Nodes.at("node", term(not_on(*compute_types)), selector=LINUX),
+        nodes=Nodes.from_part("node", term(exclude_compute_types(*compute_types)), selector=LINUX),
         containers=(Container(requests=_DRIVER_REQUESTS, path="node.resources"), *sidecars),
         source=source,
         as_of=as_of,
@@ -219,8 +219,8 @@ _MOUNTPOINT_1 = replace(
 
 _EFS = KnownDaemonSet(
     name=charts.EFS_NODE,
-    tolerations=Tolerations.at("node", EVERYTHING),
-    nodes=Nodes.at("node", term(not_on("fargate", "hybrid")), selector=LINUX),
+    tolerations=Tolerations.from_part("node", EVERYTHING),
+    nodes=Nodes.from_part("node", term(exclude_compute_types("fargate", "hybrid")), selector=LINUX),
     containers=(
         Container(path="node.resources"),
         *(Container(path=f"sidecars.{each}.resources") for each in _SIDECARS),
@@ -231,13 +231,13 @@ _EFS = KnownDaemonSet(
 
 _MONITORING_SOURCE = "https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts"
 _MONITORED = (
-    not_on("fargate", "auto", "hybrid"),
+    exclude_compute_types("fargate", "auto", "hybrid"),
     expression("sagemaker.amazonaws.com/compute-type", "NotIn", ["hyperpod"]),
 )
 _MONITORING_AGENT = KnownDaemonSet(
     name=charts.NODE_MONITORING_AGENT,
-    tolerations=Tolerations.at("nodeAgent", EVERYTHING),
-    nodes=Nodes.at("nodeAgent", term(*_MONITORED, _ANY_ARCHITECTURE), selector=LINUX),
+    tolerations=Tolerations.from_part("nodeAgent", EVERYTHING),
+    nodes=Nodes.from_part("nodeAgent", term(*_MONITORED, _ANY_ARCHITECTURE), selector=LINUX),
     containers=(Container(requests={"cpu": "10m", "memory": "30Mi"}, path="nodeAgent.resources"),),
     source=_MONITORING_SOURCE,
     as_of="2026-08-04",
@@ -249,8 +249,10 @@ def _node_monitoring(dcgm_types: tuple[str, ...], *versions: str) -> KnownSoftwa
     dcgm = replace(
         _MONITORING_AGENT,
         name=charts.DCGM_SERVER,
-        tolerations=Tolerations.at("dcgmAgent"),
-        nodes=Nodes.at("dcgmAgent", term(types, *_MONITORED, expression(labels.ARCH, "In", ["amd64"])), selector=LINUX),
+        tolerations=Tolerations.from_part("dcgmAgent"),
+        nodes=Nodes.from_part(
+            "dcgmAgent", term(types, *_MONITORED, expression(labels.ARCH, "In", ["amd64"])), selector=LINUX
+        ),
         containers=(Container(path="dcgmAgent.resources"),),
     )
     both = (_MONITORING_AGENT, dcgm)
@@ -273,7 +275,7 @@ _TERMINATION_HANDLER = KnownDaemonSet(
         selector=LINUX,
         selector_path="daemonsetNodeSelector",
         replacing_selector_path=("linuxNodeSelector", "nodeSelector"),
-        affinity=(term(not_on("fargate")),),
+        affinity=(term(exclude_compute_types("fargate")),),
         affinity_path="daemonsetAffinity",
         replacing_affinity_path=("linuxAffinity", "affinity"),
     ),

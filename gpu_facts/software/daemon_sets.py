@@ -62,13 +62,16 @@ def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) 
 
 
 def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpec | None:
-    switches, containers = _are_on(known.switches, values), [each for each in known.containers if _runs(each, values)]
+    switches, containers = (
+        _are_enabled(known.switches, values),
+        [each for each in known.containers if _runs(each, values)],
+    )
     if not switches.value or (known.containers and not containers):
         return None
     tolerations, selector = _tolerations(known.tolerations, values), _selector(known.nodes, values)
     affinity, requests = _affinity(known.nodes, values), [_requests(each, values) for each in containers]
     modelled = all(_find(values, path) is _ABSENT for path in known.inexact_paths)
-    of_containers = [_are_on(each.switches, values) for each in known.containers]
+    of_containers = [_are_enabled(each.switches, values) for each in known.containers]
     read: list[_Read[Any]] = [switches, *of_containers, tolerations, selector, affinity, *requests]
     return DaemonSetSpec(
         name=known.name,
@@ -83,15 +86,15 @@ def _spec(known: KnownDaemonSet, values: object, *, exact: bool) -> DaemonSetSpe
 
 
 def _runs(container: Container, values: object) -> bool:
-    return _are_on(container.switches, values).value
+    return _are_enabled(container.switches, values).value
 
 
-def _are_on(switches: tuple[Switch, ...], values: object) -> _Read[bool]:
-    read = [_is_on(each, values) for each in switches]
+def _are_enabled(switches: tuple[Switch, ...], values: object) -> _Read[bool]:
+    read = [_is_enabled(each, values) for each in switches]
     return _Read(all(each.value for each in read), exact=all(each.exact for each in read))
 
 
-def _is_on(switch: Switch, values: object) -> _Read[bool]:
+def _is_enabled(switch: Switch, values: object) -> _Read[bool]:
     value = _find(values, switch.path)
     if isinstance(value, type(switch.on)):
         return _Read(value == switch.on)
@@ -99,7 +102,7 @@ def _is_on(switch: Switch, values: object) -> _Read[bool]:
 
 
 def _tolerations(known: Tolerations, values: object) -> _Read[tuple[Toleration, ...]]:
-    everything = _is_on(Switch(path=known.all_path), values) if known.all_path else _Read(False)
+    everything = _is_enabled(Switch(path=known.all_path), values) if known.all_path else _Read(False)
     if everything.value:
         return _Read(known.default, everything.exact)
     replacing = _listed(_find(values, known.replacing_path, empty=_EMPTY))

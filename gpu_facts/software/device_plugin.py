@@ -42,8 +42,8 @@ def _plugin_part(
 ) -> KnownDaemonSet:
     return KnownDaemonSet(
         name=f"{charts.DEVICE_PLUGIN}{suffix}",
-        tolerations=Tolerations.at("", CRITICAL_ADDONS, GPU),
-        nodes=Nodes.at("", *labels_of_nodes, selector=MPS_CAPABLE if suffix == MPS else {}),
+        tolerations=Tolerations.from_part("", CRITICAL_ADDONS, GPU),
+        nodes=Nodes.from_part("", *labels_of_nodes, selector=MPS_CAPABLE if suffix == MPS else {}),
         containers=(Container(path="resources"),),
         advertises=advertises,
         switches=switches,
@@ -66,7 +66,7 @@ def _plugin(
     worker, topology_updater = node_feature_discovery(
         charts.DEVICE_PLUGIN,
         "nfd",
-        Tolerations.at(
+        Tolerations.from_part(
             "nfd.worker",
             {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
             {"key": labels.GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"},

@@ -133,7 +133,7 @@ _OPERANDS = (
 )
 
 
-def _of_control_plane(role: str) -> dict[str, str]:
+def _control_plane_toleration(role: str) -> dict[str, str]:
     return {"key": role, "operator": "Equal", "value": "", "effect": "NoSchedule"}
 
 
@@ -147,11 +147,11 @@ def _operator(
 ) -> KnownSoftware:
     """Return the operator's chart in a range of versions that make the same of the same values."""
     source = f"https://github.com/NVIDIA/gpu-operator/tree/v{versions[0]}"
-    tolerations = (*worker_tolerates, _of_control_plane(labels.CONTROL_PLANE), GPU)
+    tolerations = (*worker_tolerates, _control_plane_toleration(labels.CONTROL_PLANE), GPU)
     discovery = node_feature_discovery(
         charts.GPU_OPERATOR,
         "node-feature-discovery",
-        Tolerations.at("node-feature-discovery.worker", *tolerations),
+        Tolerations.from_part("node-feature-discovery.worker", *tolerations),
         enabled("nfd"),
         source=f"{source}/deployments/gpu-operator",
         as_of=as_of,
@@ -197,7 +197,7 @@ GPU_OPERATOR_24_6 = _operator(
         *("24.9.2", "24.9.1", "24.9.0", "24.6.2", "24.6.1", "24.6.0"),
     ),
     _OLDER_OPERANDS,
-    worker_tolerates=(_of_control_plane("node-role.kubernetes.io/master"),),
+    worker_tolerates=(_control_plane_toleration("node-role.kubernetes.io/master"),),
     as_of="2026-11-22",
 )
 

@@ -111,31 +111,33 @@ class PulledImage:
 def pulled(chart: ChartImages, values: Mapping[str, Any]) -> tuple[PulledImage, ...]:
     """Return the images that a chart pulls with some values; what may be switched on is counted."""
     return tuple(
-        _pulled(chart, each, values) for each in chart.images if all(_may_be_on(s, values) for s in each.switches)
+        _pulled(chart, each, values) for each in chart.images if all(_may_be_enabled(s, values) for s in each.switches)
     )
 
 
 def opaque(chart: ChartImages, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the paths of values that bring images which are not known."""
-    return tuple(each for each in chart.opaque_paths if _at(values, each) not in (None, False, "", [], {}))
+    return tuple(each for each in chart.opaque_paths if _find_value(values, each) not in (None, False, "", [], {}))
 
 
 def _pulled(chart: ChartImages, image: ChartImage, values: Mapping[str, Any]) -> PulledImage:
     default = _reference(image.repository, image.tag, image.digest)
-    said = _at(values, image.at)
+    said = _find_value(values, image.at)
     if said is None:
         said = {}
-    parts = list(_said(chart, image, said, values)) if isinstance(said, Mapping) else [None]
+    parts = list(_image_parts(chart, image, said, values)) if isinstance(said, Mapping) else [None]
     texts = [str(each) for each in parts if isinstance(each, (str, int, float)) and not isinstance(each, bool)]
     if len(texts) != len(parts) or not texts[1]:
         return PulledImage(None, default, image.at)
     return PulledImage(_reference(*texts), default, image.at)
 
 
-def _said(chart: ChartImages, image: ChartImage, said: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Any]:
+def _image_parts(
+    chart: ChartImages, image: ChartImage, said: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[Any]:
     """Yield repository, tag and digest as the values have them; what is no text is not known."""
-    given = _at(values, chart.registry_path)
-    tag = said.get("version") or said.get("tag") or _at(values, chart.tag_path) or image.tag
+    given = _find_value(values, chart.registry_path)
+    tag = said.get("version") or said.get("tag") or _find_value(values, chart.tag_path) or image.tag
     digest = said.get("digest", image.digest)
     if sha := said.get("sha"):
         digest = f"sha256:{sha}" if isinstance(sha, str) else sha
@@ -161,13 +163,13 @@ def _reference(repository: str, tag: str, digest: str) -> str:
     return f"{repository}{f':{tag}' if tag else ''}{f'@{digest}' if digest else ''}"
 
 
-def _may_be_on(switch: Switch, values: Mapping[str, Any]) -> bool:
+def _may_be_enabled(switch: Switch, values: Mapping[str, Any]) -> bool:
     path = (switch.path,) if isinstance(switch.path, str) else switch.path
-    found = next((each for each in (_at(values, one) for one in path) if each is not None), switch.default)
+    found = next((each for each in (_find_value(values, one) for one in path) if each is not None), switch.default)
     return not isinstance(found, type(switch.on)) or found == switch.on
 
 
-def _at(values: Any, path: str) -> Any:
+def _find_value(values: Any, path: str) -> Any:
     if not path:
         return None
     for key in path.split("."):
@@ -234,7 +236,7 @@ _GPU_OPERATOR = ChartImages(
 )
 
 
-def _of_stack(at: str, repository: str, tag: str, *switches: Switch) -> ChartImage:
+def _stack_image(at: str, repository: str, tag: str, *switches: Switch) -> ChartImage:
     return ChartImage(repository=repository, tag=tag, at=f"{at}.image", switches=switches)
 
 
@@ -244,46 +246,46 @@ _PROMETHEUS_STACK = ChartImages(
     style="registry",
     registry_path="global.imageRegistry",
     images=(
-        _of_stack(_OPERATOR, "quay.io/prometheus-operator/prometheus-operator", "v0.93.1", enabled(_OPERATOR)),
-        _of_stack(
+        _stack_image(_OPERATOR, "quay.io/prometheus-operator/prometheus-operator", "v0.93.1", enabled(_OPERATOR)),
+        _stack_image(
             f"{_OPERATOR}.prometheusConfigReloader",
             "quay.io/prometheus-operator/prometheus-config-reloader",
             "v0.93.1",
             enabled(_OPERATOR),
         ),
-        _of_stack(
+        _stack_image(
             f"{_OPERATOR}.admissionWebhooks.patch",
             "ghcr.io/jkroepke/kube-webhook-certgen",
             "1.8.7",
             *_HOOKS,
             enabled(f"{_OPERATOR}.admissionWebhooks.patch"),
         ),
-        _of_stack(
+        _stack_image(
             f"{_OPERATOR}.admissionWebhooks.deployment",
             "quay.io/prometheus-operator/admission-webhook",
             "v0.93.1",
             *_HOOKS,
             enabled(f"{_OPERATOR}.admissionWebhooks.deployment", default=False),
         ),
-        _of_stack(
+        _stack_image(
             "prometheus.prometheusSpec",
             "quay.io/prometheus/prometheus",
             "v3.14.0-distroless",
             enabled("prometheus"),
         ),
-        _of_stack(
+        _stack_image(
             "alertmanager.alertmanagerSpec", "quay.io/prometheus/alertmanager", "v0.34.0", enabled("alertmanager")
         ),
-        _of_stack(
+        _stack_image(
             "thanosRuler.thanosRulerSpec", "quay.io/thanos/thanos", "v0.42.4", enabled("thanosRuler", default=False)
         ),
-        _of_stack(
+        _stack_image(
             _STATE, "registry.k8s.io/kube-state-metrics/kube-state-metrics", "v2.20.0", enabled("kubeStateMetrics")
         ),
-        _of_stack(_EXPORTER, "quay.io/prometheus/node-exporter", "v1.12.1-distroless", enabled("nodeExporter")),
-        _of_stack("grafana", "docker.io/grafana/grafana", "13.2.0", enabled("grafana")),
-        _of_stack("grafana.sidecar", "quay.io/kiwigrid/k8s-sidecar", "2.10.1", enabled("grafana")),
-        _of_stack(
+        _stack_image(_EXPORTER, "quay.io/prometheus/node-exporter", "v1.12.1-distroless", enabled("nodeExporter")),
+        _stack_image("grafana", "docker.io/grafana/grafana", "13.2.0", enabled("grafana")),
+        _stack_image("grafana.sidecar", "quay.io/kiwigrid/k8s-sidecar", "2.10.1", enabled("grafana")),
+        _stack_image(
             "grafana.initChownData",
             "docker.io/library/busybox",
             "1.38.0",
@@ -302,7 +304,7 @@ _PROMETHEUS_STACK = ChartImages(
 )
 
 
-def _of_kai(at: str, name: str, *switches: Switch) -> ChartImage:
+def _kai_image(at: str, name: str, *switches: Switch) -> ChartImage:
     return ChartImage(repository=f"{_KAI_FOLDER}/{name}", tag="v0.17.0", at=at, switches=switches)
 
 
@@ -313,8 +315,8 @@ _KAI = ChartImages(
     registry_path="global.registry",
     tag_path="global.tag",
     images=(
-        *(_of_kai(at, name) for at, name in _OF_KAI.items()),
-        *(_of_kai(at, name, _KAI_SCALES) for at, name in _OF_KAI_SCALING.items()),
+        *(_kai_image(at, name) for at, name in _OF_KAI.items()),
+        *(_kai_image(at, name, _KAI_SCALES) for at, name in _OF_KAI_SCALING.items()),
     ),
     opaque_paths=("global.fips", "prometheus.enabled"),
     source="https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/deployments/kai-scheduler",

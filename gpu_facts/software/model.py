@@ -81,7 +81,7 @@ class Tolerations:
     unless_all: tuple[Toleration, ...] = ()
 
     @classmethod
-    def at(cls, part: str, *default: Toleration) -> Tolerations:
+    def from_part(cls, part: str, *default: Toleration) -> Tolerations:
         """Return tolerations that stand where charts have them: below the part of the values, or at their top."""
         return cls(default=default, path=_below(part, "tolerations"))
 
@@ -110,7 +110,7 @@ class Nodes:
     labels_path: ValuePath = ()
 
     @classmethod
-    def at(cls, part: str, *affinity: NodeSelectorTerm, selector: Mapping[str, str] | None = None) -> Nodes:
+    def from_part(cls, part: str, *affinity: NodeSelectorTerm, selector: Mapping[str, str] | None = None) -> Nodes:
         """Return nodes that are selected where charts do it: below the part of the values, or at their top."""
         return cls(
             selector=selector or {},
@@ -212,7 +212,7 @@ def term(*expressions: dict[str, object]) -> NodeSelectorTerm:
     return {"matchExpressions": list(expressions)}
 
 
-def not_on(*compute_types: str) -> dict[str, object]:
+def exclude_compute_types(*compute_types: str) -> dict[str, object]:
     """Return the requirement that a node is none of some compute types of EKS."""
     return expression(labels.COMPUTE_TYPE, "NotIn", compute_types)
 

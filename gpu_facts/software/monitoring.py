@@ -16,17 +16,17 @@ from gpu_facts.software.model import (
     Switch,
     Tolerations,
     expression,
-    not_on,
+    exclude_compute_types,
     term,
 )
 
 _NODE_EXPORTER_CHART = "prometheus-node-exporter"
 _NO_SCHEDULE = {"operator": "Exists", "effect": "NoSchedule"}
-_NO_VIRTUAL_KUBELET = term(not_on("fargate"), expression("type", "NotIn", ["virtual-kubelet"]))
+_NO_VIRTUAL_KUBELET = term(exclude_compute_types("fargate"), expression("type", "NotIn", ["virtual-kubelet"]))
 _NODE_EXPORTER = KnownDaemonSet(
     name=_NODE_EXPORTER_CHART,
-    tolerations=Tolerations.at("", _NO_SCHEDULE),
-    nodes=Nodes.at("", _NO_VIRTUAL_KUBELET, selector=LINUX),
+    tolerations=Tolerations.from_part("", _NO_SCHEDULE),
+    nodes=Nodes.from_part("", _NO_VIRTUAL_KUBELET, selector=LINUX),
     containers=(Container(path="resources"),),
     inexact_paths=("nameOverride", "fullnameOverride", "kubeRBACProxy.enabled"),
     source="https://github.com/prometheus-community/helm-charts/tree/prometheus-node-exporter-4.56.1",
@@ -35,25 +35,25 @@ _NODE_EXPORTER = KnownDaemonSet(
 _NODE_EXPORTER_VERSIONS = ("4.56.1", "4.56.0", "4.55.1", "4.55.0", "4.54.0", "4.53.1", "4.52.2")
 
 
-def _of_stack(path: str) -> str:
+def _node_exporter_path(path: str) -> str:
     return f"{_NODE_EXPORTER_CHART}.{path}"
 
 
 _NODE_EXPORTER_OF_STACK = replace(
     _NODE_EXPORTER,
     name=f"{charts.KUBE_PROMETHEUS_STACK}-{_NODE_EXPORTER_CHART}",
-    tolerations=Tolerations.at(_NODE_EXPORTER_CHART, _NO_SCHEDULE),
-    nodes=Nodes.at(_NODE_EXPORTER_CHART, _NO_VIRTUAL_KUBELET, selector=LINUX),
-    containers=(Container(path=_of_stack("resources")),),
+    tolerations=Tolerations.from_part(_NODE_EXPORTER_CHART, _NO_SCHEDULE),
+    nodes=Nodes.from_part(_NODE_EXPORTER_CHART, _NO_VIRTUAL_KUBELET, selector=LINUX),
+    containers=(Container(path=_node_exporter_path("resources")),),
     switches=(Switch(path="nodeExporter.enabled"),),
-    inexact_paths=tuple(_of_stack(each) for each in _NODE_EXPORTER.inexact_paths),
+    inexact_paths=tuple(_node_exporter_path(each) for each in _NODE_EXPORTER.inexact_paths),
     source="https://github.com/prometheus-community/helm-charts/tree/kube-prometheus-stack-88.5.3",
 )
 
 _FLUENT_BIT = KnownDaemonSet(
     name="fluent-bit",
-    tolerations=Tolerations.at(""),
-    nodes=Nodes.at(""),
+    tolerations=Tolerations.from_part(""),
+    nodes=Nodes.from_part(""),
     containers=(Container(path="resources"),),
     switches=(Switch(path="kind", on="DaemonSet", default="DaemonSet"),),
     inexact_paths=("nameOverride", "fullnameOverride", "hotReload.enabled"),
@@ -69,7 +69,7 @@ _CLOUDWATCH_SOURCE = (
 _AGENT = KnownDaemonSet(
     name="cloudwatch-agent",
     tolerations=Tolerations(default=(EVERYTHING,), path=("agent.tolerations", "tolerations")),
-    nodes=Nodes.at("agent", term(not_on("fargate")), selector=LINUX),
+    nodes=Nodes.from_part("agent", term(exclude_compute_types("fargate")), selector=LINUX),
     containers=(Container(requests={"cpu": "250m", "memory": "128Mi"}, path="agent.resources"),),
     switches=(
         Switch(path="agent.enabled"),
@@ -90,7 +90,7 @@ def _exporter(
         _AGENT,
         name=name,
         tolerations=Tolerations(default=(EVERYTHING,), path=(f"{key}.tolerations", "tolerations")),
-        nodes=Nodes.at(key, term(*named, not_on("fargate")), selector=LINUX),
+        nodes=Nodes.from_part(key, term(*named, exclude_compute_types("fargate")), selector=LINUX),
         containers=(Container(requests=requests, path=f"{key}.resources"),),
         switches=(Switch(path=f"{key}.enabled"), *more),
         inexact_paths=(f"{key}.name",),

@@ -34,7 +34,7 @@ def node_feature_discovery(
     worker = KnownDaemonSet(
         name=f"{chart}-node-feature-discovery-worker",
         tolerations=tolerations,
-        nodes=Nodes.at(f"{part}.worker"),
+        nodes=Nodes.from_part(f"{part}.worker"),
         containers=(Container(requests=_WORKER if asks else {}, path=f"{part}.worker.resources"),),
         switches=(switch, Switch(path=f"{part}.worker.enable")),
         source=source,
@@ -42,8 +42,8 @@ def node_feature_discovery(
     )
     updater = KnownDaemonSet(
         name=f"{chart}-node-feature-discovery-topology-updater",
-        tolerations=Tolerations.at(f"{part}.topologyUpdater"),
-        nodes=Nodes.at(f"{part}.topologyUpdater"),
+        tolerations=Tolerations.from_part(f"{part}.topologyUpdater"),
+        nodes=Nodes.from_part(f"{part}.topologyUpdater"),
         containers=(Container(requests=_UPDATER if asks else {}, path=f"{part}.topologyUpdater.resources"),),
         switches=(switch, Switch(path=updater_switch, default=False)),
         source=source,

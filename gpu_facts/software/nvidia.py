@@ -33,8 +33,10 @@ DRA_DRIVER = KnownSoftware(
     daemon_sets=(
         KnownDaemonSet(
             name=f"{charts.DRA_DRIVER}-kubelet-plugin",
-            tolerations=Tolerations.at("kubeletPlugin", GPU),
-            nodes=Nodes.at("kubeletPlugin", *any_label(NVIDIA_DEVICE, *NVIDIA_DISPLAYS, NVIDIA_CPU, GPU_PRESENT)),
+            tolerations=Tolerations.from_part("kubeletPlugin", GPU),
+            nodes=Nodes.from_part(
+                "kubeletPlugin", *any_label(NVIDIA_DEVICE, *NVIDIA_DISPLAYS, NVIDIA_CPU, GPU_PRESENT)
+            ),
             containers=(
                 *(
                     Container(
@@ -59,8 +61,8 @@ DCGM_EXPORTER = KnownSoftware(
     daemon_sets=(
         KnownDaemonSet(
             name=charts.DCGM_EXPORTER,
-            tolerations=Tolerations.at("", tolerates(labels.CONTROL_PLANE, effect="NoSchedule")),
-            nodes=Nodes.at(""),
+            tolerations=Tolerations.from_part("", tolerates(labels.CONTROL_PLANE, effect="NoSchedule")),
+            nodes=Nodes.from_part(""),
             containers=(Container(requests={"cpu": "100m", "memory": "128Mi"}, path="resources"),),
             inexact_paths=_NAMES,
             source=_EXPORTER_SOURCE,
@@ -80,7 +82,7 @@ KAI_SCHEDULER = KnownSoftware(
     daemon_sets=(
         KnownDaemonSet(
             name="numa-placement-exporter",
-            tolerations=Tolerations.at("numaPlacementExporter"),
+            tolerations=Tolerations.from_part("numaPlacementExporter"),
             nodes=Nodes(
                 selector={f"{labels.NODE_FEATURE}memory-numa": "true"}, affinity_path="numaPlacementExporter.affinity"
             ),

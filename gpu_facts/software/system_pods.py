@@ -199,15 +199,15 @@ def _tolerates(values: Mapping[str, Any]) -> bool:
 
 
 def _pods(name: str, controller: Controller, values: Mapping[str, Any]) -> SystemPods:
-    replicas = _at(values, controller.replicas_path, controller.replicas)
-    runs = _at(values, controller.enabled_path, True) is not False
+    replicas = _find_value(values, controller.replicas_path, controller.replicas)
+    runs = _find_value(values, controller.enabled_path, True) is not False
     defaults = {"cpu": controller.cpu, "memory": controller.memory_mib * MIB}
-    written = {each: _at(values, (*controller.resources_path, each), None) for each in RESOURCES}
+    written = {each: _find_value(values, (*controller.resources_path, each), None) for each in RESOURCES}
     amounts = {each: defaults[each] if value is None else quantity(each, value) or 0 for each, value in written.items()}
     return SystemPods(name, (quantity("pods", replicas) or 0) if runs else 0, amounts, controller.one_per_node)
 
 
-def _at(values: Any, path: Sequence[str], default: Any) -> Any:
+def _find_value(values: Any, path: Sequence[str], default: Any) -> Any:
     """Return the value at a path, or what isn't known instead of a mapping on the way to it."""
     if not path:
         return default

@@ -25,9 +25,15 @@ from gpu_facts.refusals import did_you_mean, near
 from gpu_preflight.admission.limit_ranges import out_of_range, with_defaults
 from gpu_preflight.admission.owners import not_valid_owner
 from gpu_preflight.admission.pod_security import below_level
-from gpu_preflight.admission.quotas import NamespaceQuotas, Shortage, beyond_objects, class_of_the_rest, quotas_of
+from gpu_preflight.admission.quotas import (
+    NamespaceQuotas,
+    Shortage,
+    object_quota_violations,
+    class_of_the_rest,
+    resource_quotas,
+)
 from gpu_preflight.admission.validation import not_valid
-from gpu_preflight.cluster.kueue import flavor_tolerations, flavors_of, queue_of
+from gpu_preflight.cluster.kueue import flavor_tolerations, candidate_flavors, workload_queue
 from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
@@ -38,7 +44,7 @@ from gpu_preflight.model.taints import Taint, Toleration, merged, tolerations
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_expression, items, known_text, mapping, mappings
-from gpu_preflight.schema.fault import is_typo_of
+from gpu_preflight.schema.fault import is_typo
 
 _BUILT_IN_PRIORITY_CLASSES = (CLUSTER_CRITICAL, NODE_CRITICAL)
 # Charts that bring a RuntimeClass of their own.
@@ -73,7 +79,7 @@ def missing(
         nearest = _nearest(name, frozenset(known))
         hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
         # A name that only comes near, trainer-b beside trainer-a, may be that of another.
-        slip = nearest is not None and is_typo_of(name, nearest)
+        slip = nearest is not None and is_typo(name, nearest)
         yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
 
 
@@ -87,7 +93,7 @@ def without_priority_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
     """Yield why a pod is refused whose class nobody defines."""
     name = known_text(pod.priority_class)
     if name and name not in _BUILT_IN_PRIORITY_CLASSES:
-        known = [each.name for each in cluster.of_kind("PriorityClass")]
+        known = [each.name for each in cluster.objects_of_kind("PriorityClass")]
         yield from missing(
             f"priorityClassName {name} is no PriorityClass of the cluster", name, known, cluster, "GPU370"
         )
@@ -97,7 +103,7 @@ def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
     """Yield why a pod is refused: its class is not there, or goes against it."""
     name, found = pod.runtime_class, _runtime_class(pod, cluster)
     if name and found is None and not any(cluster.chart(each) for each in _BRINGS_RUNTIME_CLASSES):
-        known = [each.name for each in cluster.of_kind("RuntimeClass")]
+        known = [each.name for each in cluster.objects_of_kind("RuntimeClass")]
         yield from missing(f"runtimeClassName {name} is no RuntimeClass of the cluster", name, known, cluster, "GPU126")
     for each in _contradicted(pod, found) if found else ():
         yield Reason(Answer.NO, "refused", each, rule="GPU126")
@@ -126,7 +132,7 @@ def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:
 def _runtime_class(pod: Pod, cluster: Cluster) -> Object | None:
     if not pod.runtime_class:
         return None
-    return next((each for each in cluster.of_kind("RuntimeClass") if each.name == pod.runtime_class), None)
+    return next((each for each in cluster.objects_of_kind("RuntimeClass") if each.name == pod.runtime_class), None)
 
 
 def _overhead(found: Object | None) -> dict[str, int]:
@@ -146,10 +152,10 @@ def _contradicted(pod: Pod, found: Object) -> Iterator[str]:
             yield f"its node selector {each} goes against {other} of RuntimeClass {found.name}"
 
 
-def accounts_of(cluster: Cluster) -> dict[str, set[str]]:
+def service_accounts_by_namespace(cluster: Cluster) -> dict[str, set[str]]:
     """Return the names of the service accounts of a cluster, by namespace."""
     found: dict[str, set[str]] = {}
-    for each in cluster.of_kind("ServiceAccount"):
+    for each in cluster.objects_of_kind("ServiceAccount"):
         found.setdefault(each.namespace, set()).add(each.name)
     return found
 
@@ -167,19 +173,19 @@ def without_service_account(
 
 def tolerating(pod: Pod) -> Pod:
     """Return a pod with the tolerations that it is given."""
-    added = (*_of_resources(pod), *_of_seconds(pod))
+    added = (*_extended_resource_tolerations(pod), *_lost_node_tolerations(pod))
     return replace(pod, tolerations=(*pod.tolerations, *added)) if added else pod
 
 
 def flavored(pod: Pod, workload: Workload, cluster: Cluster) -> Pod:
     """Return a pod with the tolerations that Kueue may add: which flavor it chooses is known at run time only."""
-    added = tuple(each for flavor in flavors_of(workload, cluster) for each in flavor_tolerations(flavor))
+    added = tuple(each for flavor in candidate_flavors(workload, cluster) for each in flavor_tolerations(flavor))
     if not added:
         return pod
     return replace(pod, tolerations=(*pod.tolerations, *added), likeness=f"{pod.likeness} {added}")
 
 
-def _of_resources(pod: Pod) -> Iterator[Toleration]:
+def _extended_resource_tolerations(pod: Pod) -> Iterator[Toleration]:
     """Yield one for each extended resource that its containers ask for: a claim is no request."""
     names = {name for each in pod.every_container for name in each.names if is_extended(name)}
     for name in sorted(names):
@@ -188,14 +194,14 @@ def _of_resources(pod: Pod) -> Iterator[Toleration]:
             yield added
 
 
-def _of_seconds(pod: Pod) -> Iterator[Toleration]:
+def _lost_node_tolerations(pod: Pod) -> Iterator[Toleration]:
     """Yield one for each taint of a node that is gone of which the pod says nothing, whatever value it names."""
     for taint in _LOST_NODE_TAINTS:
-        if not any(_speaks_of(each, taint) for each in pod.tolerations):
+        if not any(_matches_key_and_effect(each, taint) for each in pod.tolerations):
             yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_LOST_NODE_SECONDS)
 
 
-def _speaks_of(given: Toleration, taint: Taint) -> bool:
+def _matches_key_and_effect(given: Toleration, taint: Taint) -> bool:
     return (not given.key or given.key == taint.key) and (not given.effect or given.effect == taint.effect)
 
 
@@ -278,26 +284,26 @@ class Admission:
 
     def __init__(self, cluster: Cluster) -> None:
         """Take the cluster."""
-        self._cluster, self._accounts = cluster, accounts_of(cluster)
+        self._cluster, self._accounts = cluster, service_accounts_by_namespace(cluster)
         # With each pod, so that no other is given the same id.
         self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
         self._quotas: dict[str, NamespaceQuotas] = {}
         self._known: dict[int, tuple[Workload, Admitted]] = {}
         self._mounts: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
 
-    def of(self, workload: Workload) -> Admitted:
+    def admit(self, workload: Workload) -> Admitted:
         """Return a workload as the API server lets its pods in."""
         if id(workload) not in self._known:
             # With the workload, so that no other is given the same id.
-            self._known[id(workload)] = workload, self._of(workload)
+            self._known[id(workload)] = workload, self._compute_admission(workload)
         return self._known[id(workload)][1]
 
-    def _of(self, workload: Workload) -> Admitted:
+    def _compute_admission(self, workload: Workload) -> Admitted:
         like = self._alike(workload)
         admitted = _with_pod(workload, like.workload.pod)
         if workload.owner.kind == "Pod" and not self.has_quotas(workload.namespace):
             return Admitted(admitted, (*self._not_mounted(workload), *like.refusals))
-        over = (*self._over_quota(admitted), *beyond_objects(workload, self._cluster))
+        over = (*self._quota_violations(admitted), *object_quota_violations(workload, self._cluster))
         refusals = (*not_valid_owner(workload.owner), *self._not_mounted(workload), *like.refusals, *over)
         return Admitted(admitted, refusals)
 
@@ -312,10 +318,10 @@ class Admission:
 
     def has_quotas(self, namespace: str) -> bool:
         """Whether a ResourceQuota limits the pods of a namespace."""
-        return bool(self._quotas_of(namespace))
+        return bool(self._namespace_quotas(namespace))
 
     def _alike(self, workload: Workload) -> Admitted:
-        key = id(workload.pod), workload.namespace, repr(queue_of(workload))
+        key = id(workload.pod), workload.namespace, repr(workload_queue(workload))
         if key not in self._seen:
             self._seen[key] = workload.pod, self._admitted(workload)
         return self._seen[key][1]
@@ -323,20 +329,20 @@ class Admission:
     def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
         """Return what the quotas of its namespace have too little of for a workload."""
         admitted = _with_pod(workload, self._alike(workload).workload.pod)
-        return tuple(self._quotas_of(workload.namespace).shortages(admitted))
+        return tuple(self._namespace_quotas(workload.namespace).shortages(admitted))
 
-    def _over_quota(self, workload: Workload) -> Iterator[Reason]:
-        return self._quotas_of(workload.namespace).refusals(workload)
+    def _quota_violations(self, workload: Workload) -> Iterator[Reason]:
+        return self._namespace_quotas(workload.namespace).refusals(workload)
 
-    def _quotas_of(self, namespace: str) -> NamespaceQuotas:
+    def _namespace_quotas(self, namespace: str) -> NamespaceQuotas:
         if namespace not in self._quotas:
-            quotas = quotas_of(namespace, self._cluster)
+            quotas = resource_quotas(namespace, self._cluster)
             self._quotas[namespace] = NamespaceQuotas(
-                quotas, self._let_in(namespace) if quotas else (), class_of_the_rest(self._cluster)
+                quotas, self._workloads_before_quotas(namespace) if quotas else (), class_of_the_rest(self._cluster)
             )
         return self._quotas[namespace]
 
-    def _let_in(self, namespace: str) -> Iterator[Workload]:
+    def _workloads_before_quotas(self, namespace: str) -> Iterator[Workload]:
         """Yield the workloads of a namespace that nothing but a quota may refuse."""
         for each in self._cluster.workloads:
             if each.namespace == namespace and not (like := self._alike(each)).refusals:
@@ -354,7 +360,7 @@ class Admission:
             *below_level(pod, namespace, cluster),
             *not_valid(pod, workload.priority, cluster, preempts=workload.preempts),
         )
-        pod = flavored(pod, workload, cluster) if queue_of(workload) is not None else pod
+        pod = flavored(pod, workload, cluster) if workload_queue(workload) is not None else pod
         return Admitted(replace(workload, pod=pod), refusals)
 
 

@@ -13,7 +13,7 @@ from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, quantity, resources, show
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.container import Container, of_containers
+from gpu_preflight.model.container import Container, aggregate_container_amounts
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.reading.unknown import Unknown, mapping, mappings
 
@@ -35,7 +35,7 @@ class _Range:
 
 
 def _ranges(namespace: str, cluster: Cluster, type: str) -> Iterator[_Range]:
-    for each in cluster.of_kind("LimitRange"):
+    for each in cluster.objects_of_kind("LimitRange"):
         for entry in mappings(each.spec.get("limits")) if each.namespace == namespace else ():
             if entry.get("type") == type:
                 yield _range(each.name, type, entry)
@@ -77,17 +77,17 @@ def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]
                 yield from _refusals(f"container {each.name}", allowed, each.requests, resources(each.limits))
     for allowed in _ranges(namespace, cluster, "Pod"):
         if not pod.is_open:
-            yield from _refusals("the pod", allowed, _requests_of(pod), _limits_of(pod))
+            yield from _refusals("the pod", allowed, _pod_requests(pod), _pod_limits(pod))
 
 
-def _requests_of(pod: Pod) -> Resources:
+def _pod_requests(pod: Pod) -> Resources:
     """Return the requests of a pod; what its runtime takes is not counted."""
     return {**pod.container_requests, **pod.whole_requests}
 
 
-def _limits_of(pod: Pod) -> Resources:
+def _pod_limits(pod: Pod) -> Resources:
     """Return the limits of a pod: the sum of those that its containers have."""
-    limits = of_containers(pod.containers or (), pod.init_containers, lambda each: resources(each.limits))
+    limits = aggregate_container_amounts(pod.containers or (), pod.init_containers, lambda each: resources(each.limits))
     return {**limits, **resources(pod.limits)}
 
 

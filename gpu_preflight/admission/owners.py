@@ -107,10 +107,10 @@ def not_valid_owner(owner: Object) -> Iterator[Reason]:
     if zone and zone.lower() != _LOCAL and not is_expression(zone) and _is_zone("UTC") and not _is_zone(zone):
         text = f"the API server may refuse the CronJob: timeZone {zone} is no time zone that is known here"
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU406")
-    yield from _of_training(owner)
+    yield from _missing_training_containers(owner)
 
 
-def _of_training(owner: Object) -> Iterator[Reason]:
+def _missing_training_containers(owner: Object) -> Iterator[Reason]:
     """Yield the parts of a job that lack the container which the training operator looks for."""
     name = TRAINING_CONTAINERS.get(owner.kind) if owner.group == "kubeflow.org" else None
     for part, pod in _parts(owner) if name else ():
@@ -137,36 +137,36 @@ def _names(containers: Any) -> list[str]:
 
 def _faults(owner: Object) -> Iterator[str]:
     if owner.group == "apps" and owner.kind in _STAYING:
-        yield from _of_name(owner)
-        yield from _of_counts(owner.spec, owner.kind)
-        yield from _of_staying(owner)
+        yield from _name_errors(owner)
+        yield from _count_errors(owner.spec, owner.kind)
+        yield from _long_running_errors(owner)
     elif owner.group == "batch" and owner.kind == "Job":
-        yield from _of_name(owner)
-        yield from _of_selector(owner.spec)
-        yield from _of_job(owner.spec)
+        yield from _name_errors(owner)
+        yield from _job_selector_errors(owner.spec)
+        yield from _job_errors(owner.spec)
     elif owner.group == "batch" and owner.kind == "CronJob":
-        yield from _of_name(owner)
-        yield from _of_cron_job(owner)
-        yield from _of_job(mapping(dig(owner.spec, "jobTemplate", "spec")))
+        yield from _name_errors(owner)
+        yield from _cron_job_errors(owner)
+        yield from _job_errors(mapping(dig(owner.spec, "jobTemplate", "spec")))
 
 
 def _is_known(value: Any) -> bool:
     return not isinstance(value, Unknown) and not is_expression(str(value))
 
 
-def _of_name(owner: Object) -> Iterator[str]:
+def _name_errors(owner: Object) -> Iterator[str]:
     name = dig(owner.content, "metadata", "name")
     if name is not None and _is_known(name) and not _NAME.fullmatch(str(name)):
         yield f"metadata.name must be small letters, digits, '-' and '.', got {name!r}"
 
 
-def _of_counts(spec: Mapping[str, Any], kind: str) -> Iterator[str]:
+def _count_errors(spec: Mapping[str, Any], kind: str) -> Iterator[str]:
     for name in _COUNTS[kind]:
         if (known_number(spec.get(name)) or 0) < 0:
             yield f"{name} must be at least 0, got {spec[name]}"
 
 
-def _of_staying(owner: Object) -> Iterator[str]:
+def _long_running_errors(owner: Object) -> Iterator[str]:
     pod, strategy = mapping(dig(owner.spec, "template", "spec")), mapping(owner.spec.get("strategy"))
     policy, rolling = pod.get("restartPolicy"), strategy.get("rollingUpdate")
     if policy is not None and _is_known(policy) and policy != "Always":
@@ -186,14 +186,14 @@ def _of_staying(owner: Object) -> Iterator[str]:
         yield "maxSurge and maxUnavailable must not both be 0"
 
 
-def _of_selector(spec: Mapping[str, Any]) -> Iterator[str]:
+def _job_selector_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     manual, labels = spec.get("manualSelector"), mapping(dig(spec, "selector", "matchLabels"))
     other = [key for key in labels if key not in _GENERATED]
     if other and not manual:
         yield f"a selector, here of {other[0]}, must stand beside manualSelector: true only; leave it out"
 
 
-def _of_job(spec: Mapping[str, Any]) -> Iterator[str]:
+def _job_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     indexed = spec.get("completionMode") == "Indexed"
     if indexed and spec.get("completions") is None:
         yield "completionMode Indexed must have completions"
@@ -203,11 +203,11 @@ def _of_job(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "successPolicy must have completionMode Indexed"
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield "maxFailedIndexes must have backoffLimitPerIndex"
-    yield from _of_counts(spec, "Job")
-    yield from _of_failure_policy(spec)
+    yield from _count_errors(spec, "Job")
+    yield from _failure_policy_errors(spec)
 
 
-def _of_failure_policy(spec: Mapping[str, Any]) -> Iterator[str]:
+def _failure_policy_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     policy = spec.get("podFailurePolicy")
     restarts = dig(spec, "template", "spec", "restartPolicy")
     # That its pods must end is told by a rule of its own.
@@ -219,7 +219,7 @@ def _of_failure_policy(spec: Mapping[str, Any]) -> Iterator[str]:
             yield "onExitCodes In must not have 0"
 
 
-def _of_cron_job(owner: Object) -> Iterator[str]:
+def _cron_job_errors(owner: Object) -> Iterator[str]:
     name, schedule = owner.name, owner.spec.get("schedule")
     if _is_known(name) and len(name) > _LONGEST_CRON_JOB:
         yield f"metadata.name must have at most {_LONGEST_CRON_JOB} characters, got {len(name)}"
@@ -228,7 +228,7 @@ def _of_cron_job(owner: Object) -> Iterator[str]:
     zone = known_text(owner.spec.get("timeZone"))
     if zone is not None and (not zone or zone.lower() == _LOCAL):
         yield f"timeZone must name a time zone such as 'Etc/UTC', got {zone!r}"
-    yield from _of_counts(owner.spec, "CronJob")
+    yield from _count_errors(owner.spec, "CronJob")
 
 
 def _is_zone(name: str) -> bool:

@@ -33,9 +33,9 @@ _RESTRICTED_VOLUMES = frozenset(
 _Found = tuple[Answer, str]
 
 
-def level_of(namespace: str, cluster: Cluster) -> str | None:
+def enforced_level(namespace: str, cluster: Cluster) -> str | None:
     """Return the level that a namespace of the input enforces: ``baseline``, ``restricted``, or ``None``."""
-    for each in cluster.of_kind("Namespace"):
+    for each in cluster.objects_of_kind("Namespace"):
         level = known_text(each.labels.get(ENFORCED_LEVEL)) if each.name == namespace else None
         if level in ("baseline", "restricted"):
             return level
@@ -44,10 +44,13 @@ def level_of(namespace: str, cluster: Cluster) -> str | None:
 
 def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
     """Yield why the level of its namespace refuses a pod, or may refuse what is known at deployment only."""
-    level = level_of(namespace, cluster)
+    level = enforced_level(namespace, cluster)
     if level is None:
         return
-    found = [*_of_baseline(pod.written), *(_of_restricted(pod.written) if level == "restricted" else ())]
+    found = [
+        *_baseline_violations(pod.written),
+        *(_restricted_violations(pod.written) if level == "restricted" else ()),
+    ]
     refused = list(dict.fromkeys(text for answer, text in found if answer is Answer.NO))
     who = f"namespace {namespace} enforces Pod Security level {level}, which"
     for each in refused:
@@ -57,7 +60,7 @@ def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU372")
 
 
-def _of_baseline(pod: Mapping[str, Any]) -> Iterator[_Found]:
+def _baseline_violations(pod: Mapping[str, Any]) -> Iterator[_Found]:
     contexts, whole = _contexts(pod), pod.get("securityContext")
     for name in _HOST:
         yield from _refused(name, [pod.get(name)], lambda value: value is True)
@@ -71,7 +74,7 @@ def _of_baseline(pod: Mapping[str, Any]) -> Iterator[_Found]:
     yield from _refused("seccompProfile Unconfined", types, lambda value: value == "Unconfined")
 
 
-def _of_restricted(pod: Mapping[str, Any]) -> Iterator[_Found]:
+def _restricted_violations(pod: Mapping[str, Any]) -> Iterator[_Found]:
     contexts, whole = _contexts(pod), pod.get("securityContext")
     for each in _listed(pod.get("volumes")):
         for kind in [each] if _is_open(each) else (kind for kind in mapping(each) if kind != "name"):
@@ -113,15 +116,15 @@ def _contexts(pod: Mapping[str, Any]) -> list[Any]:
 
 
 def _each(parts: Iterable[Any], *path: str) -> list[Any]:
-    return [_at(each, *path) for each in parts]
+    return [_value_at_path(each, *path) for each in parts]
 
 
 def _each_or(contexts: Iterable[Any], whole: Any, *path: str) -> list[Any]:
     """Return what each container says, and what its pod says where it says nothing."""
-    return [_at(whole, *path) if own is None else own for own in _each(contexts, *path)]
+    return [_value_at_path(whole, *path) if own is None else own for own in _each(contexts, *path)]
 
 
-def _at(value: Any, *path: str) -> Any:
+def _value_at_path(value: Any, *path: str) -> Any:
     """Return what lies at a path of mappings, or what on the way is not known."""
     for key in path:
         if _is_open(value):
@@ -135,12 +138,12 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _added(contexts: Iterable[Any], allowed: frozenset[str]) -> Iterator[_Found]:
-    for name in (name for each in contexts for name in _listed(_at(each, "capabilities", "add"))):
+    for name in (name for each in contexts for name in _listed(_value_at_path(each, "capabilities", "add"))):
         text = "capabilities beyond the default" if _is_open(name) else f"capability {name}"
         yield from _refused(text, [name], lambda value: value not in allowed)
 
 
 def _dropped(context: Any) -> Any:
     """Return ``ALL`` where a container drops it, else what it drops that is not known."""
-    names = _listed(_at(context, "capabilities", "drop"))
+    names = _listed(_value_at_path(context, "capabilities", "drop"))
     return "ALL" if "ALL" in names else next(filter(_is_open, names), None)

@@ -22,8 +22,8 @@ from typing import Any
 
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, add, quantity, resources, show
-from gpu_preflight.cluster.storage import Claimed, claimed, made_by_a_stateful_set
-from gpu_preflight.model.answer import Answer, Reason, all_of, yes_if
+from gpu_preflight.cluster.storage import Claimed, claimed, is_stateful_set_claim
+from gpu_preflight.model.answer import Answer, Reason, all_yes, yes_if
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Pod
@@ -45,7 +45,7 @@ _RULE = "GPU130"
 
 def class_of_the_rest(cluster: Cluster) -> str | Unknown:
     """Return the priority class of pods that name none; empty where there is none."""
-    for each in cluster.of_kind("PriorityClass"):
+    for each in cluster.objects_of_kind("PriorityClass"):
         if is_true(each.content.get("globalDefault")):
             return each.name
     return _NO_CLASS if cluster.sees_objects else Unknown("the default PriorityClass of the cluster")
@@ -59,7 +59,7 @@ def counts(quota: Object, pod: Pod, without_class: str | Unknown = _NO_CLASS) ->
         pod: The pod, as it is let in.
         without_class: The priority class of pods that name none; empty where there is none.
     """
-    return all_of(_in_scope(each, pod, without_class) for each in _scopes(quota))
+    return all_yes(_in_scope(each, pod, without_class) for each in _scopes(quota))
 
 
 def _scopes(quota: Object) -> Iterator[Mapping[str, Any]]:
@@ -117,9 +117,9 @@ def _is_open(value: Any) -> bool:
     return isinstance(value, Unknown) or (isinstance(value, str) and is_expression(value))
 
 
-def quotas_of(namespace: str, cluster: Cluster) -> list[Object]:
+def resource_quotas(namespace: str, cluster: Cluster) -> list[Object]:
     """Return the quotas of a namespace."""
-    return [each for each in cluster.of_kind("ResourceQuota") if each.namespace == namespace]
+    return [each for each in cluster.objects_of_kind("ResourceQuota") if each.namespace == namespace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,10 @@ class NamespaceQuotas:
             if quota not in counting:
                 continue
             key = quota, name
-            sure = _unsaid(name, workload.pod) or _beyond(name, most, _certain(taken, key, workload), workload)
-            text = sure or _beyond(name, most, taken.likely[key], workload)
+            sure = _unsaid(name, workload.pod) or _quota_excess_text(
+                name, most, _certain(taken, key, workload), workload
+            )
+            text = sure or _quota_excess_text(name, most, taken.likely[key], workload)
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
                 yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
@@ -272,16 +274,16 @@ def _unsaid(name: str, pod: Pod) -> str | None:
     if resource not in _SAID or pod.is_open or resource in {*resources(pod.asked), *resources(pod.limits)}:
         return None
     limited = name.startswith(_LIMITS)
-    silent = next((each for each in pod.every_container if resource not in _said(each, limited)), None)
+    silent = next((each for each in pod.every_container if resource not in _limits_or_requests(each, limited)), None)
     word = "limit" if limited else "request"
     return f"container {silent.name} must have a {word} of {resource}" if silent else None
 
 
-def _said(container: Container, limited: bool) -> Resources:
+def _limits_or_requests(container: Container, limited: bool) -> Resources:
     return resources(container.limits) if limited else container.requests
 
 
-def _beyond(name: str, most: int, taken: int, workload: Workload) -> str | None:
+def _quota_excess_text(name: str, most: int, taken: int, workload: Workload) -> str | None:
     """Return by how much a workload is more than a quota leaves."""
     resource, wanted = _resource(name), _usage(name, workload.pod) * _pods(workload)
     if not wanted or wanted + taken <= most:
@@ -306,33 +308,33 @@ def _pods(workload: Workload) -> int:
     return 1 if workload.replicas is None or workload.takes_turns else workload.replicas
 
 
-def beyond_objects(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
+def object_quota_violations(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
     """Yield why what makes the pods of a workload, or the storage that they claim, is more than a quota allows."""
-    for quota in quotas_of(workload.namespace, cluster):
+    for quota in resource_quotas(workload.namespace, cluster):
         for name, written in mapping(quota.spec.get("hard")).items():
             if isinstance(written, Unknown):
-                yield from _of_unknown(name, workload, cluster, quota)
+                yield from _unknown_quota_reasons(name, workload, cluster, quota)
                 continue
             most = quantity(name, written)
-            found = [] if most is None else [*_of_owner(name, most, workload, cluster)]
-            found += [] if most is None else [*_of_claims(name, most, workload, cluster)]
+            found = [] if most is None else [*_owner_count_violations(name, most, workload, cluster)]
+            found += [] if most is None else [*_claim_violations(name, most, workload, cluster)]
             for answer, text in found:
                 yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota.name} says", rule=_RULE)
 
 
-def _of_unknown(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
+def _unknown_quota_reasons(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
     """Yield that a quota may refuse what makes the pods, or their claims: its amount is known at deployment only."""
-    if any(_of_owner(name, 0, workload, cluster)) or any(_of_claims(name, 0, workload, cluster)):
+    if any(_owner_count_violations(name, 0, workload, cluster)) or any(_claim_violations(name, 0, workload, cluster)):
         text = f"ResourceQuota {quota.name} allows an amount of {name} that only deployment sets"
         yield Reason(Answer.UNKNOWN, "refused", text, rule=_RULE)
 
 
-def _of_owner(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
+def _owner_count_violations(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
     owner = workload.owner
     plural = f"{owner.kind.lower()}s"
     if owner.kind == "Pod" or name != f"{_COUNT_PREFIX}{plural}{f'.{owner.group}' if owner.group else ''}":
         return
-    alike = [each.origin for each in cluster.of_kind(owner.kind) if _is_beside(each, owner)]
+    alike = [each.origin for each in cluster.objects_of_kind(owner.kind) if _is_beside(each, owner)]
     place = alike.index(owner.origin) + 1 if owner.origin in alike else 0
     if place > most:
         yield Answer.NO, f"is number {place} of the {plural} of the namespace, which may have {most}"
@@ -342,46 +344,53 @@ def _is_beside(each: Object, owner: Object) -> bool:
     return each.group == owner.group and each.namespace == owner.namespace
 
 
-def _of_claims(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
+def _claim_violations(name: str, most: int, workload: Workload, cluster: Cluster) -> Iterator[tuple[Answer, str]]:
     if not name.endswith((_CLAIMS, _STORAGE)):
         return
-    written = [each for each in cluster.of_kind("PersistentVolumeClaim") if each.namespace == workload.namespace]
+    written = [
+        each for each in cluster.objects_of_kind("PersistentVolumeClaim") if each.namespace == workload.namespace
+    ]
     kept = sum(_charge(name, each.spec) for each in written if not _is_made(each, workload, cluster))
     for each in claimed(workload, cluster):
         wanted = _charge(name, each.spec or {}) if each.name and not _is_made(each, workload, cluster) else 0
         if wanted and max(wanted, kept) > most:
-            text = f"{each.title} asks for {_shown(name, wanted)}, and the namespace has {_shown(name, most)}"
+            asked, allowed = _format_amount(name, wanted), _format_amount(name, most)
+            text = f"{each.title} asks for {asked}, and the namespace has {allowed}"
             yield (Answer.NO, text) if wanted > most else (Answer.UNKNOWN, f"{text} for all of its claims")
-    yield from _of_new_claims(name, most, kept, workload, cluster)
+    yield from _new_claim_violations(name, most, kept, workload, cluster)
 
 
-def _of_new_claims(
+def _new_claim_violations(
     name: str, most: int, kept: int, workload: Workload, cluster: Cluster
 ) -> Iterator[tuple[Answer, str]]:
     """Yield why claims that are made for the pods are too many, beside those of the workloads before it."""
-    wanted = _made(name, workload, cluster) * _pods(workload)
+    wanted = _new_claim_charge(name, workload, cluster) * _pods(workload)
     taken = 0
-    for each in takewhile(lambda each: each is not workload, _in(workload.namespace, cluster)):
-        of_each = _made(name, each, cluster) if each.owner.origin != workload.owner.origin and not each.ends else 0
+    for each in takewhile(lambda each: each is not workload, _namespace_workloads(workload.namespace, cluster)):
+        of_each = (
+            _new_claim_charge(name, each, cluster)
+            if each.owner.origin != workload.owner.origin and not each.ends
+            else 0
+        )
         taken += of_each * min(_pods(each), (most - taken) // of_each) if of_each else 0
     if wanted and wanted + taken + kept > most:
         sure = wanted + taken > most and workload.replicas is not None
-        left = _shown(name, max(most - taken, 0))
-        text = f"its pods claim {_shown(name, wanted)} in all, and the namespace has {left}"
+        left = _format_amount(name, max(most - taken, 0))
+        text = f"its pods claim {_format_amount(name, wanted)} in all, and the namespace has {left}"
         yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, beside claims that are written there")
 
 
-def _in(namespace: str, cluster: Cluster) -> Iterator[Workload]:
+def _namespace_workloads(namespace: str, cluster: Cluster) -> Iterator[Workload]:
     return (each for each in cluster.workloads if each.namespace == namespace)
 
 
-def _made(name: str, workload: Workload, cluster: Cluster) -> int:
+def _new_claim_charge(name: str, workload: Workload, cluster: Cluster) -> int:
     """Return what the claims made for one pod count for."""
     return sum(_charge(name, each.spec or {}) for each in claimed(workload, cluster) if each.name is None)
 
 
 def _is_made(claim: Object | Claimed, workload: Workload, cluster: Cluster) -> bool:
-    return made_by_a_stateful_set(claim.name or "", workload, cluster)
+    return is_stateful_set_claim(claim.name or "", workload, cluster)
 
 
 def _charge(name: str, claim: Mapping[str, Any]) -> int:
@@ -396,6 +405,6 @@ def _charge(name: str, claim: Mapping[str, Any]) -> int:
     return 0
 
 
-def _shown(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
     resource = name.removeprefix(_COUNT_PREFIX)
     return f"{show('memory' if resource.endswith(_STORAGE) else resource, amount)} {resource}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpu_facts.light import dataclass
 from gpu_facts.storage import BROUGHT_BY
-from gpu_preflight.cluster.kueue import cluster_queue_of, is_queued
+from gpu_preflight.cluster.kueue import find_cluster_queue, is_queued
 from gpu_preflight.cluster.storage import installs
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
@@ -172,7 +172,7 @@ def image_assumptions(pod: Pod) -> Iterator[str]:
             yield f"the user of container {name}, or of its image, is a number and not 0 (runAsNonRoot)"
 
 
-def values_at(value: Any, path: str) -> Iterator[Any]:
+def find_values(value: Any, path: str) -> Iterator[Any]:
     """Yield each value at a path; a part that is known only at deployment stands for the values below it."""
     key, _, rest = path.partition(".")
     if isinstance(value, Unknown):
@@ -181,7 +181,7 @@ def values_at(value: Any, path: str) -> Iterator[Any]:
     found = dig(value, key.removesuffix("[]"))
     for each in items(found) if key.endswith("[]") and not isinstance(found, Unknown) else [found]:
         if rest and each is not None:
-            yield from values_at(each, rest)
+            yield from find_values(each, rest)
         elif each is not None:
             yield each
 
@@ -191,7 +191,7 @@ def _part(row: _Field) -> str:
 
 
 def _field_conditions(row: _Field, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for value in values_at(spec, row.path):
+    for value in find_values(spec, row.path):
         if is_open(value):
             yield _part(row), f"the value of {_part(row)} that deployment sets allows the pod to run"
         elif row.holds_back(value):
@@ -220,16 +220,16 @@ def _root_containers(pod: Mapping[str, Any]) -> Iterator[Reason]:
 
 
 def _driver_conditions(pod: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, str]]:
-    known = {each.name for each in cluster.of_kind("CSIDriver")}
-    for name in map(str, values_at(pod, "volumes[].csi.driver")):
+    known = {each.name for each in cluster.objects_of_kind("CSIDriver")}
+    for name in map(str, find_values(pod, "volumes[].csi.driver")):
         if name not in known and not (name in BROUGHT_BY and installs(BROUGHT_BY[name], cluster)):
             yield "volumes.csi", f"CSI driver {name} runs on the nodes"
 
 
 def _huge_page_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield an emptyDir of huge pages that no container requests."""
-    requested = [name for each in values_at(pod, "containers[].resources.limits") for name in mapping(each)]
-    for medium in values_at(pod, "volumes[].emptyDir.medium"):
+    requested = [name for each in find_values(pod, "containers[].resources.limits") for name in mapping(each)]
+    for medium in find_values(pod, "volumes[].emptyDir.medium"):
         if (is_open(medium) or str(medium).startswith("HugePages")) and not any(
             name.startswith("hugepages-") for name in requested
         ):
@@ -238,7 +238,7 @@ def _huge_page_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _queue_conditions(workload: Workload, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Yield the admission checks of the ClusterQueue, which controllers other than Kueue's may decide."""
-    queue = cluster_queue_of(workload, cluster) if is_queued(workload) else None
+    queue = find_cluster_queue(workload, cluster) if is_queued(workload) else None
     for path in ("admissionChecks[]", "admissionChecksStrategy.admissionChecks[].name"):
-        for name in values_at(queue.spec, path) if queue else ():
+        for name in find_values(queue.spec, path) if queue else ():
             yield "admissionChecks", f"admission check {name} of the ClusterQueue passes"

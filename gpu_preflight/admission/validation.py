@@ -23,7 +23,7 @@ from gpu_facts.light import regex
 from gpu_facts.quantities import Resources, quantity, resources, show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import DISK, NVIDIA
-from gpu_preflight.admission.unevaluated import is_open, values_at
+from gpu_preflight.admission.unevaluated import is_open, find_values
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container, is_extended
@@ -59,14 +59,14 @@ def invalid_amounts(pod: Pod) -> Iterator[str]:
     """Yield which amounts of a pod, as it is let in, are refused."""
     for each in pod.every_container:
         if not each.is_open:
-            yield from _of_container(each)
+            yield from _container_amount_errors(each)
     if not pod.is_open:
-        yield from _of_whole(pod)
+        yield from _pod_amount_errors(pod)
 
 
-def _of_container(container: Container) -> Iterator[str]:
+def _container_amount_errors(container: Container) -> Iterator[str]:
     who, limits = f"container {container.name}", resources(container.limits)
-    yield from _of_pair(who, container.requests, limits)
+    yield from _request_limit_errors(who, container.requests, limits)
     # Of NVIDIA's a rule of their own tells.
     lacking = (name for name in container.requests if name not in limits and not name.startswith(NVIDIA))
     for name in lacking:
@@ -74,7 +74,7 @@ def _of_container(container: Container) -> Iterator[str]:
             yield f"{who} must have a limit of {name} that equals its request"
 
 
-def _of_pair(who: str, asked: Resources, limits: Resources) -> Iterator[str]:
+def _request_limit_errors(who: str, asked: Resources, limits: Resources) -> Iterator[str]:
     for name, limit in limits.items():
         amount = asked.get(name, 0)
         if name in _OVERCOMMITTED and amount > limit:
@@ -83,10 +83,10 @@ def _of_pair(who: str, asked: Resources, limits: Resources) -> Iterator[str]:
     if pages and not any(name in asked for name in _WHOLE):
         yield f"{who} must ask for cpu or memory beside {pages[0]}"
     for name in pages:
-        yield from _of_pages(who, name, asked.get(name, 0), limits.get(name))
+        yield from _huge_page_errors(who, name, asked.get(name, 0), limits.get(name))
 
 
-def _of_pages(who: str, name: str, asked: int, limit: int | None) -> Iterator[str]:
+def _huge_page_errors(who: str, name: str, asked: int, limit: int | None) -> Iterator[str]:
     size = quantity("memory", name.removeprefix(_PAGES))
     if size and asked % size:
         yield f"{who} must ask for whole pages of {name}, got {asked} bytes"
@@ -94,13 +94,13 @@ def _of_pages(who: str, name: str, asked: int, limit: int | None) -> Iterator[st
         yield f"{who} must request as much {name} as its limit"
 
 
-def _of_whole(pod: Pod) -> Iterator[str]:
+def _pod_amount_errors(pod: Pod) -> Iterator[str]:
     limits = resources(pod.limits)
     asked = pod.whole_requests
     for name in asked:
         if name not in _WHOLE and not name.startswith(_PAGES):
             yield f"resources of a pod have no {name}; write it into a container"
-    yield from _of_pair("the pod", asked, limits)
+    yield from _request_limit_errors("the pod", asked, limits)
     parts = pod.container_requests
     for name, amount in asked.items():
         if parts.get(name, 0) > amount:
@@ -156,24 +156,24 @@ def not_valid(pod: Pod, priority: int | None, cluster: Cluster, *, preempts: boo
     written = pod.written
     found = [
         # Those that a RuntimeClass covers are gone by then.
-        *(each for one in pod.tolerations for each in _of_toleration(one)),
-        *_of_selectors(written),
-        *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _of_spread(one)),
-        *_of_ports(written),
-        *_of_policy(written.get("restartPolicy")),
-        *_of_claims(written),
-        *_of_fields(written),
-        *_of_dns(written),
-        *_of_security(written),
+        *(each for one in pod.tolerations for each in _toleration_errors(one)),
+        *_node_selector_errors(written),
+        *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _topology_spread_errors(one)),
+        *_host_port_errors(written),
+        *_restart_policy_errors(written.get("restartPolicy")),
+        *_resource_claim_errors(written),
+        *_field_value_errors(written),
+        *_dns_config_errors(written),
+        *_security_context_errors(written),
         *invalid_amounts(pod),
     ]
     yield from (_refusal(each) for each in dict.fromkeys(found))
-    for since, text in _of_gated(written):
+    for since, text in _feature_gate_errors(written):
         known = cluster.version is not None and minor(cluster.version) >= since
         yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
-    yield from _of_comparisons(pod, cluster)
-    yield from _of_preemption(pod, preempts, cluster)
-    yield from _of_priority(pod, priority, cluster)
+    yield from _numeric_toleration_errors(pod, cluster)
+    yield from _preemption_errors(pod, preempts, cluster)
+    yield from _priority_errors(pod, priority, cluster)
 
 
 def _refusal(text: str, answer: Answer = Answer.NO) -> Reason:
@@ -184,7 +184,7 @@ def _is_known(value: Any) -> bool:
     return not isinstance(value, Unknown) and not is_expression(str(value))
 
 
-def _of_toleration(given: Toleration) -> Iterator[str]:
+def _toleration_errors(given: Toleration) -> Iterator[str]:
     key, operator, value, effect = given.key or "", given.operator, given.value, given.effect
     who = f"a toleration of {key or 'every taint'}"
     if not all(map(_is_known, (key, operator, value, effect))):
@@ -203,7 +203,7 @@ def _of_toleration(given: Toleration) -> Iterator[str]:
         yield f"{who} with tolerationSeconds must have effect NoExecute"
 
 
-def _of_comparisons(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
+def _numeric_toleration_errors(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
     """Yield that a toleration compares numbers, which no cluster knows unless somebody opens a gate."""
     for each in pod.tolerations:
         if each.operator in _COMPARING:
@@ -215,7 +215,7 @@ def _of_comparisons(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
             return
 
 
-def _of_priority(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reason]:
+def _priority_errors(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reason]:
     """Yield that a pod has a priority of its own.
 
     Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
@@ -229,7 +229,7 @@ def _of_priority(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[R
         )
 
 
-def _of_preemption(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[Reason]:
+def _preemption_errors(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[Reason]:
     """Yield that a pod has another preemptionPolicy than its class.
 
     Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
@@ -237,22 +237,22 @@ def _of_preemption(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[Reaso
     own, policy = known_text(pod.written.get("preemptionPolicy")), "PreemptLowerPriority" if preempts else "Never"
     if own is not None and _is_known(own) and own != policy:
         known = cluster.sees_objects or any(
-            each.name == pod.priority_class for each in cluster.of_kind("PriorityClass")
+            each.name == pod.priority_class for each in cluster.objects_of_kind("PriorityClass")
         )
         text = f"its preemptionPolicy must be that of its class, {policy}, got {own}"
         yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
 
 
-def _of_selectors(pod: Mapping[str, Any]) -> Iterator[str]:
+def _node_selector_errors(pod: Mapping[str, Any]) -> Iterator[str]:
     for key, value in mapping(pod.get("nodeSelector")).items():
-        yield from _of_label(key, [value])
+        yield from _label_errors(key, [value])
     affinity = dig(mapping(pod.get("affinity")), "nodeAffinity", _REQUIRED)
     terms = mappings(dig(affinity, "nodeSelectorTerms"))
     for each in (one for term in terms for one in mappings(term.get("matchExpressions"))):
-        yield from _of_expression(each)
+        yield from _match_expression_errors(each)
 
 
-def _of_label(key: str, values: list[Any]) -> Iterator[str]:
+def _label_errors(key: str, values: list[Any]) -> Iterator[str]:
     if _is_known(key) and not QUALIFIED_NAME.fullmatch(key):
         yield f"{key!r} is no key of a label"
     for value in values:
@@ -261,7 +261,7 @@ def _of_label(key: str, values: list[Any]) -> Iterator[str]:
             yield f"{text!r} is no value of label {key}"
 
 
-def _of_expression(raw: Mapping[str, Any]) -> Iterator[str]:
+def _match_expression_errors(raw: Mapping[str, Any]) -> Iterator[str]:
     key, operator, values = str(raw.get("key")), raw.get("operator"), raw.get("values")
     if isinstance(values, Unknown) or not _is_known(operator):
         return
@@ -274,10 +274,10 @@ def _of_expression(raw: Mapping[str, Any]) -> Iterator[str]:
         yield f"{key} {operator} must name one value, got {len(listed)}"
     if operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"):
         yield f"{operator} is no operator of a node selector"
-    yield from _of_label(key, listed)
+    yield from _label_errors(key, listed)
 
 
-def _of_spread(raw: Mapping[str, Any]) -> Iterator[str]:
+def _topology_spread_errors(raw: Mapping[str, Any]) -> Iterator[str]:
     skew, least, key = raw.get("maxSkew"), raw.get("minDomains"), raw.get("topologyKey")
     if _is_known(skew) and (known_number(skew) or 0) < 1:
         yield f"a spread by {key} must have a maxSkew of at least 1"
@@ -287,7 +287,7 @@ def _of_spread(raw: Mapping[str, Any]) -> Iterator[str]:
         yield f"a spread by {key} with minDomains must have whenUnsatisfiable DoNotSchedule, and 1 domain at least"
 
 
-def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
+def _host_port_errors(pod: Mapping[str, Any]) -> Iterator[str]:
     containers = [*mappings(pod.get("initContainers")), *mappings(pod.get("containers"))]
     ports = [one for each in mappings(pod.get("containers")) for one in mappings(each.get("ports"))]
     hosts = [tuple(map(str, (one.get("hostPort"), one.get("protocol") or "TCP", one.get("hostIP")))) for one in ports]
@@ -300,7 +300,7 @@ def _of_ports(pod: Mapping[str, Any]) -> Iterator[str]:
             yield f"on the network of the node, hostPort {outer} must equal containerPort {inner}"
 
 
-def _of_claims(written: Mapping[str, Any]) -> Iterator[str]:
+def _resource_claim_errors(written: Mapping[str, Any]) -> Iterator[str]:
     """Yield the claims of containers that the pod does not have; of a pod without ``spec`` nothing is known."""
     names = [each.get("name") for each in mappings(written.get("resourceClaims"))]
     if any(not isinstance(each, str) or is_expression(each) for each in names):
@@ -313,14 +313,14 @@ def _of_claims(written: Mapping[str, Any]) -> Iterator[str]:
                 yield f"container {container.get('name')} takes claim {name}, which the pod does not have{hint}"
 
 
-def _of_policy(policy: Any) -> Iterator[str]:
+def _restart_policy_errors(policy: Any) -> Iterator[str]:
     if policy is not None and _is_known(policy) and policy not in _POLICIES:
         yield f"restartPolicy must be one of {', '.join(_POLICIES)}, got {policy}"
 
 
-def _of_fields(pod: Mapping[str, Any]) -> Iterator[str]:
+def _field_value_errors(pod: Mapping[str, Any]) -> Iterator[str]:
     for path, is_wrong, rule in _REJECTED:
-        for value in values_at(pod, path):
+        for value in find_values(pod, path):
             if not is_open(value) and is_wrong(value):
                 yield f"{path.replace('[]', '')} {rule}, got {value}"
     # A pod of a dump, which has a node, may have them.
@@ -328,7 +328,7 @@ def _of_fields(pod: Mapping[str, Any]) -> Iterator[str]:
         yield "a new pod must have no ephemeralContainers"
 
 
-def _of_gated(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
+def _feature_gate_errors(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield what the API server rejects since the minor that opens the gate of a field; older ones drop the field.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``UserNamespacesSupport``,
@@ -344,13 +344,13 @@ def _of_gated(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
         yield (1, 35), f"hostnameOverride must be a DNS name, got {name}"
 
 
-def _of_dns(pod: Mapping[str, Any]) -> Iterator[str]:
-    servers = next(values_at(pod, "dnsConfig.nameservers"), None)
+def _dns_config_errors(pod: Mapping[str, Any]) -> Iterator[str]:
+    servers = next(find_values(pod, "dnsConfig.nameservers"), None)
     if pod.get("dnsPolicy") == "None" and not isinstance(servers, Unknown) and not items(servers):
         yield "dnsPolicy None must have a dnsConfig with a nameserver"
 
 
-def _of_security(pod: Mapping[str, Any]) -> Iterator[str]:
+def _security_context_errors(pod: Mapping[str, Any]) -> Iterator[str]:
     whole = mapping(pod.get("securityContext"))
     containers = (*mappings(pod.get("initContainers")), *mappings(pod.get("containers")))
     for own in (mapping(each.get("securityContext")) for each in containers):

@@ -68,8 +68,8 @@ def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
     # Most pods are alike: what is written alike is read once.
     pods = _Pods()
     owners = [each for each in every if running.owner(each) is None and not _is_of_daemon(each)]
-    typed = [_typed(each, pods, priorities) for owner in owners for each in _of(owner, every)]
-    return tuple(each for each in running.demands(typed) if each.asks_for_gpu or not each.on_each_node)
+    typed = [_typed(each, pods, priorities) for owner in owners for each in _workload_arguments(owner, every)]
+    return tuple(each for each in running.demands(typed) if each.asks_for_gpu or not each.is_daemon_set)
 
 
 def _is_of_daemon(each: Object) -> bool:
@@ -101,7 +101,7 @@ class _Pods:
         # With the spec, so that no other is given its identity.
         self._by_identity: dict[int, tuple[Any, Pod]] = {}
 
-    def of(self, spec: dict[str, Any]) -> Pod:
+    def parse_spec(self, spec: dict[str, Any]) -> Pod:
         """Return the pod of a spec."""
         if id(spec) not in self._by_identity:
             written = repr(spec)
@@ -112,12 +112,12 @@ class _Pods:
 
 
 def _typed(workload: dict[str, Any], pods: _Pods, priorities: _Classes) -> Workload:
-    pod = pods.of(workload.pop("spec"))
+    pod = pods.parse_spec(workload.pop("spec"))
     priority, preempts = priorities.get(known_text(pod.priority_class) or _WITHOUT, _NOT_KNOWN)
     return Workload(**workload, pod=pod, priority=priority, preempts=preempts)
 
 
-def _of(each: Object, every: list[Object]) -> Iterator[dict[str, Any]]:
+def _workload_arguments(each: Object, every: list[Object]) -> Iterator[dict[str, Any]]:
     made = [
         _workload(each, one.template, one.replicas, part=one.name, together=one.together) for one in parts(each, every)
     ]
@@ -125,11 +125,11 @@ def _of(each: Object, every: list[Object]) -> Iterator[dict[str, Any]]:
         yield from made
         return
     for inner in wrapped(each):
-        yield from _of(inner, every)
-    yield from _of_known(each)
+        yield from _workload_arguments(inner, every)
+    yield from _known_kind_arguments(each)
 
 
-def _of_known(each: Object) -> Iterator[dict[str, Any]]:
+def _known_kind_arguments(each: Object) -> Iterator[dict[str, Any]]:
     spec = each.spec
     if each.kind == "Pod":
         yield _workload(each, each.content, 1)
@@ -271,7 +271,7 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
 
 def _unclaimed(given: Input, places: _Places) -> tuple[Pool, ...]:
     """Return the Auto Scaling groups of GPU instances that name no cluster, nor another service as theirs."""
-    groups = [each for each in given.resources.values() if each.type == _GROUP and places.of_group(each) is None]
+    groups = [each for each in given.resources.values() if each.type == _GROUP and places.group_cluster(each) is None]
     pools = [self_managed_group(each, given.resources) for each in groups]
     return tuple(each for each in pools if launches_gpus(each) and not _is_of_another_service(each))
 
@@ -319,13 +319,13 @@ class _Places:
             return self._names.get(reference.resource or "", named)
         return known_text(reference)
 
-    def of_group(self, group: Resource) -> str | None:
+    def group_cluster(self, group: Resource) -> str | None:
         """Return the cluster of an Auto Scaling group, by its tags or its user data; ``None`` for no node group."""
         if group.key not in self._of_groups:
-            self._of_groups[group.key] = self._of_group(group)
+            self._of_groups[group.key] = self._find_group_cluster(group)
         return self._of_groups[group.key]
 
-    def _of_group(self, group: Resource) -> str | None:
+    def _find_group_cluster(self, group: Resource) -> str | None:
         for key in group_tags(group.properties):
             for prefix in _OWNER_TAGS:
                 rest = key.removeprefix(prefix)
@@ -345,7 +345,7 @@ class _Places:
         """Yield the clusters that something refers to, in the order of the input."""
         for resource in given.resources.values():
             reference = (
-                self.of_group(resource)
+                self.group_cluster(resource)
                 if resource.type == _GROUP
                 else self.name(resource.properties.get("ClusterName"))
             )
@@ -359,7 +359,7 @@ def _cluster(name: str, given: Input, places: _Places, alternative: str) -> Clus
     here = ("", alternative)
     objects = [each for each in given.objects if each.alternative in here and places.name(each.cluster) in (name, None)]
     charts = [each for each in given.charts if each.alternative in here and places.name(each.cluster) in (name, None)]
-    addons = [_addon(each) for each in _of_type(given, "AWS::EKS::Addon", name, places)]
+    addons = [_addon(each) for each in _resources_of_type(given, "AWS::EKS::Addon", name, places)]
     runs = software(objects, charts, addons)
     auto_mode = is_true(dig(properties, "ComputeConfig", "Enabled"))
     pools = with_class_zones(_pools(name, given, places, objects), _subnets(properties), given.resources)
@@ -378,7 +378,7 @@ def _cluster(name: str, given: Input, places: _Places, alternative: str) -> Clus
         alternative=alternative,
         assumed=given.assumed,
         resource=resource,
-        version=_minor(properties.get("Version")) or _version_of(pools),
+        version=_minor(properties.get("Version")) or _first_pool_version(pools),
         auto_mode=auto_mode,
         pools=pools,
         objects=tuple(objects),
@@ -405,11 +405,11 @@ def _minor(version: Any) -> str | None:
     return str(version) if isinstance(version, float) else known_text(version)
 
 
-def _version_of(pools: Iterable[Pool]) -> str | None:
+def _first_pool_version(pools: Iterable[Pool]) -> str | None:
     return next((text for each in pools if (text := _minor(each.properties.get("Version")))), None)
 
 
-def _of_type(given: Input, kind: str, cluster: str, places: _Places) -> list[Resource]:
+def _resources_of_type(given: Input, kind: str, cluster: str, places: _Places) -> list[Resource]:
     return [
         each
         for each in given.resources.values()
@@ -427,9 +427,11 @@ def _addon(resource: Resource) -> Addon:
 
 
 def _pools(name: str, given: Input, places: _Places, objects: list[Object]) -> tuple[Pool, ...]:
-    found = [managed_group(each, given.resources) for each in _of_type(given, "AWS::EKS::Nodegroup", name, places)]
+    found = [
+        managed_group(each, given.resources) for each in _resources_of_type(given, "AWS::EKS::Nodegroup", name, places)
+    ]
     for each in given.resources.values():
-        if each.type == _GROUP and places.of_group(each) == name:
+        if each.type == _GROUP and places.group_cluster(each) == name:
             found.append(self_managed_group(each, given.resources))
     classes = [each for each in objects if each.kind in ("EC2NodeClass", "NodeClass")]
     found += [node_pool(each, classes, given.resources) for each in objects if each.kind == "NodePool"]

@@ -16,7 +16,7 @@ from typing import Any
 from gpu_facts.iam_policies import ACTIONS_OF_AWS
 from gpu_facts.light import regex
 from gpu_preflight.cluster.references import referred, refers
-from gpu_preflight.model.answer import Answer, all_of, any_of, yes_if
+from gpu_preflight.model.answer import Answer, all_yes, any_yes, yes_if
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.workload import Workload
@@ -50,12 +50,12 @@ _FUNCTION = "AWS::Lambda::Function"
 _HANDLER = "USER_ON_EVENT_FUNCTION_ARN"
 
 
-def role_of(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
+def resolve_role(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
     """Return the role that a name, an ARN or an expression means, when it is in the input."""
     if isinstance(reference, Unknown):
         found = resources.get(reference.resource or "")
         if found is not None and found.type == "AWS::IAM::InstanceProfile":
-            return role_of(next(iter(items(found.properties.get("Roles"))), None), resources)
+            return resolve_role(next(iter(items(found.properties.get("Roles"))), None), resources)
         return found if found is not None and found.type == _ROLE else _named(_last(str(reference)), resources)
     text = known_text(reference)
     return _named(_last(text), resources) if text else None
@@ -91,7 +91,7 @@ def _documents(role: Resource, resources: Mapping[str, Resource]) -> Iterable[An
     for arn in items(arns) if not isinstance(arns, Unknown) else [arns]:
         yield _managed(arn, resources)
     for each in resources.values():
-        if each.type in _POLICIES and _is_of(each, role, resources):
+        if each.type in _POLICIES and _is_attached(each, role, resources):
             yield each.properties.get("PolicyDocument")
 
 
@@ -101,7 +101,7 @@ def inline_policies(role: Resource, resources: Mapping[str, Resource]) -> Iterat
         if isinstance(each, dict):
             yield each.get("PolicyDocument"), True
     for each in resources.values():
-        if each.type in ("AWS::IAM::Policy", "AWS::IAM::RolePolicy") and _is_of(each, role, resources):
+        if each.type in ("AWS::IAM::Policy", "AWS::IAM::RolePolicy") and _is_attached(each, role, resources):
             yield each.properties.get("PolicyDocument"), not each.conditional
 
 
@@ -115,9 +115,9 @@ def _managed(arn: Any, resources: Mapping[str, Resource]) -> Any:
     return Unknown(str(arn)) if actions is None else {"Statement": [allowed]}
 
 
-def _is_of(policy: Resource, role: Resource, resources: Mapping[str, Resource]) -> bool:
+def _is_attached(policy: Resource, role: Resource, resources: Mapping[str, Resource]) -> bool:
     named = [*items(policy.properties.get("Roles")), policy.properties.get("RoleName")]
-    return any(role_of(each, resources) is role for each in named if each is not None)
+    return any(resolve_role(each, resources) is role for each in named if each is not None)
 
 
 def _document_allows(document: Any, action: str) -> Answer:
@@ -154,13 +154,13 @@ def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
         said = each.properties.get("Namespace"), each.properties.get("ServiceAccount")
         if all(may_equal(str(one), wanted) for one, wanted in zip(said, (namespace, name), strict=True)):
             return each.properties.get("RoleArn") or Unknown("${role}")
-    for account in cluster.of_kind("ServiceAccount"):
+    for account in cluster.objects_of_kind("ServiceAccount"):
         if (account.namespace, account.name) == (namespace, name) and ROLE_ANNOTATION in account.annotations:
             return account.annotations[ROLE_ANNOTATION]
-    return _of_chart(autoscaler, cluster)
+    return _chart_role(autoscaler, cluster)
 
 
-def _of_chart(autoscaler: Autoscaler, cluster: Cluster) -> Any:
+def _chart_role(autoscaler: Autoscaler, cluster: Cluster) -> Any:
     for chart in cluster.charts:
         if chart.origin == autoscaler.origin:
             accounts = (dig(chart.values, *path) for path in (("serviceAccount",), ("rbac", "serviceAccount")))
@@ -180,7 +180,7 @@ def has_credentials(autoscaler: Autoscaler, cluster: Cluster) -> bool:
 
 def associations(cluster: Cluster) -> list[Resource]:
     """Return the Pod Identity associations of a cluster; those of an unknown cluster included."""
-    found = cluster.resources_of("AWS::EKS::PodIdentityAssociation")
+    found = cluster.resources_of_type("AWS::EKS::PodIdentityAssociation")
     own = cluster.resource.key if cluster.resource else None
     return [each for each in found if _belongs(each.properties.get("ClusterName"), own, cluster.name)]
 
@@ -193,22 +193,22 @@ def _belongs(reference: Any, key: str | None, name: str) -> bool:
 
 def is_associated(account: tuple[str, str], cluster: Cluster) -> Answer:
     """Say whether a service account, by namespace and name, has a role by Pod Identity."""
-    return any_of(_is_for(each, account) for each in associations(cluster))
+    return any_yes(_matches_account(each, account) for each in associations(cluster))
 
 
-def associations_of(account: tuple[str, str], cluster: Cluster) -> list[Resource]:
+def certain_associations(account: tuple[str, str], cluster: Cluster) -> list[Resource]:
     """Return the Pod Identity associations that surely give a service account, by namespace and name, its role."""
-    return [each for each in associations(cluster) if _is_for(each, account) is Answer.YES]
+    return [each for each in associations(cluster) if _matches_account(each, account) is Answer.YES]
 
 
-def _is_for(association: Resource, account: tuple[str, str]) -> Answer:
+def _matches_account(association: Resource, account: tuple[str, str]) -> Answer:
     said = tuple(str(association.properties.get(key)) for key in ("Namespace", "ServiceAccount"))
     if not all(map(may_equal, said, account)):
         return Answer.NO
     return Answer.UNKNOWN if association.conditional or said != account else Answer.YES
 
 
-def account_of(workload: Workload) -> tuple[str, str] | None:
+def pod_service_account(workload: Workload) -> tuple[str, str] | None:
     """Return the service account of a workload's pods, by namespace and name; ``None`` where it is not known."""
     name = workload.pod.service_account or _EVERYWHERE
     return None if isinstance(name, Unknown) else (workload.namespace, str(name))
@@ -216,22 +216,22 @@ def account_of(workload: Workload) -> tuple[str, str] | None:
 
 def has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
     """Say whether a service account, by namespace and name, has a role by Pod Identity or IRSA."""
-    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
+    written = [each for each in cluster.objects_of_kind("ServiceAccount") if (each.namespace, each.name) == account]
     if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
         return Answer.YES
     # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
     seen = bool(written) or account[1] == _EVERYWHERE
-    hidden = not seen or not cluster.sees_objects or bool(cluster.of_kind(_ASSOCIATION))
-    return any_of((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
+    hidden = not seen or not cluster.sees_objects or bool(cluster.objects_of_kind(_ASSOCIATION))
+    return any_yes((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
 
 
 def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:
     """Say whether a role's policies let it hand a role, named or referred to, to instances."""
-    answers = {_covers(each, other, resources) for each in allowed_on(role, "iam:PassRole", resources)}
+    answers = {_covers(each, other, resources) for each in allowed_resources(role, "iam:PassRole", resources)}
     return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
 
 
-def allowed_on(role: Resource, action: str, resources: Mapping[str, Resource]) -> list[Any]:
+def allowed_resources(role: Resource, action: str, resources: Mapping[str, Resource]) -> list[Any]:
     """Return the resources on which a role's policies allow an action; what cannot be read is `Unknown`."""
     return [each for one in _documents(role, resources) for each in _grants(one, action)]
 
@@ -251,7 +251,7 @@ def _grants(document: Any, action: str) -> Iterable[Any]:
 
 def _covers(granted: Any, role: Any, resources: Mapping[str, Resource]) -> Answer:
     """Say whether what a statement is allowed on is, or matches, a role."""
-    own, found, text = role_of(role, resources), role_of(granted, resources), _last(str(granted))
+    own, found, text = resolve_role(role, resources), resolve_role(granted, resources), _last(str(granted))
     if found is not None and own is not None:
         return yes_if(found is own)
     if text == "*":
@@ -340,19 +340,19 @@ def trusts(role: Resource, kind: str, action: str, principal: str = "") -> Answe
     document = role.properties.get("AssumeRolePolicyDocument")
     if not isinstance(document, dict):
         return Answer.UNKNOWN
-    return any_of(_statement_trusts(each, kind, action, principal) for each in statements(document))
+    return any_yes(_statement_trusts(each, kind, action, principal) for each in statements(document))
 
 
 def _statement_trusts(statement: Any, kind: str, action: str, principal: str) -> Answer:
     if not isinstance(statement, dict) or "NotAction" in statement or "NotPrincipal" in statement:
         return Answer.UNKNOWN
-    return all_of(
-        (_said(statement.get("Effect"), "Allow"), _acts(statement, action), _names(statement, kind, principal))
+    return all_yes(
+        (_value_matches(statement.get("Effect"), "Allow"), _acts(statement, action), _names(statement, kind, principal))
     )
 
 
 def _acts(statement: dict[str, Any], action: str) -> Answer:
-    return any_of(
+    return any_yes(
         Answer.UNKNOWN if isinstance(each, Unknown) else yes_if(fnmatchcase(action.lower(), str(each).lower()))
         for each in listed(statement.get("Action"))
     )
@@ -362,16 +362,16 @@ def _names(statement: dict[str, Any], kind: str, principal: str) -> Answer:
     named = statement.get("Principal")
     if named == "*" or isinstance(named, Unknown):
         return Answer.UNKNOWN
-    return any_of(_said(each, principal) for each in listed(mapping(named).get(kind)))
+    return any_yes(_value_matches(each, principal) for each in listed(mapping(named).get(kind)))
 
 
-def _said(value: Any, wanted: str) -> Answer:
+def _value_matches(value: Any, wanted: str) -> Answer:
     if wanted and (isinstance(value, Unknown) or is_expression(str(value))):
         return Answer.UNKNOWN
     return yes_if(not wanted or value == wanted)
 
 
-def functions_of(service_token: object, resources: Mapping[str, Resource]) -> list[Resource]:
+def custom_resource_functions(service_token: object, resources: Mapping[str, Resource]) -> list[Resource]:
     """Return the function that CloudFormation calls for a custom resource, and then the one that does the work.
 
     Nothing is returned where the first is not in the input, and only the first where it does the work itself.
@@ -386,11 +386,11 @@ def functions_of(service_token: object, resources: Mapping[str, Resource]) -> li
 def node_role(pool: Pool, resources: Mapping[str, Resource]) -> Resource | None:
     """Return the role of a pool's nodes, ``None`` when it is not in the input."""
     reference = _reference(pool, resources)
-    role = referred(reference, resources) or _of_name(reference, resources)
+    role = referred(reference, resources) or _role_by_name(reference, resources)
     return role if role is not None and role.type == "AWS::IAM::Role" else None
 
 
-def _of_name(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
+def _role_by_name(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
     """Return the role of a name or an ARN that is written out, as node classes do."""
     name = reference.rpartition("/")[2] if isinstance(reference, str) else None
     roles = (each for each in resources.values() if each.type == "AWS::IAM::Role")

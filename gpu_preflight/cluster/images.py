@@ -60,7 +60,7 @@ def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingS
     if image is None and ami_type is None:
         return "al2023"
     names = [known_text(each) for each in choices(ami_type)]
-    systems = {_system_of(name) for name in names if name and name != "CUSTOM"}
+    systems = {_operating_system(name) for name in names if name and name != "CUSTOM"}
     if systems and "CUSTOM" not in names:
         return systems.pop() if len(systems) == 1 else "unknown"
     text = str(image)
@@ -69,7 +69,7 @@ def group_system(ami_type: Any, image: Any, user_data_format: str) -> OperatingS
     return named or by_format.get(user_data_format, "custom")
 
 
-def _system_of(ami_type: str) -> OperatingSystem:
+def _operating_system(ami_type: str) -> OperatingSystem:
     return next((system for prefix, system in _BY_PREFIX if ami_type.startswith(prefix)), "unknown")
 
 
@@ -84,7 +84,7 @@ def class_system(spec: Mapping[str, Any]) -> OperatingSystem:
     return _FAMILIES.get(named, "custom") if named else "unknown"
 
 
-def image_of(pool: Pool) -> Any:
+def pool_image(pool: Pool) -> Any:
     """Return the image that a pool names: an id, an expression, or ``None``."""
     return pool.launch.image
 
@@ -103,7 +103,7 @@ def has_driver(pool: Pool) -> Answer:
     if names and "CUSTOM" not in names:
         said = {yes_if("NVIDIA" in str(name) or name == "AL2_x86_64_GPU") for name in names}
         return said.pop() if len(said) == 1 else Answer.UNKNOWN
-    image = image_of(pool)
+    image = pool_image(pool)
     if image is None:
         return Answer.UNKNOWN if isinstance(ami_type, Unknown) or pool.kind == "self-managed" else Answer.NO
     text = str(image)
@@ -142,35 +142,35 @@ def is_image_of_eks(pool: Pool) -> bool:
         terms = mappings(pool.launch.written.get("amiSelectorTerms"))
         named = [str(each.get("alias") or each.get("ssmParameter")) for each in terms]
         return bool(named) and all("@" in each or _OF_EKS in each for each in named)
-    image = image_of(pool)
+    image = pool_image(pool)
     typed = known_text(pool.properties.get("AmiType")) not in (None, "CUSTOM")
     return pool.is_group and (_OF_EKS in str(image) if image is not None else typed)
 
 
-def architecture_of(pool: Pool) -> Architecture | None:
+def image_architecture(pool: Pool) -> Architecture | None:
     """Return the CPU architecture of a pool's image, ``None`` where it is not known."""
     text = known_text(pool.properties.get("AmiType")) or ""
     if text in ("", "CUSTOM"):
-        text = str(image_of(pool) or "")
+        text = str(pool_image(pool) or "")
     if "ARM_64" in text or "arm64" in text:
         return "arm64"
     return "x86_64" if "x86_64" in text or pool.properties.get("AmiType") == "AL2_x86_64_GPU" else None
 
 
-def alias_of(pool: Pool) -> str | None:
+def ami_alias(pool: Pool) -> str | None:
     """Return the alias of an EC2NodeClass, e.g. ``al2023@latest``."""
     aliases = map(known_text, pool.launch.aliases)
     return next((each for each in aliases if each), None)
 
 
-def release_of(pool: Pool) -> str | None:
+def ami_release(pool: Pool) -> str | None:
     """Return the release of EKS' image that nodes of a pool boot, ``latest`` for the newest, ``None`` where unknown."""
     if pool.kind == "karpenter":
-        return (alias_of(pool) or "").partition("@")[2] or None
+        return (ami_alias(pool) or "").partition("@")[2] or None
     if named := _parameter(pool):
         return named[1]
     given = pool.properties.get("ReleaseVersion")
-    if pool.kind != "managed" or image_of(pool) is not None:
+    if pool.kind != "managed" or pool_image(pool) is not None:
         return None
     return NEWEST if given is None else known_text(given)
 
@@ -182,26 +182,26 @@ def image_version(pool: Pool, cluster_version: str | None) -> str | None:
     """
     if named := _parameter(pool):
         return named[0]
-    if stated := _MINOR_OF_RELEASE.match(release_of(pool) or ""):
+    if stated := _MINOR_OF_RELEASE.match(ami_release(pool) or ""):
         return stated[1]
     own = pool.properties.get("Version")
     return cluster_version if own is None else known_text(own)
 
 
 def _parameter(pool: Pool) -> tuple[str, str] | None:
-    text = str(image_of(pool) or "")
+    text = str(pool_image(pool) or "")
     if found := _AL2023_IMAGE.search(text) or _BOTTLEROCKET_IMAGE.search(text):
         return found[1], found[2]
     newest = _NEWEST_IMAGE.search(text)
     return (newest[1], NEWEST) if newest else None
 
 
-def branches_of(pool: Pool, cluster_version: str | None) -> tuple[int, ...] | None:
+def pool_driver_branches(pool: Pool, cluster_version: str | None) -> tuple[int, ...] | None:
     """Return the branches of NVIDIA's driver that nodes of a pool may load, ``None`` where no source states them."""
     pinned = known_text(dig(pool.user_data.settings, "kernel", "drivers", "nvidia", "branch"))
-    fips = "FIPS" in str(pool.properties.get("AmiType")) or "-fips" in str(image_of(pool))
+    fips = "FIPS" in str(pool.properties.get("AmiType")) or "-fips" in str(pool_image(pool))
     version = image_version(pool, cluster_version)
-    carried = driver_branches(pool.operating_system, release_of(pool), version, fips=fips)
+    carried = driver_branches(pool.operating_system, ami_release(pool), version, fips=fips)
     one = BOTTLEROCKET_BRANCHES.get(pinned or "") if pool.operating_system == "bottlerocket" else None
     # A release that carries one branch does not know the setting.
     return (one,) if one == LTS or (one and one in (carried or ())) else carried

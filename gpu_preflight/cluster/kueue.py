@@ -86,7 +86,7 @@ class Quotas:
 
 def kueue_objects(cluster: Cluster, kind: str) -> list[Object]:
     """Return the objects of a kind of Kueue's."""
-    return [each for each in cluster.of_kind(kind) if each.group == KUEUE_DOMAIN]
+    return [each for each in cluster.objects_of_kind(kind) if each.group == KUEUE_DOMAIN]
 
 
 def local_queues(cluster: Cluster) -> dict[tuple[str, str], Object]:
@@ -101,18 +101,18 @@ def cluster_queues(cluster: Cluster) -> dict[str, Object]:
 
 def is_queued(workload: Workload) -> bool:
     """Whether Kueue decides when a workload starts."""
-    return queue_of(workload) is not None
+    return workload_queue(workload) is not None
 
 
-def queue_of(workload: Workload) -> Any:
+def workload_queue(workload: Workload) -> Any:
     """Return what names the queue of a workload; ``None`` where it waits in none."""
     of_owner = _queue(workload.owner)
     return workload.labels.get(KUEUE_QUEUE) if of_owner is None else of_owner
 
 
-def flavors_of(workload: Workload, cluster: Cluster) -> list[Object]:
+def candidate_flavors(workload: Workload, cluster: Cluster) -> list[Object]:
     """Return the flavors that Kueue may start a workload on: all of them where its ClusterQueue is not known."""
-    queue = cluster_queue_of(workload, cluster)
+    queue = find_cluster_queue(workload, cluster)
     every = kueue_objects(cluster, "ResourceFlavor")
     groups = quotas(queue) if queue else []
     names = {name for group in groups for name in group.flavors}
@@ -120,9 +120,9 @@ def flavors_of(workload: Workload, cluster: Cluster) -> list[Object]:
     return [each for each in every if each.name in names] if known else every
 
 
-def cluster_queue_of(workload: Workload, cluster: Cluster) -> Object | None:
+def find_cluster_queue(workload: Workload, cluster: Cluster) -> Object | None:
     """Return the ClusterQueue behind the queue of a workload, when it is in the input."""
-    name = known_text(queue_of(workload))
+    name = known_text(workload_queue(workload))
     local = local_queues(cluster).get((workload.namespace, name)) if name else None
     behind = known_text(local.spec.get("clusterQueue")) if local else None
     return cluster_queues(cluster).get(behind) if behind else None
@@ -137,7 +137,7 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
     found = []
     for origin, group in parts.items():
         owner = group[0].owner
-        queue = _queue_of(owner)
+        queue = _known_queue_name(owner)
         if queue and any(each.asks_for_gpu for each in group):
             name = f"{owner.kind} {owner.namespace}/{owner.name}"
             local = locals_.get((owner.namespace, queue))
@@ -145,7 +145,7 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
     return found
 
 
-def _queue_of(owner: Object) -> str | None:
+def _known_queue_name(owner: Object) -> str | None:
     return known_text(_queue(owner))
 
 
@@ -281,13 +281,13 @@ def flavor_tolerations(flavor: Object) -> tuple[Toleration, ...]:
 
 def is_configuration_seen(cluster: Cluster) -> bool:
     """Whether the input says how Kueue is configured: by its release, or by the ConfigMap that it reads."""
-    return cluster.chart(KUEUE) is not None or any(KUEUE in each.name for each in cluster.of_kind("ConfigMap"))
+    return cluster.chart(KUEUE) is not None or any(KUEUE in each.name for each in cluster.objects_of_kind("ConfigMap"))
 
 
 def reads_other_resources(cluster: Cluster) -> bool:
     """Whether Kueue is configured to count other resources than those that pods ask for."""
     chart = cluster.chart(KUEUE)
-    maps = [mapping(each.content.get("data")) for each in cluster.of_kind("ConfigMap") if KUEUE in each.name]
+    maps = [mapping(each.content.get("data")) for each in cluster.objects_of_kind("ConfigMap") if KUEUE in each.name]
     texts = [dig(chart.values, "managerConfig", "controllerManagerConfigYaml")] if chart else []
     texts += [value for each in maps for value in each.values()]
     if any(isinstance(each, Unknown) for each in texts):
@@ -296,7 +296,7 @@ def reads_other_resources(cluster: Cluster) -> bool:
     return any(word in line for line in lines for word in _OTHER_RESOURCES)
 
 
-def takes_jobs_of(queue: Object, namespace: str, cluster: Cluster) -> Answer:
+def accepts_namespace(queue: Object, namespace: str, cluster: Cluster) -> Answer:
     """Say whether a ClusterQueue takes the jobs of a namespace; without a selector it takes none."""
     selector = queue.spec.get("namespaceSelector")
     return Answer.NO if selector is None else is_selected(selector, namespace, cluster)

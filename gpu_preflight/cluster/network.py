@@ -48,21 +48,21 @@ def way_out(subnet: Any, resources: Mapping[str, Resource]) -> Way:
     if not tables and any(referred(each.properties.get("SubnetId"), resources) is None for each in joined):
         return "unknown"
     # A subnet without table of its own has the main one of the VPC, in which no template writes.
-    return _of_table(tables[0].properties.get("RouteTableId"), resources) if tables else "nowhere"
+    return _table_egress(tables[0].properties.get("RouteTableId"), resources) if tables else "nowhere"
 
 
-def _of_table(reference: Any, resources: Mapping[str, Resource]) -> Way:
+def _table_egress(reference: Any, resources: Mapping[str, Resource]) -> Way:
     table = referred(reference, resources)
     if table is None:
         return "unknown"
     routes = [each for each in resources.values() if each.type == "AWS::EC2::Route"]
     own = [each for each in routes if refers(each.properties.get("RouteTableId"), table)]
-    ways = {_of_route(each, resources) for each in own}
+    ways = {_route_egress(each, resources) for each in own}
     order: tuple[Way, ...] = ("unknown", "internet gateway", "nat", "elsewhere")
     return next((each for each in order if each in ways), "nowhere")
 
 
-def _of_route(route: Resource, resources: Mapping[str, Resource]) -> Way:
+def _route_egress(route: Resource, resources: Mapping[str, Resource]) -> Way:
     target = route.properties
     to = target.get("DestinationCidrBlock") or target.get("DestinationIpv6CidrBlock")
     if route.conditional or isinstance(to, Unknown):
@@ -85,7 +85,7 @@ def is_isolated(pool: Pool, resources: Mapping[str, Resource]) -> bool:
     return ways_out(pool, resources) == {"nowhere"}
 
 
-def vpcs_of(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
+def pool_vpcs(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
     """Return the VPCs of a pool's subnets that are in the input."""
     subnets = (referred(each, resources) for each in pool.subnets)
     found = (referred(each.properties.get("VpcId"), resources) for each in subnets if each)
@@ -126,7 +126,7 @@ def names_zone_ids(pool: Pool, cluster: Cluster) -> bool:
     return chosen or any(each.key == ZONE_ID and each.operator == "In" for each in pool.requirements)
 
 
-def region_of(pool: Pool, cluster: Cluster) -> str | None:
+def pool_region(pool: Pool, cluster: Cluster) -> str | None:
     """Return the region of a pool: of its stack, of its cluster's, or of a zone that it names."""
     stacks = [each.region for each in (pool.resource, cluster.resource) if each and each.region]
     zones = [_ZONE.fullmatch(each) for each in pool.zones if isinstance(each, str)]
@@ -135,7 +135,7 @@ def region_of(pool: Pool, cluster: Cluster) -> str | None:
 
 def region_of_cluster(cluster: Cluster) -> str | None:
     """Return the region of a cluster: of its stack, or of its pools."""
-    regions = (region_of(each, cluster) for each in cluster.pools)
+    regions = (pool_region(each, cluster) for each in cluster.pools)
     own = cluster.resource.region if cluster.resource else None
     return own or next((each for each in regions if each), None)
 
@@ -158,7 +158,7 @@ def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, R
             if id(pool.node_class) not in found:
                 found[id(pool.node_class)] = _class_subnets(terms, resources, own=own)
             subnets, known = found[id(pool.node_class)]
-            zones = tuple(dict.fromkeys(map(_zone_of, subnets)))
+            zones = tuple(dict.fromkeys(map(_subnet_zone, subnets)))
             selected = tuple(each.ref() for each in subnets) if known else pool.subnets
             pool = replace(pool, class_zones=zones, class_zones_known=known, subnets=selected)
         placed.append(pool if pool.is_group else replace(pool, zones=_zones_left(pool) or pool.zones))
@@ -184,7 +184,7 @@ def _class_subnets(
     return subnets, known
 
 
-def _zone_of(subnet: Resource) -> str | Unknown:
+def _subnet_zone(subnet: Resource) -> str | Unknown:
     zone = subnet.properties.get("AvailabilityZone")
     return zone if isinstance(zone, (str, Unknown)) else Unknown(f"${{zone of {subnet.key}}}")
 
@@ -210,7 +210,7 @@ def _zones_left(pool: Pool) -> tuple[str | Unknown, ...]:
 
 def _takes(asked: Iterable[Requirement], zone: str | Unknown) -> bool:
     value = exactly(zone) if isinstance(zone, str) else zone
-    return all(each.met_by({each.key: value}) is not Answer.NO for each in asked)
+    return all(each.matches({each.key: value}) is not Answer.NO for each in asked)
 
 
 def class_has_subnet(pool: Pool) -> Answer:
@@ -275,7 +275,7 @@ def _carries(subnet: Resource, tags: Mapping[str, Any]) -> bool:
     return all(key in have and value in (have[key], "*") for key, value in tags.items())
 
 
-def groups_of(pool: Pool, *, efa: bool = False) -> list[Any]:
+def pool_security_groups(pool: Pool, *, efa: bool = False) -> list[Any]:
     """Return the security groups that a launch template or a class gives; with ``efa`` those of its EFA interfaces.
 
     A class that selects groups by tags gives none that are known.
@@ -308,7 +308,7 @@ def shut_out(pool: Pool, cluster: Cluster) -> list[Resource]:
     Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html (2026-11-24)
     """
     resources, plane = cluster.resources, items(setting(cluster, "ResourcesVpcConfig", "SecurityGroupIds"))
-    own, others = known_groups(groups_of(pool), resources), known_groups(plane, resources)
+    own, others = known_groups(pool_security_groups(pool), resources), known_groups(plane, resources)
     written = setting(cluster, "ResourcesVpcConfig", "SecurityGroupIds")
     if own is None or isinstance(written, Unknown) or (plane and others is None) or _may_add_rules(resources):
         return []

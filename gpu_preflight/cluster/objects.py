@@ -32,7 +32,7 @@ from gpu_facts.labels import (
     WORKER_INDEX,
 )
 from gpu_facts.light import dataclass
-from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, equal, exactly, requirement
 from gpu_preflight.model.pod import Pod
@@ -91,19 +91,23 @@ def runs_controller(cluster: Cluster) -> bool:
     """Whether the controller is seen in a cluster: as its chart, or as a Deployment of its image."""
     return cluster.chart(LOAD_BALANCER_CONTROLLER) is not None or any(
         LOAD_BALANCER_CONTROLLER in str(each.get("image"))
-        for one in cluster.of_kind("Deployment")
+        for one in cluster.objects_of_kind("Deployment")
         for each in mappings(dig(one.spec, "template", "spec", "containers"))
     )
 
 
 def application_load_balancers(cluster: Cluster) -> list[Object]:
     """Return the Ingresses whose class is the controller's."""
-    controllers = {each.name: dig(each.spec, "controller") for each in cluster.of_kind("IngressClass")}
+    controllers = {each.name: dig(each.spec, "controller") for each in cluster.objects_of_kind("IngressClass")}
     controllers.setdefault(ALB_CLASS, ALB_CONTROLLER)
-    return [each for each in cluster.of_kind("Ingress") if controllers.get(_class_of(each) or "") == ALB_CONTROLLER]
+    return [
+        each
+        for each in cluster.objects_of_kind("Ingress")
+        if controllers.get(_ingress_class(each) or "") == ALB_CONTROLLER
+    ]
 
 
-def _class_of(ingress: Object) -> str | None:
+def _ingress_class(ingress: Object) -> str | None:
     return known_text(ingress.spec.get("ingressClassName")) or known_text(ingress.annotations.get(_OLD_CLASS))
 
 
@@ -111,7 +115,7 @@ def network_load_balancers(cluster: Cluster) -> list[Object]:
     """Return the Services that ask the controller for a load balancer."""
     return [
         each
-        for each in cluster.of_kind("Service")
+        for each in cluster.objects_of_kind("Service")
         if each.spec.get("type") == "LoadBalancer"
         and (
             each.spec.get("loadBalancerClass") == NLB_CLASS
@@ -120,20 +124,20 @@ def network_load_balancers(cluster: Cluster) -> list[Object]:
     ]
 
 
-def said(asked: Object, name: str) -> Any:
+def alb_annotation(asked: Object, name: str) -> Any:
     """Return an annotation on an Application Load Balancer; ``None`` where there is none."""
     return asked.annotations.get(f"{ALB}{name}")
 
 
 def is_shared(ingress: Object) -> bool:
     """Whether other Ingresses say what the load balancer is, too."""
-    return said(ingress, "group.name") is not None
+    return alb_annotation(ingress, "group.name") is not None
 
 
 def has_class_parameters(ingress: Object, cluster: Cluster) -> bool:
     """Whether parameters of its class, which are seldom in the input whole, may say more of the load balancer."""
     chart = cluster.chart(LOAD_BALANCER_CONTROLLER)
-    written = [each for each in cluster.of_kind("IngressClass") if each.name == _class_of(ingress)]
+    written = [each for each in cluster.objects_of_kind("IngressClass") if each.name == _ingress_class(ingress)]
     return any(each.spec.get("parameters") for each in written) or bool(
         chart is not None and dig(chart.values, "ingressClassParams", "spec")
     )
@@ -152,9 +156,9 @@ def attributes(written: Any) -> dict[str, str] | None:
 
 def has_https(ingress: Object) -> bool:
     """Whether it listens with TLS, or it is not known that it does not."""
-    if said(ingress, "certificate-arn") is not None or ingress.spec.get("tls"):
+    if alb_annotation(ingress, "certificate-arn") is not None or ingress.spec.get("tls"):
         return True
-    ports = said(ingress, "listen-ports")
+    ports = alb_annotation(ingress, "listen-ports")
     if ports is None:
         return False
     try:
@@ -170,7 +174,7 @@ def services_behind(ingress: Object, cluster: Cluster) -> list[Object]:
     paths = [path for rule in rules for path in mappings(dig(rule, "http", "paths"))]
     backends = [ingress.spec.get("defaultBackend"), *(each.get("backend") for each in paths)]
     names = {known_text(dig(each, "service", "name")) for each in backends}
-    own = [each for each in cluster.of_kind("Service") if each.namespace == ingress.namespace]
+    own = [each for each in cluster.objects_of_kind("Service") if each.namespace == ingress.namespace]
     return [each for each in own if each.name in names]
 
 
@@ -201,24 +205,24 @@ class Makers:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def of(self, namespace: str) -> Answer:
+    def has_namespace(self, namespace: str) -> Answer:
         """Say whether a new cluster has a namespace, of itself or because something in the input makes it."""
-        if namespace in _KNOWN or namespace in self._made or namespace.startswith(_OF_KUBERNETES):
+        if namespace in _KNOWN or namespace in self._created_namespaces or namespace.startswith(_OF_KUBERNETES):
             return Answer.YES
-        unclear = is_expression(namespace) or any(may_equal(each, namespace) for each in self._filled_in)
+        unclear = is_expression(namespace) or any(may_equal(each, namespace) for each in self._unresolved_namespaces)
         return Answer.UNKNOWN if unclear or self._are_hidden else Answer.NO
 
     @cached_property
-    def _made(self) -> frozenset[str]:
+    def _created_namespaces(self) -> frozenset[str]:
         """Names of the namespaces that the input makes."""
-        written = [each.name for each in self._cluster.of_kind("Namespace")]
+        written = [each.name for each in self._cluster.objects_of_kind("Namespace")]
         released = [each.namespace for each in self._cluster.charts]
         added = [dig(dict(each.resource.properties), "NamespaceConfig", "Namespace") for each in self._cluster.addons]
         return frozenset((*written, *released, *(str(each) for each in added if each)))
 
     @cached_property
-    def _filled_in(self) -> tuple[str, ...]:
-        return tuple(filter(is_expression, self._made))
+    def _unresolved_namespaces(self) -> tuple[str, ...]:
+        return tuple(filter(is_expression, self._created_namespaces))
 
     @cached_property
     def _are_hidden(self) -> bool:
@@ -260,9 +264,9 @@ class NamedData:
 def named_data(pod: Pod) -> Iterator[NamedData]:
     """Yield what a pod names; what it does without, or is known at deployment only, is left out."""
     for volume in mappings(pod.written.get("volumes")):
-        yield from _of_source(volume, "secretName")
+        yield from _source_data(volume, "secretName")
         for each in mappings(dig(volume, "projected", "sources")):
-            yield from _of_source(each, "name")
+            yield from _source_data(each, "name")
     for container in (*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))):
         for each in mappings(container.get("env")):
             source = mapping(each.get("valueFrom"))
@@ -273,7 +277,7 @@ def named_data(pod: Pod) -> Iterator[NamedData]:
             yield from _named("Secret", each.get("secretRef"), "name")
 
 
-def _of_source(source: Mapping[str, Any], name_of_secret: str) -> Iterator[NamedData]:
+def _source_data(source: Mapping[str, Any], name_of_secret: str) -> Iterator[NamedData]:
     yield from _named("ConfigMap", source.get("configMap"), "name")
     yield from _named("Secret", source.get("secret"), name_of_secret)
 
@@ -294,12 +298,12 @@ def _text(value: Any) -> str | None:
 def keys_by_name(kind: DataKind, namespace: str, cluster: Cluster) -> dict[str, frozenset[str] | None]:
     """Return the keys of each ConfigMap or Secret of a namespace; ``None`` where a controller fills it in."""
     found: dict[str, frozenset[str] | None] = {}
-    for each in cluster.of_kind(kind):
+    for each in cluster.objects_of_kind(kind):
         if each.namespace == namespace:
             keys, more = _keys(each), found.get(each.name, frozenset())
             # Written twice, as a base and what is laid over it, it has the keys of both.
             found[each.name] = None if keys is None or more is None else keys | more
-    for each in cluster.of_kind(*_MAKERS) if kind == "Secret" else ():
+    for each in cluster.objects_of_kind(*_MAKERS) if kind == "Secret" else ():
         if each.namespace == namespace:
             found[_text(dig(dict(each.content), *_MAKERS[each.kind])) or each.name] = None
     return found
@@ -320,14 +324,14 @@ def is_selected(selector: Any, namespace: str, cluster: Cluster) -> Answer:
     labels = _labels(namespace, cluster)
     # The API server labels each namespace with its name.
     named = labels if labels is not None else {NAMESPACE_NAME: _value(namespace)}
-    return all_of(
-        _settled(each).met_by(named) if labels is not None or each.key == NAMESPACE_NAME else Answer.UNKNOWN
+    return all_yes(
+        _settled(each).matches(named) if labels is not None or each.key == NAMESPACE_NAME else Answer.UNKNOWN
         for each in (*equal(mapping(selector.get("matchLabels"))), *expressions)
     )
 
 
 def _labels(namespace: str, cluster: Cluster) -> Labels | None:
-    found = [each.labels for each in cluster.of_kind("Namespace") if each.name == namespace]
+    found = [each.labels for each in cluster.objects_of_kind("Namespace") if each.name == namespace]
     if not found:
         return None
     return {key: _value(value) for labels in found for key, value in {**labels, NAMESPACE_NAME: namespace}.items()}
@@ -368,7 +372,7 @@ def is_bound(account: tuple[str, str], cluster: Cluster) -> bool:
 def bound_groups(cluster: Cluster) -> Iterator[tuple[Object, str]]:
     """Yield each group that a binding names, with the binding."""
     for kind in ("RoleBinding", "ClusterRoleBinding"):
-        for binding in cluster.of_kind(kind):
+        for binding in cluster.objects_of_kind(kind):
             for subject in mappings(binding.content.get("subjects")):
                 name = known_text(subject.get("name"))
                 if subject.get("kind") == "Group" and name is not None:
@@ -377,8 +381,8 @@ def bound_groups(cluster: Cluster) -> Iterator[tuple[Object, str]]:
 
 def _roles(account: tuple[str, str], cluster: Cluster) -> Iterator[Object | str | None]:
     """Yield the roles that an account is bound to: one of the input, the name of another, ``None`` where unknown."""
-    there = {each.name: each for each in cluster.of_kind("ClusterRole")}
-    for binding in cluster.of_kind("ClusterRoleBinding"):
+    there = {each.name: each for each in cluster.objects_of_kind("ClusterRole")}
+    for binding in cluster.objects_of_kind("ClusterRoleBinding"):
         if any(_is(subject, account) for subject in _subjects(binding)):
             name = known_text(dig(binding.content, "roleRef", "name"))
             yield None if name is None else there.get(name, name)

@@ -62,7 +62,7 @@ class RunningCluster:
         return frozenset(each.name for each in self.nodes)
 
     @cached_property
-    def _by_identity(self) -> dict[tuple[str, str, str], Object]:
+    def _objects_by_identity(self) -> dict[tuple[str, str, str], Object]:
         return {(each.kind, each.namespace, each.name): each for each in self._objects}
 
     def owner(self, each: Object) -> Object | None:
@@ -70,7 +70,7 @@ class RunningCluster:
         references = mappings(dig(each.content, "metadata", "ownerReferences"))
         controllers = [one for one in references if one.get("controller") is True] or references
         keys = ((str(one.get("kind")), each.namespace, str(one.get("name"))) for one in controllers)
-        return next((found for key in keys if (found := self._by_identity.get(key)) is not None), None)
+        return next((found for key in keys if (found := self._objects_by_identity.get(key)) is not None), None)
 
     def root(self, each: Object) -> Object:
         """Return the first object of the chain of owners that is in the input."""
@@ -82,7 +82,7 @@ class RunningCluster:
         return each
 
     @cached_property
-    def _pods_of(self) -> dict[int, list[Object]]:
+    def _pods_by_root(self) -> dict[int, list[Object]]:
         """Pods that haven't ended, by the identity of the first object of their chain of owners."""
         found: dict[int, list[Object]] = {}
         for each in self._objects:
@@ -92,7 +92,7 @@ class RunningCluster:
 
     def demands(self, workloads: Iterable[Workload]) -> Iterator[Workload]:
         """Yield each workload with its number of pods that have a node, and the scheduler's message about the rest."""
-        left = {key: list(pods) for key, pods in self._pods_of.items()}
+        left = {key: list(pods) for key, pods in self._pods_by_root.items()}
         for each in workloads:
             pods = left.get(id(each.owner))
             if not pods:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from gpu_facts.light import data_of, dataclass, regex
+from gpu_facts.light import read_package_data, dataclass, regex
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object, Origin
@@ -161,12 +161,12 @@ def _as_pod(found: re.Match[str]) -> str:
 @cache
 def judged_fields() -> Mapping[str, tuple[str, ...]]:
     """Return the rules that check each field, by the name that `field_name` gives it."""
-    text = data_of("gpu_preflight.cluster", "judged_fields.json").decode()
+    text = read_package_data("gpu_preflight.cluster", "judged_fields.json").decode()
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 
 @cache
-def rules_of(name: str) -> tuple[str, ...] | None:
+def field_rules(name: str) -> tuple[str, ...] | None:
     """Return the rules that check a field or a part of it; ``None`` if none does."""
     below = (f"{name}.", f"{name}[]")
     found = [rules for field, rules in judged_fields().items() if field == name or field.startswith(below)]
@@ -184,18 +184,18 @@ def open_values(cluster: Cluster) -> tuple[OpenValue, ...]:
         # In a dump of a running cluster, every pod matters: it has a node or needs one.
         matters = matters or "status" in each.content
         found += (
-            one for one in _open_values_of(each, each.kind, each.content, cluster) if matters or not one.is_of_pod
+            one for one in _find_open_values(each, each.kind, each.content, cluster) if matters or not one.is_of_pod
         )
     for resource in cluster.resources.values():
         if resource.type in kinds and not _is_of_function(resource):
-            found += _open_values_of(resource, resource.type, resource.properties, cluster)
+            found += _find_open_values(resource, resource.type, resource.properties, cluster)
             if resource.conditional:
                 name = f"{resource.type} {_CONDITION}"
-                found.append(OpenValue(resource, name, _TRUTH, rules_of(name) or ()))
+                found.append(OpenValue(resource, name, _TRUTH, field_rules(name) or ()))
     return tuple(found)
 
 
-def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
+def _find_open_values(owner: Object | Resource, kind: str, content: Any, cluster: Cluster) -> Iterator[OpenValue]:
     seen = set()
     for path, value in _open_parts(content, "") if _may_be_open(content) else ():
         name, expression = field_name(kind, path), str(value)
@@ -203,7 +203,7 @@ def _open_values_of(owner: Object | Resource, kind: str, content: Any, cluster: 
             continue
         seen.add((name, expression))
         if _is_open(expression, cluster) and (_may_decide(name, path) or _is_elsewhere(path, expression, cluster)):
-            yield OpenValue(owner, name, expression, rules_of(name) or (), _is_name(path, expression, cluster))
+            yield OpenValue(owner, name, expression, field_rules(name) or (), _is_name(path, expression, cluster))
 
 
 @lru_cache(maxsize=4096)
@@ -211,7 +211,7 @@ def _may_decide(name: str, path: str) -> bool:
     """Whether a field may decide whether a pod runs."""
     of_kind = name.partition(" ")[0] in _DECIDING and not _FREE.search(name)
     named = path == "metadata.namespace" or _LABELS.search(path) is not None
-    return of_kind or named or rules_of(name) is not None
+    return of_kind or named or field_rules(name) is not None
 
 
 def _is_of_function(resource: Resource) -> bool:

@@ -26,8 +26,8 @@ from typing import Any
 from gpu_facts.charts import VOLCANO
 from gpu_facts.light import dataclass
 from gpu_facts.resources import GPU
-from gpu_preflight.cluster.references import of_cluster
-from gpu_preflight.cluster.software import charts_of
+from gpu_preflight.cluster.references import cluster_resources
+from gpu_preflight.cluster.software import defining_charts
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.workload import Workload
@@ -68,11 +68,11 @@ def fargate_profiles(cluster: Cluster) -> list[Resource]:
     """Return the Fargate profiles of a cluster that is in the input."""
     if cluster.resource is None:
         return []
-    own = {each.key for each in of_cluster(cluster, *_PROFILES)}
+    own = {each.key for each in cluster_resources(cluster, *_PROFILES)}
     names = (cluster.name, str(cluster.resource.ref()))
     return [
         each
-        for each in cluster.resources_of(*_PROFILES)
+        for each in cluster.resources_of_type(*_PROFILES)
         if each.key in own or str(mapping(each.properties.get("Config")).get("clusterName")) in names
     ]
 
@@ -132,24 +132,24 @@ def named(name: Any, kinds: tuple[str, ...], every: Iterable[Object]) -> Object 
 def dynamo_graph(owner: Object) -> Iterator[Part]:
     """Yield the pods of each component, or of each service as it was called before."""
     for each in mappings(owner.spec.get("components")):
-        yield _of_nodes(str(each.get("name")), each, mapping(each.get("podTemplate")))
+        yield _multinode_part(str(each.get("name")), each, mapping(each.get("podTemplate")))
     services = owner.spec.get("services")
     listed = [(str(each.get("name")), each) for each in mappings(services)] or list(mapping(services).items())
     for name, each in listed:
         if isinstance(each, dict):
-            yield _of_nodes(str(name), each, _dynamo_template(each))
+            yield _multinode_part(str(name), each, _dynamo_template(each))
 
 
-def _of_nodes(name: str, component: Mapping[str, Any], template: Mapping[str, Any]) -> Part:
+def _multinode_part(name: str, component: Mapping[str, Any], template: Mapping[str, Any]) -> Part:
     replicas, nodes = (
         count(component.get("replicas")),
-        count(dig(component, "multinode", "nodeCount"), _of_many(component)),
+        count(dig(component, "multinode", "nodeCount"), _default_node_count(component)),
     )
     pods = None if replicas is None or nodes is None else replicas * nodes
     return Part(name, template, pods, together=nodes is not None and nodes > 1)
 
 
-def _of_many(component: Mapping[str, Any]) -> int:
+def _default_node_count(component: Mapping[str, Any]) -> int:
     """Return of how many nodes a component is that does not say so."""
     return 2 if "multinode" in component else 1
 
@@ -234,11 +234,11 @@ def volcano_job(owner: Object) -> Iterator[Part]:
     least = known_number(owner.spec.get("minAvailable"))
     together = least is None or least >= total
     for number, (task, replicas) in enumerate(zip(tasks, counts, strict=True)):
-        template = _scheduled_by(mapping(task.get("template")), owner.spec.get("schedulerName") or VOLCANO)
+        template = _set_scheduler(mapping(task.get("template")), owner.spec.get("schedulerName") or VOLCANO)
         yield Part(str(task.get("name") or number), template, replicas, together)
 
 
-def _scheduled_by(template: Mapping[str, Any], scheduler: Any) -> dict[str, Any]:
+def _set_scheduler(template: Mapping[str, Any], scheduler: Any) -> dict[str, Any]:
     spec = mapping(template.get("spec"))
     return {**template, "spec": {"schedulerName": scheduler, **spec}}
 
@@ -310,7 +310,7 @@ def scheduler_runs(name: str, cluster: Cluster) -> Answer:
         return Answer.YES
     hidden = not cluster.sees_programs or any(_CALLED in each for each in releases)
     by_hand = not cluster.charts and any(
-        name in charts_of(each) for each in cluster.objects if each.origin.resource is None
+        name in defining_charts(each) for each in cluster.objects if each.origin.resource is None
     )
     return Answer.UNKNOWN if hidden or by_hand or any(map(_schedules, cluster.workloads)) else Answer.NO
 

@@ -88,8 +88,8 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
         taints=(*taints.node_group_taints(properties), *taints.boot_taints(user_data)),
         zones=_zones(properties.get("Subnets"), resources),
         capacity_types=_capacity_types(capacity),
-        min_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MinSize"), absent=1),
-        max_nodes=_at_least_zero(dig(properties, "ScalingConfig", "MaxSize"), absent=2),
+        min_nodes=_non_negative(dig(properties, "ScalingConfig", "MinSize"), absent=1),
+        max_nodes=_non_negative(dig(properties, "ScalingConfig", "MaxSize"), absent=2),
         user_data=user_data,
         launch=launch,
         properties=properties,
@@ -133,8 +133,8 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
         taints=taints.boot_taints(user_data),
         zones=_zones(properties.get("VPCZoneIdentifier"), resources) or _listed(properties.get("AvailabilityZones")),
         capacity_types=(_group_capacity(launch, mixed),),
-        min_nodes=_at_least_zero(properties.get("MinSize"), absent=None),
-        max_nodes=_at_least_zero(properties.get("MaxSize"), absent=None),
+        min_nodes=_non_negative(properties.get("MinSize"), absent=None),
+        max_nodes=_non_negative(properties.get("MaxSize"), absent=None),
         user_data=user_data,
         launch=launch,
         properties=properties,
@@ -334,7 +334,7 @@ def _pool_capacity(requirements: Iterable[Requirement]) -> tuple[str, ...]:
     if not wanted:
         return ("on-demand", "spot")
     return tuple(
-        each for each in every if all(one.met_by({CAPACITY_TYPE: exactly(each)}).value != "no" for one in wanted)
+        each for each in every if all(one.matches({CAPACITY_TYPE: exactly(each)}).value != "no" for one in wanted)
     )
 
 
@@ -363,7 +363,7 @@ def _group_capacity(launch: Launch, mixed: Mapping[str, Any]) -> str:
     return "spot" if spot else "on-demand"
 
 
-def _at_least_zero(value: Any, *, absent: int | None) -> int | None:
+def _non_negative(value: Any, *, absent: int | None) -> int | None:
     if value is None:
         return absent
     number = known_number(value)
@@ -412,7 +412,7 @@ def is_reserved(pool: Pool) -> bool:
     return blocks or pool.launch.reservation is not None or pool.launch.reservation_group is not None
 
 
-def capacity_of(pool: Pool) -> tuple[str, ...]:
+def usable_capacity_types(pool: Pool) -> tuple[str, ...]:
     """Return the capacity types that a pool's nodes may have: none is reserved where its class selects no reservation.
 
     Source: https://karpenter.sh/docs/tasks/odcrs/ (2026-11)

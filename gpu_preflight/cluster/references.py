@@ -20,9 +20,9 @@ def refers(value: Any, resource: Resource | None) -> bool:
     return resource is not None and isinstance(value, Unknown) and value.resource == resource.key
 
 
-def of_cluster(cluster: Cluster, *types: str) -> list[Resource]:
+def cluster_resources(cluster: Cluster, *types: str) -> list[Resource]:
     """Return the resources of some types whose ``ClusterName`` is a cluster's."""
-    return [each for each in cluster.resources_of(*types) if is_named(each.properties.get("ClusterName"), cluster)]
+    return [each for each in cluster.resources_of_type(*types) if is_named(each.properties.get("ClusterName"), cluster)]
 
 
 def created_before(resource: Resource, cluster: Cluster) -> set[str]:

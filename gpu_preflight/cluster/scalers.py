@@ -66,10 +66,10 @@ def signals(cluster: Cluster) -> Iterator[Signal]:
     records = recorded(cluster)
     for each in horizontal_autoscalers(cluster):
         for metric in mappings(each.spec.get("metrics")):
-            yield _of_metric(each, metric, records)
-    for each in cluster.of_kind(SCALED_OBJECT):
+            yield _metric_signal(each, metric, records)
+    for each in cluster.objects_of_kind(SCALED_OBJECT):
         for trigger in mappings(each.spec.get("triggers")):
-            yield _of_trigger(each, trigger, records)
+            yield _trigger_signal(each, trigger, records)
 
 
 def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
@@ -79,7 +79,11 @@ def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
 
 def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
     """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
-    return [each for each in cluster.of_kind(HPA) if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR]
+    return [
+        each
+        for each in cluster.objects_of_kind(HPA)
+        if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR
+    ]
 
 
 def least_pods(scaler: Object) -> int | None:
@@ -98,7 +102,7 @@ def most_pods(scaler: Object) -> int | None:
     return _MOST_OF_KEDA if written is None and scaler.kind == SCALED_OBJECT else known_number(written)
 
 
-def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
+def _metric_signal(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
     kind = known_text(metric.get("type")) or ""
     source = mapping(metric.get(kind[:1].lower() + kind[1:]))
     name = known_text(dig(source, "metric", "name")) or known_text(source.get("name")) or ""
@@ -108,7 +112,7 @@ def _of_metric(scaler: Object, metric: dict[str, object], records: dict[str, str
     return Signal(scaler, kind, name, _meaning(name, records), aimed, average is not None)
 
 
-def _of_trigger(scaler: Object, trigger: dict[str, object], records: dict[str, str]) -> Signal:
+def _trigger_signal(scaler: Object, trigger: dict[str, object], records: dict[str, str]) -> Signal:
     kind, metadata = known_text(trigger.get("type")) or "", mapping(trigger.get("metadata"))
     query = known_text(metadata.get("query")) or ""
     per_pod = trigger.get("metricType") in (None, "AverageValue")
@@ -124,7 +128,7 @@ def _meaning(query: str, records: dict[str, str]) -> str:
 def recorded(cluster: Cluster) -> dict[str, str]:
     """Return the expression behind each name that a recording rule or prometheus-adapter gives."""
     found = {}
-    for rule in cluster.of_kind("PrometheusRule"):
+    for rule in cluster.objects_of_kind("PrometheusRule"):
         for group in mappings(rule.spec.get("groups")):
             for each in mappings(group.get("rules")):
                 name, expression = known_text(each.get("record")), known_text(each.get("expr"))
@@ -145,7 +149,7 @@ def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
     return [each for part in ("custom", "external") for each in mappings(rules.get(part))]
 
 
-def target_of(scaler: Object, cluster: Cluster) -> Workload | None:
+def scale_target(scaler: Object, cluster: Cluster) -> Workload | None:
     """Return the pods that a scaler changes, when they are in the input."""
     target = _target(scaler)
     return next((each for each in cluster.workloads if _key(each.owner) == target), None)

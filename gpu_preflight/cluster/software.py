@@ -32,7 +32,7 @@ from gpu_facts.charts import (
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG, KUEUE_DOMAIN
 from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import EFA, GPU
-from gpu_facts.schemas import KUBERNETES, source_of
+from gpu_facts.schemas import KUBERNETES, find_source
 from gpu_facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_facts.software.model import DaemonSetSpec
 from gpu_preflight.cluster.storage import installs
@@ -40,14 +40,14 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_preflight.model.label_values import Selection, equal, term
-from gpu_preflight.model.pod import Pod, pod_of
+from gpu_preflight.model.pod import Pod, read_pod_template
 from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet, MissingConfig
 from gpu_preflight.model.startup_taints import REMOVERS, goes_by_itself
 from gpu_preflight.model.taints import Taint, tolerations
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
-from gpu_preflight.schema.fields import kind_of
+from gpu_preflight.schema.fields import schema_kind
 
 # Parts of the name of an image, and what its DaemonSet registers.
 _ADVERTISED = (
@@ -111,18 +111,18 @@ def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterabl
     """Return what runs in a cluster."""
     every, releases, installed = list(objects), list(charts), list(addons)
     configs = {(each.namespace, each.name): each for each in every if each.kind == "ConfigMap"}
-    found = [_of_object(each, configs) for each in every if each.kind == "DaemonSet"]
+    found = [_daemon_set_from_object(each, configs) for each in every if each.kind == "DaemonSet"]
     opaque: list[str] = []
     for chart in releases:
         specs = daemon_sets_of_chart(chart.name, chart.version, _plain(chart.values))
         if specs is None:
             opaque.append(f"chart {chart.name}")
-        found += [_of_spec(spec, chart) for spec in specs or ()]
+        found += [_daemon_set_from_spec(spec, chart) for spec in specs or ()]
     for addon in installed:
         specs = daemon_sets_of_addon(addon.name, addon.version, _plain(addon.configuration))
         if specs is None:
             opaque.append(f"add-on {addon.name}")
-        found += [_of_spec(spec, addon) for spec in specs or ()]
+        found += [_daemon_set_from_spec(spec, addon) for spec in specs or ()]
     opaque += _nameless(every)
     if not any(each.name == GPU_OPERATOR for each in releases):
         # Its operator was installed elsewhere.
@@ -135,8 +135,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-def _of_object(daemon: Object, configs: Mapping[tuple[str, str], Object]) -> DaemonSet:
-    pod = pod_of(daemon)
+def _daemon_set_from_object(daemon: Object, configs: Mapping[tuple[str, str], Object]) -> DaemonSet:
+    pod = read_pod_template(daemon)
     advertises = _advertised(pod)
     config = _plugin_config(pod, daemon.namespace, configs) if GPU in advertises else None
     return DaemonSet(daemon.name, pod, daemon.origin, advertises, config=config)
@@ -204,7 +204,7 @@ def _parsed(text: Any) -> Any:
         return None
 
 
-def _of_spec(spec: DaemonSetSpec, source: Chart | Addon) -> DaemonSet:
+def _daemon_set_from_spec(spec: DaemonSetSpec, source: Chart | Addon) -> DaemonSet:
     terms = tuple(map(term, spec.node_affinity)) if spec.node_affinity else None
     pod = Pod(
         containers=(Container(spec.name, asked=spec.requests),),
@@ -266,13 +266,13 @@ def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
     for each in objects:
         if each.kind not in ("Deployment", "StatefulSet"):
             continue
-        pod = pod_of(each)
+        pod = read_pod_template(each)
         for container in pod.containers or ():
             image, version = _image(container.image)
             kind = _controller(image)
             if kind is not None:
                 account = known_text(pod.service_account) or "default"
-                flags = flags_of(container.words) | dict(container.env)
+                flags = parse_flags(container.words) | dict(container.env)
                 found.append(Autoscaler(kind, each.origin, flags, version, pod, (each.namespace, account)))
     return found
 
@@ -283,7 +283,7 @@ def _nameless(objects: Iterable[Object]) -> list[str]:
     for each in objects:
         if each.kind not in ("DaemonSet", "Deployment"):
             continue
-        pod = pod_of(each)
+        pod = read_pod_template(each)
         images = [container.image for container in pod.containers or ()]
         rights = (pod.service_account or "default") != "default"
         if (each.kind == "DaemonSet" or rights) and any(isinstance(image, Unknown) for image in images):
@@ -306,7 +306,7 @@ def _image(reference: Any) -> tuple[str, str | None]:
     return ("karpenter/controller" if path.endswith("karpenter/controller") else name), tag.removeprefix("v") or None
 
 
-def flags_of(words: Iterable[Any]) -> dict[str, Any]:
+def parse_flags(words: Iterable[Any]) -> dict[str, Any]:
     """Return the flags of a command line, without their dashes; one given twice keeps every value."""
     found: dict[str, Any] = {}
     listed = [str(each) for each in words]
@@ -414,15 +414,15 @@ def _is_taint_mentioned(key: str, cluster: Cluster) -> bool:
     return any(key in each for each in written) or any(key in str(each.values) for each in charts)
 
 
-def charts_of(each: Object) -> tuple[str, ...]:
+def defining_charts(each: Object) -> tuple[str, ...]:
     """Return the charts that define the kind of an object; none where no table says."""
     return CHARTS_OF_KIND.get(each.kind, ()) if each.group == NVIDIA_GROUP else CHARTS_OF_GROUP.get(each.group, ())
 
 
 def is_kind_defined(each: Object, cluster: Cluster) -> bool:
     """Whether a chart or a definition in the input brings the kind of an object."""
-    definitions = cluster.of_kind("CustomResourceDefinition")
-    return any(chart.name in charts_of(each) for chart in cluster.charts) or any(
+    definitions = cluster.objects_of_kind("CustomResourceDefinition")
+    return any(chart.name in defining_charts(each) for chart in cluster.charts) or any(
         one.spec.get("group") == each.group and dig(one.spec, "names", "kind") in (each.kind, None)
         for one in definitions
     )
@@ -433,7 +433,7 @@ def is_defined(group: str, cluster: Cluster) -> bool:
     if not cluster.charts and any(each.group == group and each.origin.resource is None for each in cluster.objects):
         return True
     charts = CHARTS_OF_GROUP.get(group, ())
-    definitions = cluster.of_kind("CustomResourceDefinition")
+    definitions = cluster.objects_of_kind("CustomResourceDefinition")
     return any(each.name in charts for each in cluster.charts) or any(
         each.spec.get("group") == group for each in definitions
     )
@@ -444,13 +444,13 @@ def other_definition(each: Object, cluster: Cluster) -> str | None:
 
     The API of Kubernetes itself loses no field of a version, so that only a newer one may take more.
     """
-    source = source_of(kind_of(each))
+    source = find_source(schema_kind(each))
     if source is None:
         return None
     if source.name == KUBERNETES:
         newer = cluster.version is not None and _minor(cluster.version) > _minor(source.version)
         return f"Kubernetes {cluster.version}" if newer else None
-    for one in cluster.of_kind("CustomResourceDefinition"):
+    for one in cluster.objects_of_kind("CustomResourceDefinition"):
         if one.spec.get("group") == each.group and dig(one.spec, "names", "kind") == each.kind:
             return one.origin.path
     for name, read in source.charts.items():
@@ -462,7 +462,7 @@ def other_definition(each: Object, cluster: Cluster) -> str | None:
 
 def read_version(each: Object) -> str:
     """Return whose definition of the kind of an object was read, with its version."""
-    source = source_of(kind_of(each))
+    source = find_source(schema_kind(each))
     return f"{source.name} {source.version}" if source else ""
 
 

@@ -67,19 +67,19 @@ def storage_class(claim: Claimed, cluster: Cluster) -> Object | None:
         defaults = default_classes(cluster)
         return defaults[0] if len(defaults) == 1 else None
     name = known_text(spec.get("storageClassName"))
-    return next((each for each in cluster.of_kind("StorageClass") if each.name == name), None)
+    return next((each for each in cluster.objects_of_kind("StorageClass") if each.name == name), None)
 
 
 def default_classes(cluster: Cluster) -> list[Object]:
     """Return the StorageClasses of the input that are marked as the default."""
-    classes = cluster.of_kind("StorageClass")
+    classes = cluster.objects_of_kind("StorageClass")
     return [each for each in classes if any(is_true(str(each.annotations.get(key))) for key in _DEFAULT)]
 
 
-def volume_of(claim: Claimed, cluster: Cluster) -> Object | None:
+def bound_volume(claim: Claimed, cluster: Cluster) -> Object | None:
     """Return the PersistentVolume that a claim is bound to by name, when it is in the input."""
     name = known_text((claim.spec or {}).get("volumeName"))
-    return next((each for each in cluster.of_kind("PersistentVolume") if each.name == name), None)
+    return next((each for each in cluster.objects_of_kind("PersistentVolume") if each.name == name), None)
 
 
 def is_bucket(volume: Object) -> bool:
@@ -93,7 +93,7 @@ def option_names(options: Any) -> list[str]:
     return [each.lstrip("-").replace("=", " ").split(" ")[0] for each in texts]
 
 
-def gp3_of(claim: Claimed, cluster: Cluster) -> Disk | None:
+def gp3_volume(claim: Claimed, cluster: Cluster) -> Disk | None:
     """Return the gp3 volume that the driver of EBS asks EC2 for, where the class and the size of a claim are known.
 
     It lowers iops to what the size allows, unless that is less than every gp3 volume has.
@@ -113,9 +113,9 @@ def gp3_of(claim: Claimed, cluster: Cluster) -> Disk | None:
     return Disk("", gib, "gp3", lowered, said.get("throughput"))
 
 
-def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> bool:
+def is_stateful_set_claim(name: str, workload: Workload, cluster: Cluster) -> bool:
     """Whether a claim is one that a StatefulSet of the input makes for one of its pods."""
-    for each in cluster.of_kind("StatefulSet"):
+    for each in cluster.objects_of_kind("StatefulSet"):
         for template in mappings(each.spec.get("volumeClaimTemplates")):
             made = str((template.get("metadata") or {}).get("name"))
             if each.namespace == workload.namespace and name.startswith(f"{made}-{each.name}-"):
@@ -123,9 +123,9 @@ def made_by_a_stateful_set(name: str, workload: Workload, cluster: Cluster) -> b
     return False
 
 
-def driver_of(claim: Claimed, cluster: Cluster) -> tuple[Object | None, str | None]:
+def storage_driver(claim: Claimed, cluster: Cluster) -> tuple[Object | None, str | None]:
     """Return the volume or the class that says who brings a claim its storage, and the name of that driver."""
-    volume, storage = volume_of(claim, cluster) or _volume_of_class(claim, cluster), storage_class(claim, cluster)
+    volume, storage = bound_volume(claim, cluster) or _volume_of_class(claim, cluster), storage_class(claim, cluster)
     written = dig(dict(volume.spec), "csi", "driver") if volume else storage and storage.content.get("provisioner")
     return volume or storage, known_text(written)
 
@@ -139,7 +139,9 @@ def _volume_of_class(claim: Claimed, cluster: Cluster) -> Object | None:
     if name is None or storage_class(claim, cluster) is not None:
         return None
     volumes = [
-        each for each in cluster.of_kind("PersistentVolume") if (each.spec.get("storageClassName") or "") == name
+        each
+        for each in cluster.objects_of_kind("PersistentVolume")
+        if (each.spec.get("storageClassName") or "") == name
     ]
     free = [each for each in volumes if dig(dict(each.spec), "claimRef", "name") in (None, claim.name)]
     drivers = {known_text(dig(dict(each.spec), "csi", "driver")) for each in free}
@@ -148,7 +150,7 @@ def _volume_of_class(claim: Claimed, cluster: Cluster) -> Object | None:
 
 def installs(name: str, cluster: Cluster) -> bool:
     """Whether an add-on, a chart, Argo CD, Flux or a manifest brings the driver of an add-on."""
-    named = any(name in str(each.content.get("spec")) for each in cluster.of_kind("Application", "HelmRelease"))
+    named = any(name in str(each.content.get("spec")) for each in cluster.objects_of_kind("Application", "HelmRelease"))
     return bool(cluster.addon(name) or cluster.chart(name) or node_daemons(name, cluster)) or named
 
 
@@ -160,7 +162,7 @@ def node_daemons(name: str, cluster: Cluster) -> list[DaemonSet]:
 
 def is_ebs(claim: Claimed, cluster: Cluster) -> bool:
     """Whether a claim is known to be a volume of EBS."""
-    storage, volume = storage_class(claim, cluster), volume_of(claim, cluster)
+    storage, volume = storage_class(claim, cluster), bound_volume(claim, cluster)
     made = (
         storage.content.get("provisioner") if storage else dig(dict(volume.spec), "csi", "driver") if volume else None
     )

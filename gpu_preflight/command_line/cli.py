@@ -91,7 +91,7 @@ def explain(
     given = console.read(every, dict(options["parameters"]), assumed=options["assumed"])
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_preflight.judging.check import check as judge
-    from gpu_preflight.remedies.remedy import remedies_of
+    from gpu_preflight.remedies.remedy import fixes_by_workload
     from gpu_preflight.report.view import NEAREST, explain_view
 
     report = _usable(partial(judge, every_rule=bool(files)), given)
@@ -100,18 +100,19 @@ def explain(
         names = ", ".join(each.cluster.title for each in report.cases)
         raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
     judged = [
-        report.explanation(each, _of_files(each.cluster.workloads, files), named=cluster is not None) for each in chosen
+        report.explanation(each, _workloads_in_files(each.cluster.workloads, files), named=cluster is not None)
+        for each in chosen
     ]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
     PROGRESS.step = "looking for fixes"
-    would_do = {key: each for one in judged for key, each in remedies_of(given, one.case, one.verdicts).items()}
+    would_do = {key: each for one in judged for key, each in fixes_by_workload(given, one.case, one.verdicts).items()}
     view = explain_view(judged, report.unread, most_pools=None if all_pools else NEAREST, remedies=would_do)
     console.emit(view, form, output)
     return _end(view, **options)
 
 
-def _of_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
+def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
     """Return the workloads that stand in some files or folders, ``None`` without any."""
     from pathlib import Path
 

@@ -136,7 +136,7 @@ def run(command: click.Command) -> int:
         click.echo(error.format_message(), err=True)
         return UNUSABLE
     except click.ClickException as error:
-        return _refused(_told(error))
+        return _refused(_error_message(error))
     except Exception as error:
         if os.environ.get(_DEBUG):
             raise
@@ -149,7 +149,7 @@ def run(command: click.Command) -> int:
     return code if isinstance(code, int) else PASSED
 
 
-def _told(error: click.ClickException) -> str:
+def _error_message(error: click.ClickException) -> str:
     """Return what is wrong with a command line; of names only the nearest right one is offered."""
     from gpu_facts.refusals import did_you_mean
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gpu_facts.labels import KUEUE_QUEUE
 from gpu_facts.light import dataclass
-from gpu_facts.schemas import created_with, has_created_with
+from gpu_facts.schemas import replacement_properties, has_replacement_properties
 from gpu_preflight.judging.cluster_changes import (
     VERSIONS,
     abandoned_objects,
@@ -410,14 +410,14 @@ def _policy_update(old: Resource, new: Resource, what: str) -> Iterator[Resource
 
 
 def _replacing(old: Resource, new: Resource) -> Iterator[tuple[str, Any, Any]]:
-    for path in created_with(new.type):
+    for path in replacement_properties(new.type):
         was, becomes = (dig(dict(each.properties), *path.split("/")) for each in (old, new))
         if differ(was, becomes):
             yield path, was, becomes
 
 
 def _is_known(type: str) -> bool:
-    return has_created_with(type) or type.startswith(_IN_PLACE)
+    return has_replacement_properties(type) or type.startswith(_IN_PLACE)
 
 
 def _gone_and_come(

@@ -182,8 +182,8 @@ def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
     resources = {each.key: each for cluster in written for each in cluster.resources.values()}
     objects = {each.origin: each for cluster in written for each in cluster.objects if each.annotations}
     lines = [
-        *((each.origin, *line) for each in resources.values() for line in _of_template(each).items()),
-        *((each.origin, *line) for each in objects.values() for line in _of_object(each)),
+        *((each.origin, *line) for each in resources.values() for line in _template_acknowledgements(each).items()),
+        *((each.origin, *line) for each in objects.values() for line in _object_acknowledgements(each)),
     ]
     wrong = ((origin, _refused(rule, known_text(reason))) for origin, rule, reason in lines)
     return tuple(f"{origin.file}: {origin.path}: acknowledge: {why}" for origin, why in wrong if why)
@@ -220,19 +220,19 @@ def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, M
 
 def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:
     resource = cluster.resources.get(origin.resource or "")
-    return known_text(_of_template(resource).get(rule)) if resource else None
+    return known_text(_template_acknowledgements(resource).get(rule)) if resource else None
 
 
-def _of_template(resource: Resource) -> Mapping[str, Any]:
+def _template_acknowledgements(resource: Resource) -> Mapping[str, Any]:
     return mapping(mapping(resource.metadata.get(METADATA)).get("acknowledge"))
 
 
 def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
-    found = cluster.object_at(origin)
+    found = cluster.find_object(origin)
     return known_text(found.annotations.get(f"{ANNOTATION}{rule}")) if found is not None else None
 
 
-def _of_object(each: Object) -> Iterator[tuple[str, Any]]:
+def _object_acknowledgements(each: Object) -> Iterator[tuple[str, Any]]:
     for key, reason in each.annotations.items():
         if str(key).startswith(ANNOTATION):
             yield str(key).removeprefix(ANNOTATION), reason
@@ -323,9 +323,9 @@ def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bo
     listed = acknowledgements(given.acknowledgements)
     cases = tuple(map(Case, clusters(given) if told is None else told))
     chosen = [each for each in rules().values() if every_rule or (each.stops and each.severity == "error")]
-    found = [findings_of(case, listed, given.accepted, chosen) for case in cases]
+    found = [collect_findings(case, listed, given.accepted, chosen) for case in cases]
     shared = Shared(cases, _across_versions(cases, found))
-    pending = (one for case in cases for one in _of_pending(case, shared, listed, given.accepted))
+    pending = (one for case in cases for one in _pending_findings(case, shared, listed, given.accepted))
     added = list(pending) if every_rule else []
     findings = sorted(
         (*shared.findings, *added),
@@ -337,7 +337,7 @@ def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bo
     return Report(cases, tuple(findings), shared, unread, unused, wrong)
 
 
-def _of_pending(
+def _pending_findings(
     case: Case, shared: Shared, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Finding]:
     """Yield a finding for each workload that would stay Pending for a reason that no rule reports."""
@@ -366,7 +366,7 @@ def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) ->
     yield known[key]
 
 
-def findings_of(
+def collect_findings(
     case: Case,
     listed: Iterable[Acknowledgement] = (),
     accepted: Mapping[str, Mapping[str, str]] | None = None,
@@ -388,15 +388,15 @@ def _across_versions(cases: Sequence[Case], found: Sequence[list[Finding]]) -> I
     Any of the files may be applied with that object, or none.
     """
     files = [place for place, each in enumerate(cases) if each.cluster.alternative.endswith(_FILES)]
-    counted = Counter(_told(each) for place in files for each in found[place])
+    counted = Counter(_finding_key(each) for place in files for each in found[place])
     for place, findings in enumerate(found):
         for each in findings:
             own = each.problem.origin.file.endswith(cases[place].cluster.alternative)
-            if place in files and not own and counted[_told(each)] < len(files):
+            if place in files and not own and counted[_finding_key(each)] < len(files):
                 yield replace(each, problem=replace(each.problem, unknown=True))
             else:
                 yield each
 
 
-def _told(finding: Finding) -> tuple[str, object]:
+def _finding_key(finding: Finding) -> tuple[str, object]:
     return finding.rule.id, finding.problem.key

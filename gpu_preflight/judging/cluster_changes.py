@@ -19,7 +19,7 @@ from gpu_facts.charts import KARPENTER, KEDA, KUEUE
 from gpu_facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
 from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
 from gpu_facts.light import dataclass, regex
-from gpu_facts.schemas import created_with
+from gpu_facts.schemas import replacement_properties
 from gpu_facts.today import today
 from gpu_preflight.judging.deployed import Thing, differ, moved, references
 from gpu_preflight.model.cluster import Cluster
@@ -70,7 +70,7 @@ class ClusterChange:
 
 def cluster_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[ClusterChange, ...]:
     """Return what becomes of clusters that both inputs have."""
-    before, after = _by_key(old), _by_key(new)
+    before, after = _clusters_by_key(old), _clusters_by_key(new)
     # One that is replaced is called as before: that is the one that is lost.
     found = ((before[key].name, _changes(before[key], each)) for key, each in after.items() if key in before)
     changes = tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
@@ -90,7 +90,7 @@ def _is_of_eksctl(cluster: Cluster) -> bool:
     return cluster.resource is not None and is_of_eksctl(cluster.resource)
 
 
-def _by_key(clusters: Iterable[Cluster]) -> Mapping[str, Cluster]:
+def _clusters_by_key(clusters: Iterable[Cluster]) -> Mapping[str, Cluster]:
     return {each.resource.key: each for each in clusters if each.resource}
 
 
@@ -101,7 +101,7 @@ def _changes(old: Cluster, new: Cluster) -> list[tuple[Change, str]]:
         return []
     found: list[tuple[Change, str]] = []
     gone = "EKS does not delete the old one, whose DeletionProtection is on" if _is_protected(before) else _GONE
-    for path in created_with(after.type):
+    for path in replacement_properties(after.type):
         was, becomes = (dig(dict(each.properties), *path.split("/")) for each in (before, after))
         if differ(was, becomes):
             found.append(("replaced", f"{moved(path, was, becomes)}; {gone}"))

@@ -88,7 +88,7 @@ def _member_changes(name: str, before: list[Any], after: list[Any], joint: str) 
     """Return what differs in two lists of mappings; nothing for other lists, or for another order."""
     if not all(isinstance(each, dict) for each in (*before, *after)):
         return []
-    was, now = _by_name(before), _by_name(after)
+    was, now = _index_by_name(before), _index_by_name(after)
     if was is None or now is None:
         gone = [moved(name, each, None) for each in before if each not in after]
         return gone + [moved(name, None, each) for each in after if each not in before]
@@ -99,7 +99,7 @@ def _member_changes(name: str, before: list[Any], after: list[Any], joint: str) 
     return [line for each in named for line in leaf_changes(*each, joint=joint)]
 
 
-def _by_name(members: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _index_by_name(members: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the members of a list by their name, of pairs the value alone; ``None`` if names lack or repeat."""
     found: dict[str, Any] = {}
     for each in members:

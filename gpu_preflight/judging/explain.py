@@ -15,16 +15,16 @@ from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.open_values import OpenValue, shortened
 from gpu_preflight.cluster.pools import has_unknown_built_in_pools, is_of_eksctl
-from gpu_preflight.cluster.storage import claimed, storage_class, volume_of
+from gpu_preflight.cluster.storage import claimed, storage_class, bound_volume
 from gpu_preflight.judging.reach import Reach
-from gpu_preflight.model.answer import Answer, Reason, all_of
+from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.rule import Finding, Subject
 from gpu_preflight.scheduling.assumptions import Assumptions, conditions
 from gpu_preflight.scheduling.replica_capacity import OF_ALL_POOLS
-from gpu_preflight.scheduling.together.crowd import beside_each_other
+from gpu_preflight.scheduling.together.crowd import check_contention
 from gpu_preflight.scheduling.together.packing import Packing, pack
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
@@ -89,7 +89,7 @@ class Stops:
         rejected = isinstance(subject, Pool) and finding.rule.id in _REJECTED_BY_EKSCTL and is_of_eksctl(subject)
         return cluster if rejected and cluster is not None else subject
 
-    def on(self, verdict: Verdict) -> Verdict:
+    def apply(self, verdict: Verdict) -> Verdict:
         """Return a verdict as it is beside those errors."""
         if verdict.workload.is_placed:
             # Its pods run already.
@@ -99,21 +99,21 @@ class Stops:
         if held or pools is not verdict.pools:
             # How many replicas fit is counted anew.
             standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
-            verdict = self._over(verdict, pools, (*standing, *held))
-        presumed = self._rests_on(verdict.workload, pools) if verdict.answer is Answer.YES else ()
+            verdict = self._with_pool_results(verdict, pools, (*standing, *held))
+        presumed = self._required_assumptions(verdict.workload, pools) if verdict.answer is Answer.YES else ()
         return replace(verdict, rests_on=(*verdict.rests_on, *presumed)) if presumed else verdict
 
-    def _over(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
+    def _with_pool_results(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
         """Return a verdict over other verdicts on pools, which is found once for pods that are alike."""
         workload = verdict.workload
         key = id(verdict.demand), id(workload.pod), id(pools), held
         if key not in self._found:
             # The verdict keeps them, so that nothing else is given the same ids.
-            self._found[key] = self._case.over(verdict, pools, held)
+            self._found[key] = self._case.with_pool_results(verdict, pools, held)
         like = self._found[key]
         return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
 
-    def _rests_on(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
+    def _required_assumptions(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
         """Return what has to hold as the pools for which nothing is presumed do not hold all pods of a workload."""
         taking = [each for each in pools if each.answer is Answer.YES] if self._presumed else []
         told = dict.fromkeys(text for each in taking for text in self._presumed.get(id(each.pool), ()))
@@ -183,7 +183,7 @@ class SetLater:
             if value.is_size or not (pools or any(each.asks_for_gpu for each in workloads)):
                 self._shared_values.append(value)
 
-    def on(self, verdict: Verdict) -> Verdict:
+    def apply(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the effect of these values. Only a yes or a conditional result changes."""
         if not self._case.open_values or verdict.workload.is_placed or verdict.answer is Answer.NO:
             return verdict
@@ -196,7 +196,7 @@ class SetLater:
             kept_reasons = (each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
             judged = tuple(sorted(pools, key=lambda each: each.distance))
             rests_on = verdict.rests_on
-            verdict = replace(self._case.over(verdict, judged, (*kept_reasons, *held)), rests_on=rests_on)
+            verdict = replace(self._case.with_pool_results(verdict, judged, (*kept_reasons, *held)), rests_on=rests_on)
         values_of_candidates = (
             one for each in pools if each.answer is not Answer.NO for one in self._pool_values.get(id(each.pool), ())
         )
@@ -227,7 +227,7 @@ class SetLater:
         cluster = self._case.cluster
         for claim in claimed(workload, cluster):
             own = cluster.volume_claims.get((workload.namespace, claim.name or ""))
-            for each in (own, storage_class(claim, cluster), volume_of(claim, cluster)):
+            for each in (own, storage_class(claim, cluster), bound_volume(claim, cluster)):
                 if each is not None:
                     yield each.origin
 
@@ -282,10 +282,10 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     wanted = case.judged_workloads if workloads is None else tuple(workloads)
     chosen = {id(each) for each in wanted}
     others = [each for each in case.judged_workloads if id(each) not in chosen]
-    alone = [_with_partners(later.on(stops.on(case.verdict(each))), case) for each in (*wanted, *others)]
-    beside = beside_each_other(alone, case.services_without_gpus)
+    alone = [_with_partners(later.apply(stops.apply(case.verdict(each))), case) for each in (*wanted, *others)]
+    beside = check_contention(alone, case.services_without_gpus)
     assumptions = Assumptions(case.cluster)
-    settled = tuple(_with_assumptions(_beside_the_scheduler(each), case, assumptions) for each in beside)
+    settled = tuple(_with_assumptions(_with_scheduler_message(each), case, assumptions) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
     told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
@@ -297,7 +297,7 @@ def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) ->
     """Return a verdict with what it relies on in a cluster of which the input may hold a part."""
     if verdict.workload.is_placed:
         return verdict
-    verdict = _beside_unread(verdict, case.cluster.may_hide("objects"))
+    verdict = _with_unread_input(verdict, case.cluster.may_hide("objects"))
     if verdict.answer is Answer.NO:
         # A rule's finding about the pod is true on any pool.
         refused = any(
@@ -308,12 +308,12 @@ def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) ->
     runs_if = conditions(verdict.reasons, verdict.pools) if verdict.answer is Answer.UNKNOWN else ()
     if verdict.answer is Answer.UNKNOWN and not runs_if:
         return verdict
-    relied = assumptions.of(verdict.workload, verdict.pools)
+    relied = assumptions.for_workload(verdict.workload, verdict.pools)
     assumed = (f"assumed: {each}" for each in sorted(case.cluster.assumed))
     return replace(verdict, rests_on=(*verdict.rests_on, *assumed, *relied), runs_if=runs_if)
 
 
-def _beside_unread(verdict: Verdict, hidden: Sequence[str]) -> Verdict:
+def _with_unread_input(verdict: Verdict, hidden: Sequence[str]) -> Verdict:
     """Return a verdict next to unread parts of the input, which may hold an object that limits the pods."""
     if verdict.answer is Answer.NO or not hidden:
         return verdict
@@ -336,8 +336,8 @@ def _with_partners(verdict: Verdict, case: Case) -> Verdict:
         return verdict
     sized = [each for each in waiting if _lacks_only_sizes(each)]
     assumed = (f"a node without GPUs has room for {each.workload.name}" for each in sized)
-    reasons = [_of_partner(each, case) for each in waiting if each not in sized]
-    answer = all_of((verdict.answer, *(each.answer for each in reasons)))
+    reasons = [_partner_reason(each, case) for each in waiting if each not in sized]
+    answer = all_yes((verdict.answer, *(each.answer for each in reasons)))
     rests_on = (*verdict.rests_on, *assumed)
     return replace(verdict, answer=answer, reasons=(*verdict.reasons, *reasons), rests_on=rests_on)
 
@@ -365,7 +365,7 @@ def _lacks_only_sizes(partner: Verdict) -> bool:
     return sized and of_sizes and all(one.kind == "resource" for one in unknown)
 
 
-def _of_partner(partner: Verdict, case: Case) -> Reason:
+def _partner_reason(partner: Verdict, case: Case) -> Reason:
     name = partner.workload.name
     told = [each.text for each in partner.reasons if each.answer is partner.answer]
     told += [f"pool {one.pool.name}: {each.text}" for one in partner.pools[:1] for each in one.reasons]
@@ -380,7 +380,7 @@ def _of_partner(partner: Verdict, case: Case) -> Reason:
     return Reason(Answer.UNKNOWN, "partner", text, condition=condition)
 
 
-def _beside_the_scheduler(verdict: Verdict) -> Verdict:
+def _with_scheduler_message(verdict: Verdict) -> Verdict:
     """Return a verdict next to the message of the running cluster's scheduler, which contradicts a yes."""
     message = verdict.workload.unscheduled
     if not message:
@@ -389,7 +389,7 @@ def _beside_the_scheduler(verdict: Verdict) -> Verdict:
     if verdict.answer is Answer.YES:
         text = f"preflight finds room for every pod, but {text}"
     reasons = (Reason(Answer.UNKNOWN, "observed", text), *verdict.reasons)
-    return replace(verdict, answer=all_of((verdict.answer, Answer.UNKNOWN)), reasons=reasons)
+    return replace(verdict, answer=all_yes((verdict.answer, Answer.UNKNOWN)), reasons=reasons)
 
 
 def _may_be_left(verdict: Verdict) -> bool:

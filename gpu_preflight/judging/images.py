@@ -25,7 +25,7 @@ from gpu_facts.versions import pinned_charts
 from gpu_preflight.cluster.network import region_of_cluster
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.documents import UnusableInput, parse
-from gpu_preflight.reading.objects import Chart, Object, Origin, objects_of
+from gpu_preflight.reading.objects import Chart, Object, Origin, parse_objects
 from gpu_preflight.reading.rendering.folders import helm_template
 from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import Unknown, as_written, dig, is_expression, known_text
@@ -93,7 +93,7 @@ def parsed(image: str | Unknown) -> ImageName | None:
     return ImageName(registry, path, found["tag"] or "", found["digest"] or "")
 
 
-def images_in(content: Any) -> Iterator[str | Unknown]:
+def find_images(content: Any) -> Iterator[str | Unknown]:
     """Yield the images that an object names: of containers and volumes, and of fields, arguments and variables."""
     left = [content]
     while left:
@@ -210,10 +210,10 @@ def pulls(clusters: Iterable[Cluster], charts: Path | None = None) -> list[Pulls
         charts: Folder of packed charts, to be rendered with the values of their releases.
     """
     made = Rendering()
-    return [_of_cluster(each, charts, made) for each in clusters]
+    return [_collect_pulls(each, charts, made) for each in clusters]
 
 
-def _of_cluster(cluster: Cluster, folder: Path | None, made: Rendering) -> Pulls:
+def _collect_pulls(cluster: Cluster, folder: Path | None, made: Rendering) -> Pulls:
     found = Pulls(cluster, region_of_cluster(cluster))
     for each in cluster.objects:
         _add_object(each, Asker(f"{each.kind} {each.namespace}/{each.name}", each.origin), found)
@@ -232,7 +232,7 @@ def _add_object(each: Object, asker: Asker, found: Pulls) -> None:
             if dig(each.spec, name) is not None and dig(each.spec, name, "enabled") is not False:
                 told = f"the node's kernel and operating system decide for the image of {name}"
                 found.not_known.append((asker.what, asker.origin, told))
-    for image in images_in(content):
+    for image in find_images(content):
         found.add(image, asker)
 
 
@@ -257,7 +257,7 @@ def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering)
         how: How = "rendered" if rendered else "read"
         found.charts.append(PulledChart(chart, repository, how, known.source, known.as_of))
         return
-    for image_of_values in images_in(chart.values):
+    for image_of_values in find_images(chart.values):
         found.add(image_of_values, asker)
     if not rendered:
         told = f"images of this version of the chart are not known, but for those that its values name; {_TELLS}"
@@ -285,7 +285,7 @@ def _add_rendered(chart: Chart, asker: Asker, found: Pulls, folder: Path | None,
         found.not_known.append((asker.what, asker.origin, f"it is not rendered, because {why}"))
         return False
     is_known = known_images(chart.name, chart.version) is not None
-    for each in (one for document in documents for one in objects_of(document.content, packed.name)):
+    for each in (one for document in documents for one in parse_objects(document.content, packed.name)):
         # What the operator makes of its settings is read, where it is known.
         if not _is_test(each.annotations) and not (is_known and each.kind == _CLUSTER_POLICY):
             _add_object(each, asker, found)
@@ -354,7 +354,7 @@ class Mirror:
         """Where charts are taken from, as the app's context says it."""
         return f"{_OCI}{self.registry}/{CHARTS}"
 
-    def of_image(self, image: ImageName, region: str | None) -> Place:
+    def image_destination(self, image: ImageName, region: str | None) -> Place:
         """Return where an image is copied to, for a cluster in a region."""
         home, near = ecr_region(image.registry), region or self.region
         if image.registry == self.registry:
@@ -367,7 +367,7 @@ class Mirror:
         suffix = f":{image.tag}" if image.tag else image.suffix
         return Place(f"{self.registry}/{image.path}{suffix}")
 
-    def of_chart(self, chart: PulledChart) -> Place:
+    def chart_destination(self, chart: PulledChart) -> Place:
         """Return where a chart is copied to."""
         if chart.repository is None or chart.chart.version is None:
             return Place(None, "where it is kept, or its version, is not known")
@@ -388,7 +388,7 @@ class Mirror:
         names: dict[str, ImageName] = {}
         for pulls in found:
             for image in pulls.images:
-                target = self.of_image(image, pulls.region).target
+                target = self.image_destination(image, pulls.region).target
                 other = names.setdefault(target, image) if target else image
                 unlike = other.digest != image.digest and bool(other.digest and image.digest)
                 if other.registry != image.registry or unlike:

@@ -70,49 +70,51 @@ def immutable_differences(before: Object, after: Object) -> Iterator[tuple[str, 
     """Yield path and both values of each field that differs between two versions of an object and may not change."""
     kind = after.group, after.kind
     for path in _FIXED.get(kind, ()):
-        old, new = _at(before, path), _at(after, path)
+        old, new = _field_value(before, path), _field_value(after, path)
         if differ(old, new):
             yield path.replace("/", "."), old, new
     for path in _KEPT.get(kind, ()):
-        old, new = _at(before, path), _at(after, path)
+        old, new = _field_value(before, path), _field_value(after, path)
         if (old is None) != (new is None):
             yield path.replace("/", "."), old, new
     for each in _OTHERS.get(kind, ()):
         yield from each(before, after)
 
 
-def _at(value: Object, path: str) -> Any:
+def _field_value(value: Object, path: str) -> Any:
     return dig(dict(value.content), *path.split("/"))
 
 
 def _moved_volume(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield other zones of a volume. Kubernetes accepts zones for a volume that has none."""
-    old, new = (_at(each, "spec/nodeAffinity") for each in (before, after))
+    old, new = (_field_value(each, "spec/nodeAffinity") for each in (before, after))
     if old is not None and differ(old, new):
         yield "spec.nodeAffinity", old, new
 
 
 def _completions(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield another number of completions. That of an Indexed Job may follow its parallelism."""
-    old, new = (_at(each, "spec/completions") for each in (before, after))
-    elastic = _at(after, "spec/completionMode") == "Indexed" and not differ(new, _at(after, "spec/parallelism"))
+    old, new = (_field_value(each, "spec/completions") for each in (before, after))
+    elastic = _field_value(after, "spec/completionMode") == "Indexed" and not differ(
+        new, _field_value(after, "spec/parallelism")
+    )
     if differ(old, new) and not elastic:
         yield "spec.completions", old, new
 
 
 def _flavor_of_topology(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield what Kueue doesn't change in a flavor that has a topology."""
-    if _at(before, "spec/topologyName") is not None:
+    if _field_value(before, "spec/topologyName") is not None:
         for name in ("topologyName", "nodeLabels", "tolerations"):
-            old, new = (_at(each, f"spec/{name}") for each in (before, after))
+            old, new = (_field_value(each, f"spec/{name}") for each in (before, after))
             if differ(old, new):
                 yield f"spec.{name}", old, new
 
 
 def _smaller_claim(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield another size of a claim of no class: Kubernetes grows the volumes of classes alone."""
-    old, new = (_at(each, "spec/resources") for each in (before, after))
-    if _at(after, "spec/volumeName") is not None and differ(old, new):
+    old, new = (_field_value(each, "spec/resources") for each in (before, after))
+    if _field_value(after, "spec/volumeName") is not None and differ(old, new):
         yield "spec.resources", old, new
 
 
@@ -124,11 +126,11 @@ def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any
     if was is None and becomes is None:
         return
     template = "spec/leaderWorkerTemplate"
-    old, new = (_at(each, f"{template}/size") for each in (before, after))
+    old, new = (_field_value(each, f"{template}/size") for each in (before, after))
     if differ(old, new):
         yield "spec.leaderWorkerTemplate.size", old, new
     for name in ("leaderTemplate", "workerTemplate"):
-        written = [_at(each, f"{template}/{name}") for each in (before, after)]
+        written = [_field_value(each, f"{template}/{name}") for each in (before, after)]
         if (written[0] is None) != (written[1] is None):
             yield f"{template.replace('/', '.')}.{name}", *written
             continue
@@ -140,7 +142,7 @@ def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any
 
 def _sub_groups(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield another size of parts of a group, or parts where there were none."""
-    old, new = (_at(each, "spec/leaderWorkerTemplate/subGroupPolicy/subGroupSize") for each in (before, after))
+    old, new = (_field_value(each, "spec/leaderWorkerTemplate/subGroupPolicy/subGroupSize") for each in (before, after))
     if differ(old, new):
         yield "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize", old, new
 
@@ -148,7 +150,7 @@ def _sub_groups(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]
 def _node_class(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
     """Yield another kind of node class of a NodePool."""
     for name in ("group", "kind"):
-        old, new = (_at(each, f"spec/template/spec/nodeClassRef/{name}") for each in (before, after))
+        old, new = (_field_value(each, f"spec/template/spec/nodeClassRef/{name}") for each in (before, after))
         if differ(old, new):
             yield f"spec.template.spec.nodeClassRef.{name}", old, new
 

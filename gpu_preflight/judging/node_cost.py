@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_facts.hardware.prices import price_list, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.scheduling.pool_limits import nodes_needed, pods_per_node
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
@@ -38,14 +38,14 @@ class NodeCost:
 def node_cost(case: Case, verdict: Verdict) -> NodeCost | None:
     """Return what the nodes of the nearest pool that takes a workload cost; ``None`` where no type is known."""
     runs = verdict.answer is Answer.YES or bool(verdict.runs_if)
-    if not runs or verdict.workload.is_placed or verdict.workload.on_each_node:
+    if not runs or verdict.workload.is_placed or verdict.workload.is_daemon_set:
         return None
     taking = (each for each in verdict.pools if each.answer is not Answer.NO and each.nodes)
-    return next((cost for each in taking if (cost := _of_pool(case, verdict, each)) is not None), None)
+    return next((cost for each in taking if (cost := _pool_cost(case, verdict, each)) is not None), None)
 
 
-def _of_pool(case: Case, verdict: Verdict, judged: PoolVerdict) -> NodeCost | None:
-    pool, region, replicas = judged.pool, region_of(judged.pool, case.cluster), verdict.workload.replicas or 1
+def _pool_cost(case: Case, verdict: Verdict, judged: PoolVerdict) -> NodeCost | None:
+    pool, region, replicas = judged.pool, pool_region(judged.pool, case.cluster), verdict.workload.replicas or 1
     options: list[tuple[float, NodeCost]] = []
     for node in judged.nodes_taking:
         if node.row is None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import associations_of
+from gpu_preflight.cluster.iam import certain_associations
 from gpu_preflight.cluster.kueue import cluster_queues, quotas
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Autoscaler
@@ -42,13 +42,13 @@ class Reach:
         if isinstance(subject, Dangling):
             # CloudFormation takes nothing of the template.
             return [each for each in cluster.pools if each.origin.file == origin.file]
-        found = [*self._made_of.get(origin, ()), *self._managed_by.get(origin, ())]
-        found += self._grown_by.get(origin, ())
+        found = [*self._pools_by_origin.get(origin, ()), *self._pools_by_device_manager.get(origin, ())]
+        found += self._pools_by_autoscaler.get(origin, ())
         return {id(each): each for each in found}.values()
 
     def workloads(self, subject: Subject) -> Iterable[Workload]:
         """Return the workloads whose pods never start while something is broken."""
-        found = list(self._written_at.get(subject.origin, ()))
+        found = list(self._workloads_by_origin.get(subject.origin, ()))
         if isinstance(subject, Workload) and not all(each.together for each in found):
             return [each for each in found if each.name == subject.name]
         if isinstance(subject, Object):
@@ -57,11 +57,11 @@ class Reach:
         return {id(each): each for each in found}.values()
 
     @cached_property
-    def _made_of(self) -> dict[Origin, list[Pool]]:
+    def _pools_by_origin(self) -> dict[Origin, list[Pool]]:
         return _grouped((origin, pool) for pool in self._case.cluster.pools for origin in _origins(pool))
 
     @cached_property
-    def _managed_by(self) -> dict[Origin, list[Pool]]:
+    def _pools_by_device_manager(self) -> dict[Origin, list[Pool]]:
         """Pools by the DaemonSets that tell their nodes' GPUs."""
         case = self._case
         managers = {each.name: each.origin for each in case.cluster.daemon_sets if each.advertises}
@@ -73,7 +73,7 @@ class Reach:
         )
 
     @cached_property
-    def _grown_by(self) -> dict[Origin, list[Pool]]:
+    def _pools_by_autoscaler(self) -> dict[Origin, list[Pool]]:
         """Pools without a node of their own, by their autoscaler and by what gives its account a role."""
         cluster = self._case.cluster
         return _grouped(
@@ -85,7 +85,7 @@ class Reach:
         )
 
     @cached_property
-    def _written_at(self) -> dict[Origin, list[Workload]]:
+    def _workloads_by_origin(self) -> dict[Origin, list[Workload]]:
         return _grouped((each.origin, each) for each in self._case.cluster.workloads)
 
     @cached_property
@@ -103,7 +103,7 @@ class Reach:
         """Workloads by the queues that they wait in, and by the flavor of a queue that has one."""
         cluster = self._case.cluster
         queues = cluster_queues(cluster)
-        flavors = {each.name: each for each in cluster.of_kind("ResourceFlavor")}
+        flavors = {each.name: each for each in cluster.objects_of_kind("ResourceFlavor")}
         return _grouped(
             ((each.kind, each.origin), part)
             for job in self._case.queued_jobs
@@ -113,7 +113,7 @@ class Reach:
 
 
 def _with_associations(autoscaler: Autoscaler, cluster: Cluster) -> list[Autoscaler | Resource]:
-    return [autoscaler, *associations_of(autoscaler.service_account, cluster)]
+    return [autoscaler, *certain_associations(autoscaler.service_account, cluster)]
 
 
 def _grouped(pairs: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:

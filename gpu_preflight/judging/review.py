@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from gpu_facts.light import dataclass, regex
-from gpu_facts.schemas import created_with
+from gpu_facts.schemas import replacement_properties
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.cluster.images import alias_of, image_of, image_version
-from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.images import ami_alias, pool_image, image_version
+from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.changes import ResourceChange, resource_changes
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.judging.cluster_changes import VERSIONS, ClusterChange, cluster_changes, rejected_combination
@@ -100,12 +100,12 @@ def _change(key: _PoolKey, before: Pool | None, after: Pool | None, *versions: s
         left = pool.resource is not None and is_of_eksctl(pool.resource)
         fate = "eksctl leaves its nodes until somebody deletes them" if left else "its nodes are drained"
         return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), fate))
-    replacing = made_anew(before, after)
+    replacing = properties_requiring_replacement(before, after)
     details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
     details += _other_image(after, *versions)
     if not details:
         return None
-    if not replacing and (apart := _made_apart(before, after)):
+    if not replacing and (apart := _rejected_changes(before, after)):
         return PoolChange(key[0], pool.name, pool.kind, "refused", (apart, *details))
     return PoolChange(key[0], pool.name, pool.kind, "replaced" if replacing else "changed", tuple(details))
 
@@ -116,7 +116,7 @@ def _other_image(pool: Pool, before: str | None, after: str | None) -> list[str]
     Source, read 2026-11: https://karpenter.sh/v1.15/tasks/managing-amis/ (alias), and for Auto Mode
     https://docs.aws.amazon.com/eks/latest/userguide/auto-upgrade.html
     """
-    follows = pool.kind == "auto-mode" or (pool.kind == "karpenter" and alias_of(pool) is not None)
+    follows = pool.kind == "auto-mode" or (pool.kind == "karpenter" and ami_alias(pool) is not None)
     if not follows or before is None or after is None or before == after:
         return []
     return [f"{moved('image of Kubernetes', before, after)} ({_drifts(pool)})"]
@@ -139,7 +139,7 @@ def _drifts(pool: Pool) -> str:
     return "nodes drift; the budget for drift is 0: a node is replaced when it is empty"
 
 
-def _made_apart(before: Pool, after: Pool) -> str:
+def _rejected_changes(before: Pool, after: Pool) -> str:
     """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
     if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
         return ""
@@ -166,9 +166,9 @@ def _summary(pool: Pool) -> tuple[str, ...]:
     return tuple(each for each in (types, bounds, limits) if each)
 
 
-def made_anew(before: Pool, after: Pool) -> list[str]:
+def properties_requiring_replacement(before: Pool, after: Pool) -> list[str]:
     """Return the properties that differ and that CloudFormation changes by making another group."""
-    fixed = created_with(after.resource.type) if after.resource else ()
+    fixed = replacement_properties(after.resource.type) if after.resource else ()
     if after.resource and is_of_eksctl(after.resource):
         return []
     return [name for name in fixed if differ(before.properties.get(name), after.properties.get(name))]
@@ -212,7 +212,7 @@ def _launch_differences(before: Pool, after: Pool) -> list[str]:
     ]
 
 
-def as_they_stand(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tuple[Cluster, ...]:
+def keep_deployed_versions(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tuple[Cluster, ...]:
     """Return clusters as a deployment leaves them: each group that names no version keeps the one that it has.
 
     EKS gives a group the version of its cluster when it makes the group, and another one only when it is asked for.
@@ -227,20 +227,25 @@ def as_they_stand(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tu
     there = tuple(deployed)
     pools, versions = pools_by_key(there), {each.title: each.version for each in there}
 
-    def kept(cluster: Cluster, pool: Pool) -> Pool:
+    def keep_version(cluster: Cluster, pool: Pool) -> Pool:
         was = pools.get(pool_key(cluster, pool))
         version = image_version(was, versions[cluster.title]) if was and _asks_for_none(was, pool) else None
         # What EKS says to a release of another version is not told.
         stays = version is not None and image_version(pool, version) == version
         return replace(pool, properties={**pool.properties, _VERSION: version}) if stays else pool
 
-    return tuple(replace(each, pools=tuple(kept(each, pool) for pool in each.pools)) for each in written)
+    return tuple(replace(each, pools=tuple(keep_version(each, pool) for pool in each.pools)) for each in written)
 
 
 def _asks_for_none(was: Pool, now: Pool) -> bool:
     """Whether a managed group has its version of EKS, and stays."""
-    of_eks = now.kind == "managed" and image_of(now) is None and image_of(was) is None
-    return of_eks and _VERSION not in was.properties and _VERSION not in now.properties and not made_anew(was, now)
+    of_eks = now.kind == "managed" and pool_image(now) is None and pool_image(was) is None
+    return (
+        of_eks
+        and _VERSION not in was.properties
+        and _VERSION not in now.properties
+        and not properties_requiring_replacement(was, now)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +335,10 @@ def review(old: Input, new: Input) -> Review:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
     deployed, written = clusters(old), clusters(new)
-    before, after = check(old, as_they_stand(deployed, deployed)), check(new, as_they_stand(deployed, written))
+    before, after = (
+        check(old, keep_deployed_versions(deployed, deployed)),
+        check(new, keep_deployed_versions(deployed, written)),
+    )
     known = {_identity(each) for each in before.findings}
     still = {_identity(each) for each in after.findings}
     told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
@@ -356,7 +364,7 @@ def _clusters(report: Report) -> list[Cluster]:
 
 def _ceiling(report: Report) -> Ceiling:
     return ceiling(
-        (pool, case.nodes(pool), region_of(pool, case.cluster)) for case in report.cases for pool in case.gpu_pools
+        (pool, case.nodes(pool), pool_region(pool, case.cluster)) for case in report.cases for pool in case.gpu_pools
     )
 
 
@@ -390,7 +398,7 @@ def _versions(told: Iterable[Cluster]) -> dict[str, str | None]:
         place = f" in {cluster.title}" if len(listed) > 1 else ""
         found |= {f"image of {name}{place}": tag for name, tag in _images(cluster).items()}
         for pool in cluster.pools:
-            release = known_text(pool.properties.get("ReleaseVersion")) or alias_of(pool)
+            release = known_text(pool.properties.get("ReleaseVersion")) or ami_alias(pool)
             image = pool.launch.image
             found[f"pool {pool.name}: image"] = release or (str(image) if image is not None else "newest")
     return found

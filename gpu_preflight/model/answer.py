@@ -16,7 +16,7 @@ class Answer(Enum):
     UNKNOWN = "unknown"
 
 
-def all_of(answers: Iterable[Answer]) -> Answer:
+def all_yes(answers: Iterable[Answer]) -> Answer:
     """Return yes when every answer is yes, and no as soon as one is no."""
     seen = set(answers)
     if Answer.NO in seen:
@@ -24,7 +24,7 @@ def all_of(answers: Iterable[Answer]) -> Answer:
     return Answer.UNKNOWN if Answer.UNKNOWN in seen else Answer.YES
 
 
-def any_of(answers: Iterable[Answer]) -> Answer:
+def any_yes(answers: Iterable[Answer]) -> Answer:
     """Return yes as soon as one answer is yes, and no when every answer is no."""
     seen = set(answers)
     if Answer.YES in seen:

@@ -282,7 +282,7 @@ class Cluster:
         """Whether every Deployment and DaemonSet of the cluster is in the input."""
         return self.sees_software or self._is_told
 
-    def sees_plugins_for(self, device: str) -> bool:
+    def sees_device_plugins(self, device: str) -> bool:
         """Whether what advertises a device is in the input: two that do would each give it away."""
         if device == GPU and self.may_hide("device-plugin"):
             return False
@@ -296,34 +296,34 @@ class Cluster:
         Then the nodes are there, what runs in every cluster, and what runs beside that in other namespaces. Of nodes
         that advertise GPUs nobody judges whether there is room, nor what makes them.
         """
-        told = [each for each in self.of_kind("Deployment", "DaemonSet") if each.is_live]
+        told = [each for each in self.objects_of_kind("Deployment", "DaemonSet") if each.is_live]
         system = {(each.kind, each.name) for each in told if each.namespace == KUBE_SYSTEM}
         beyond = any(each.namespace != KUBE_SYSTEM for each in told)
-        nodes = [each for each in self.of_kind("Node") if each.is_live]
+        nodes = [each for each in self.objects_of_kind("Node") if each.is_live]
         bare = bool(nodes) and not any(map(_advertises_gpus, nodes))
         return not self.unknown_software and beyond and system >= _OF_EVERY_CLUSTER and bare
 
     @cached_property
     def _lists_system(self) -> bool:
         """Whether a dump lists the Deployments of every namespace: those of the system are among them."""
-        return any(each.is_live and each.namespace == KUBE_SYSTEM for each in self.of_kind("Deployment"))
+        return any(each.is_live and each.namespace == KUBE_SYSTEM for each in self.objects_of_kind("Deployment"))
 
     @cached_property
-    def asked_devices(self) -> frozenset[str]:
+    def requested_devices(self) -> frozenset[str]:
         """Extended resources that its pods ask for."""
         return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
 
     @cached_property
-    def asked_features(self) -> frozenset[str]:
+    def requested_features(self) -> frozenset[str]:
         """Labels of Node Feature Discovery that its pods select nodes by."""
         wanted = [each.pod.selection for each in self.workloads]
         terms = [one for each in wanted for term in each.terms or () for one in term.labels]
         asked = (*(one for each in wanted for one in each.selector), *terms)
         return frozenset(each.key for each in asked if each.key.startswith(NODE_FEATURE))
 
-    def tells_of(self, *kinds: str) -> bool:
+    def has_every_object(self, *kinds: str) -> bool:
         """Whether an object of some kinds that is not in the input is not there: who writes some writes all."""
-        return bool(self.of_kind(*kinds)) or self.sees_software
+        return bool(self.objects_of_kind(*kinds)) or self.sees_software
 
     @cached_property
     def sees_objects(self) -> bool:
@@ -335,38 +335,41 @@ class Cluster:
         written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
         return self.whole and not hidden and (bool(self.charts) or written)
 
-    def of_kind(self, *kinds: str) -> list[Object]:
+    def objects_of_kind(self, *kinds: str) -> list[Object]:
         """Return the objects of some kinds."""
-        return [each for kind in kinds for each in self._by_kind.get(kind, ())]
+        return [each for kind in kinds for each in self._objects_by_kind.get(kind, ())]
 
     @cached_property
-    def _by_kind(self) -> dict[str, list[Object]]:
+    def _objects_by_kind(self) -> dict[str, list[Object]]:
         found: dict[str, list[Object]] = {}
         for each in self.objects:
             found.setdefault(each.kind, []).append(each)
         return found
 
-    def object_at(self, origin: Origin) -> Object | None:
+    def find_object(self, origin: Origin) -> Object | None:
         """Return the first object of a place."""
-        return self._by_origin.get(origin)
+        return self._objects_by_origin.get(origin)
 
     @cached_property
-    def _by_origin(self) -> dict[Origin, Object]:
+    def _objects_by_origin(self) -> dict[Origin, Object]:
         found: dict[Origin, Object] = {}
         for each in self.objects:
             found.setdefault(each.origin, each)
         return found
 
-    def parts_of(self, each: Object) -> list[Pool | Workload | Object]:
+    def dependent_parts(self, each: Object) -> list[Pool | Workload | Object]:
         """Return the pools and workloads that are not there without an object, or the object where there are none."""
-        found: list[Pool | Workload | Object] = [*self._made_of.get(each.origin, ()), *self._made_of.get(id(each), ())]
+        found: list[Pool | Workload | Object] = [
+            *self._dependents_by_key.get(each.origin, ()),
+            *self._dependents_by_key.get(id(each), ()),
+        ]
         if each.kind in ("EC2NodeClass", "NodeClass"):
-            found += self._made_of.get(id(each.spec), ())
+            found += self._dependents_by_key.get(id(each.spec), ())
         return found or [each]
 
-    def workloads_of(self, owner: Object) -> list[Workload]:
+    def owned_workloads(self, owner: Object) -> list[Workload]:
         """Return the pods of an object, by role."""
-        return [each for each in self._made_of.get(id(owner), ()) if isinstance(each, Workload)]
+        return [each for each in self._dependents_by_key.get(id(owner), ()) if isinstance(each, Workload)]
 
     @cached_property
     def open_names(self) -> frozenset[str]:
@@ -377,10 +380,10 @@ class Cluster:
     @cached_property
     def volume_claims(self) -> Mapping[tuple[str, str], Object]:
         """Its PersistentVolumeClaims, by namespace and name."""
-        return {(each.namespace, each.name): each for each in self.of_kind("PersistentVolumeClaim")}
+        return {(each.namespace, each.name): each for each in self.objects_of_kind("PersistentVolumeClaim")}
 
     @cached_property
-    def _made_of(self) -> dict[Origin | int, list[Pool | Workload]]:
+    def _dependents_by_key(self) -> dict[Origin | int, list[Pool | Workload]]:
         """Pools by place and by the class they are launched by, workloads by owner."""
         found: dict[Origin | int, list[Pool | Workload]] = {}
         for pool in self.pools:
@@ -390,7 +393,7 @@ class Cluster:
             found.setdefault(id(workload.owner), []).append(workload)
         return found
 
-    def resources_of(self, *types: str) -> list[Resource]:
+    def resources_of_type(self, *types: str) -> list[Resource]:
         """Return the resources of some types."""
         return [each for each in self.resources.values() if each.type in types]
 
@@ -405,7 +408,7 @@ class Cluster:
         # Auto Mode is no program of the cluster.
         if self._is_told and kind != "auto-mode":
             # Of one whose NodePools are there the namespace may be left out.
-            return Answer.UNKNOWN if kind == "karpenter" and self.of_kind("NodePool") else Answer.NO
+            return Answer.UNKNOWN if kind == "karpenter" and self.objects_of_kind("NodePool") else Answer.NO
         if kind == "cluster-autoscaler" and self._lists_system:
             return Answer.NO
         # NodePools are Auto Mode's too.
@@ -418,7 +421,7 @@ class Cluster:
 
     def has_by_hand(self, *kinds: str) -> bool:
         """Whether an object of some kinds stands in a plain file, whose software somebody may install elsewhere."""
-        return any(each.origin.resource is None for each in self.of_kind(*kinds))
+        return any(each.origin.resource is None for each in self.objects_of_kind(*kinds))
 
     def addon(self, name: str) -> Addon | None:
         """Return an add-on by name."""

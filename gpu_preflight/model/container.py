@@ -164,10 +164,10 @@ def requests(
         whole: Requests of the pod itself, which go before the sum of its containers.
         overhead: What its runtime takes.
     """
-    return add({**of_containers(containers, init_containers), **whole}, overhead, {"pods": 1})
+    return add({**aggregate_container_amounts(containers, init_containers), **whole}, overhead, {"pods": 1})
 
 
-def of_whole(limits: Resources, asked: Resources, parts: Resources) -> Resources:
+def pod_level_requests(limits: Resources, asked: Resources, parts: Resources) -> Resources:
     """Return the requests of a pod itself, as the API server fills them in beside its limits.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/v1/defaults.go ``defaultPodRequests``
@@ -181,7 +181,7 @@ def of_whole(limits: Resources, asked: Resources, parts: Resources) -> Resources
     return {**limits, **summed, **asked}
 
 
-def of_containers(
+def aggregate_container_amounts(
     containers: Iterable[Container],
     init_containers: Iterable[Container],
     amounts: Callable[[Container], Resources] = attrgetter("requests"),

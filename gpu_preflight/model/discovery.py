@@ -74,9 +74,13 @@ def _bounded(pool: Pool, named: list[Named]) -> Pool:
     if pool.kind != "self-managed" or not named:
         return pool
     names = (pool.properties.get("AutoScalingGroupName"), str(pool.resource.ref()) if pool.resource else None)
-    most = [one.most for one in named if one.most is not None and one.name in [_shown(each) for each in names if each]]
+    most = [
+        one.most
+        for one in named
+        if one.most is not None and one.name in [_format_value(each) for each in names if each]
+    ]
     return replace(pool, max_nodes=min(most + ([] if pool.max_nodes is None else [pool.max_nodes]))) if most else pool
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return value.expression if isinstance(value, Unknown) else str(value)

@@ -17,7 +17,7 @@ from typing import Any
 from gpu_facts.hardware.regions import is_no_zone, is_seen_zone
 from gpu_facts.labels import EBS_ZONE, OLD_ZONE, ZONE, ZONE_ID
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.model.answer import Answer, all_of, any_of, yes_if
+from gpu_preflight.model.answer import Answer, all_yes, any_yes, yes_if
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings, may_equal
 
 _OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
@@ -123,7 +123,7 @@ class Requirement:
             return f"{self.key}={values}"
         return f"{self.key} {self.operator}" + (f" ({values})" if self.values != () else "")
 
-    def met_by(self, labels: Labels) -> Answer:
+    def matches(self, labels: Labels) -> Answer:
         """Say whether a node with such labels can meet it."""
         value = labels.get(self.key)
         if self.is_nowhere:
@@ -138,7 +138,7 @@ class Requirement:
             absent = self._met_by_none()
             if value is None or absent is Answer.YES:
                 return absent
-        present = yes_if(self._met_by_one_of(value))
+        present = yes_if(self._met_by_values(value))
         if present is Answer.YES and self._needs_a_newer_zone(value):
             return Answer.UNKNOWN
         return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
@@ -187,7 +187,7 @@ class Requirement:
         kept = value.values if self.operator == "Exists" else filter(self._accepts, value.values)
         return replace(value, values=frozenset(kept), may_be_absent=False)
 
-    def _met_by_one_of(self, value: LabelValues) -> bool:
+    def _met_by_values(self, value: LabelValues) -> bool:
         if self.operator == "Exists":
             return value.is_possible
         if self.operator == "DoesNotExist":
@@ -231,7 +231,7 @@ def met_together(wanted: Iterable[Requirement], labels: Labels) -> list[tuple[Re
     """
     found, left = [], labels
     for each in wanted:
-        answer = each.met_by(left)
+        answer = each.matches(left)
         found.append((each, answer))
         value = left.get(each.key)
         if answer is Answer.YES and isinstance(value, LabelValues) and value.is_open:
@@ -290,14 +290,14 @@ class Selection:
         """Say whether a node with such labels may run the pod."""
         if self.terms is None:
             return _together(self.selector, labels)
-        return any_of(self._holds(each, labels) for each in self.terms)
+        return any_yes(self._holds(each, labels) for each in self.terms)
 
     def _holds(self, term: Term, labels: Labels) -> Answer:
         # A term without expressions takes no node.
         if not term.labels and not term.fields:
             return Answer.NO
         named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
-        return all_of((_together((*self.selector, *term.labels), labels), *named))
+        return all_yes((_together((*self.selector, *term.labels), labels), *named))
 
     def unmet(self, labels: Labels) -> list[tuple[Requirement, Answer]]:
         """Return what keeps the pod off: of several terms what the one that comes nearest adds."""
@@ -311,7 +311,7 @@ class Selection:
 
 
 def _together(wanted: tuple[Requirement, ...], labels: Labels) -> Answer:
-    return all_of(answer for _, answer in met_together(wanted, labels))
+    return all_yes(answer for _, answer in met_together(wanted, labels))
 
 
 def _unmet(wanted: tuple[Requirement, ...], labels: Labels) -> list[tuple[Requirement, Answer]]:

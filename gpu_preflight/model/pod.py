@@ -194,12 +194,12 @@ class Pod:
     @cached_property
     def container_requests(self) -> Resources:
         """What its containers ask for."""
-        return container.of_containers(self.containers or (), self.init_containers)
+        return container.aggregate_container_amounts(self.containers or (), self.init_containers)
 
     @cached_property
     def whole_requests(self) -> Resources:
         """Requests of the pod itself, those that the API server fills in included."""
-        return container.of_whole(resources(self.limits), resources(self.asked), self.container_requests)
+        return container.pod_level_requests(resources(self.limits), resources(self.asked), self.container_requests)
 
     @cached_property
     def requests(self) -> Resources:
@@ -296,7 +296,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
     )
 
 
-def pod_of(owner: Object) -> Pod:
+def read_pod_template(owner: Object) -> Pod:
     """Return the pod of an object that has one in ``spec.template``."""
     return read_pod(mapping(dig(owner.content, "spec", "template", "spec")))
 

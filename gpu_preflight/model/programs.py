@@ -365,7 +365,7 @@ def programs(container: Container) -> tuple[Program, ...]:
     ``sh -c "exec vllm serve org/model -tp $TP"`` with ``TP=4`` is vLLM with a tensor parallel size of 4.
     """
     variables = container.env
-    words = [_by_kubernetes(str(each), variables) for each in container.words]
+    words = [_expand_kubernetes_variables(str(each), variables) for each in container.words]
     script = _script(words)
     if script is None:
         found = _program(words, variables)
@@ -374,10 +374,10 @@ def programs(container: Container) -> tuple[Program, ...]:
         if name is not None and (words or name in _VARIABLES):
             found = _read(name, words, variables)
         return (found,) if found is not None else ()
-    return tuple(_of_script(script, variables))
+    return tuple(_script_programs(script, variables))
 
 
-def gpus_of(container: Container) -> int | None:
+def count_whole_gpus(container: Container) -> int | None:
     """Return the whole GPUs of a container; ``None`` where that is not known or it has shares or slices."""
     if container.devices != {GPU}:
         return None
@@ -386,7 +386,7 @@ def gpus_of(container: Container) -> int | None:
 
 def visible_gpus(container: Container, program: Program) -> int | None:
     """Return the whole GPUs that a program of a container sees; ``None`` where that is not known."""
-    gpus = gpus_of(container)
+    gpus = count_whole_gpus(container)
     listed = program.variables.get("CUDA_VISIBLE_DEVICES")
     if gpus is None or "CUDA_VISIBLE_DEVICES" not in program.variables:
         return gpus
@@ -409,7 +409,7 @@ def _divided(total: Number, parts: Number) -> Number:
     return -(-total // parts)
 
 
-def _by_kubernetes(text: str, variables: Mapping[str, Any]) -> str:
+def _expand_kubernetes_variables(text: str, variables: Mapping[str, Any]) -> str:
     """Return a text in which ``$(NAME)`` has the value of a variable of the container."""
 
     def value(found: re.Match[str]) -> str:
@@ -429,7 +429,7 @@ def _script(words: Sequence[str]) -> str | None:
     return None
 
 
-def _of_script(script: str, variables: Mapping[str, Any]) -> Iterator[Program]:
+def _script_programs(script: str, variables: Mapping[str, Any]) -> Iterator[Program]:
     text = _COMMENT.sub("", script.replace("\\\n", " "))
     sure = _CONTROL.search(text) is None
     known = {name: value for name, value in variables.items() if isinstance(value, str)}

@@ -54,7 +54,7 @@ class DaemonSet:
     config: Any = None
     configs: Mapping[str, Any] | None = None
 
-    def config_on(self, labels: Labels) -> Any:
+    def select_config(self, labels: Labels) -> Any:
         """Return the configuration of a device plugin on a node with such labels."""
         if self.configs is None or OPERATOR_CONFIG not in labels:
             return self.config

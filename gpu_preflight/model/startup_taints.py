@@ -67,7 +67,7 @@ class _Told:
     is_open: bool = False
 
     @classmethod
-    def by(cls, autoscaler: Autoscaler) -> _Told:
+    def from_autoscaler(cls, autoscaler: Autoscaler) -> _Told:
         """Return what the flags of an autoscaler tell it."""
         keys = [each for flag in _BY_KEY for each in _words(autoscaler.flags.get(flag))]
         prefixes = _words(autoscaler.flags.get(_BY_PREFIX))
@@ -86,11 +86,11 @@ def goes_by_itself(taint: Taint) -> bool:
 def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
     """Return pools whose taints are those that last, with those beside them that do not."""
     found = next((each for each in autoscalers if each.kind == "cluster-autoscaler"), None)
-    return tuple(_of_group(each, found) if each.is_group else _of_node_pool(each) for each in pools)
+    return tuple(_split_group_taints(each, found) if each.is_group else _split_node_pool_taints(each) for each in pools)
 
 
-def _of_group(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
-    told = _Told.by(autoscaler) if autoscaler is not None else _Told()
+def _split_group_taints(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
+    told = _Told.from_autoscaler(autoscaler) if autoscaler is not None else _Told()
     startup = tuple(each for each in pool.taints if _goes(each) or told.names(each.key))
     seen = autoscaler is not None and not told.is_open
     untold = (each for each in startup if seen and not told.names(each.key) and not goes_by_itself(each))
@@ -106,7 +106,7 @@ def _is_described(taint: Taint, pool: Pool) -> bool:
     return any(str(each.get("Key")) == f"{TAINT_TAG}{taint.key}" for each in mappings(pool.properties.get("Tags")))
 
 
-def _of_node_pool(pool: Pool) -> Pool:
+def _split_node_pool_taints(pool: Pool) -> Pool:
     startup = tuple(filter(_goes, pool.taints))
     return _split(pool, startup, startup)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.model.answer import Answer, any_of, yes_if
+from gpu_preflight.model.answer import Answer, any_yes, yes_if
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, known_text, mappings
 from gpu_preflight.reading.user_data import UserData
 
@@ -208,7 +208,7 @@ def setting_taints(settings: Any) -> tuple[Taint, ...]:
 
 def tolerates(given: Iterable[Toleration], taint: Taint) -> Answer:
     """Say whether one of a pod's tolerations matches a taint."""
-    return any_of(each.matches(taint) for each in given)
+    return any_yes(each.matches(taint) for each in given)
 
 
 def stay(given: Iterable[Toleration], taint: Taint) -> int | Unknown | None:

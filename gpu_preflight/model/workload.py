@@ -90,7 +90,7 @@ class Workload:
         return self.placed > 0 and self.replicas is not None and self.placed >= self.replicas
 
     @property
-    def on_each_node(self) -> bool:
+    def is_daemon_set(self) -> bool:
         """Whether it is a DaemonSet, for which nobody makes a node."""
         return self.owner.kind == "DaemonSet"
 

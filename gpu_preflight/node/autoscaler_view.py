@@ -22,7 +22,7 @@ from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB, resources
 from gpu_facts.resources import DISK, EFA, GPU
 from gpu_preflight.cluster.pools import group_tags
-from gpu_preflight.model.answer import Answer, all_of, yes_if
+from gpu_preflight.model.answer import Answer, all_yes, yes_if
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
 from gpu_preflight.model.taints import Taint, flag_taint
@@ -94,9 +94,9 @@ class Conflict:
     labels: Labels
 
 
-def looked_at(cluster: Cluster) -> list[Object]:
+def active_overlays(cluster: Cluster) -> list[Object]:
     """Return the NodeOverlays that Karpenter looks at: none of them while their gate is off."""
-    found = cluster.of_kind("NodeOverlay")
+    found = cluster.objects_of_kind("NodeOverlay")
     return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
@@ -104,7 +104,7 @@ def overlaid(given: Labels, overlays: Iterable[Object]) -> dict[str, int]:
     """Return what NodeOverlays say that a node with such labels has."""
     found: dict[str, int] = {}
     for overlay in sorted(overlays, key=_rank):
-        if _is_for(overlay, given) is not Answer.NO:
+        if _overlay_matches(overlay, given) is not Answer.NO:
             found |= resources(overlay.spec.get("capacity"))
     return found
 
@@ -132,7 +132,7 @@ def conflicts(overlays: Iterable[Object], nodes: Iterable[Labels]) -> list[Confl
     places = list(nodes)
     nearest: dict[tuple[int, bool], Object] = {}
     for overlay in sorted(overlays, key=_rank, reverse=True):
-        reached = [place for place, labels in enumerate(places) if _is_for(overlay, labels) is Answer.YES]
+        reached = [place for place, labels in enumerate(places) if _overlay_matches(overlay, labels) is Answer.YES]
         kinds = {name == _PRICE for name in _says(overlay)}
         before = ((place, nearest.get((place, kind))) for place in reached for kind in sorted(kinds))
         clashing = ((other, place, _clash(overlay, other, places[place])) for place, other in before if other)
@@ -163,7 +163,7 @@ def _meet(one: Object, other: Object, labels: Labels) -> bool:
     def is_met(key: str) -> bool:
         given, asked = labels.get(key), [each for each in wanted if each.key == key]
         choices = given.values if isinstance(given, LabelValues) and not given.all_but else ()
-        return any(all(each.met_by({key: exactly(value)}) is Answer.YES for each in asked) for value in choices)
+        return any(all(each.matches({key: exactly(value)}) is Answer.YES for each in asked) for value in choices)
 
     return all(is_met(each.key) for each in wanted if each.key in labels)
 
@@ -173,8 +173,8 @@ def _says(overlay: Object) -> set[str]:
     return {*resources(overlay.spec.get("capacity")), *((_PRICE,) if priced else ())}
 
 
-def _is_for(overlay: Object, given: Labels) -> Answer:
-    return all_of(each.met_by(given) for each in _requirements(overlay))
+def _overlay_matches(overlay: Object, given: Labels) -> Answer:
+    return all_yes(each.matches(given) for each in _requirements(overlay))
 
 
 def _requirements(overlay: Object) -> list[Requirement]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpu_facts.labels import SET_AT_RUN_TIME
-from gpu_preflight.model.answer import Answer, all_of, any_of
+from gpu_preflight.model.answer import Answer, all_yes, any_yes
 from gpu_preflight.model.label_values import Labels, Selection, Term
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint, evicting, untolerated
@@ -23,7 +23,7 @@ def reached(daemons: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, .
     """Return for each DaemonSet whether it runs on a node with such labels and taints."""
     every = list(daemons)
     first = [(each, _reaches(each, labels, taints)) for each in every]
-    discovered = any_of(answer for each, answer in first if _DISCOVERY in each.name)
+    discovered = any_yes(answer for each, answer in first if _DISCOVERY in each.name)
     return [(each, _then(each, answer, discovered, labels, taints)) for each, answer in first]
 
 
@@ -38,7 +38,7 @@ def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels,
     plain = _without_run_time_labels(daemon)
     if answer is not Answer.NO or plain is daemon:
         return answer
-    return all_of((discovered, _reaches(plain, labels, taints)))
+    return all_yes((discovered, _reaches(plain, labels, taints)))
 
 
 def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
@@ -60,5 +60,5 @@ def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> An
     """Say whether a DaemonSet runs on a node with such labels and taints."""
     given = daemon.pod.tolerations
     kept_off = (answer for _, answer in (*untolerated(given, taints, daemon=True), *evicting(given, taints)))
-    answer = all_of((*kept_off, daemon.pod.selection.takes(labels)))
+    answer = all_yes((*kept_off, daemon.pod.selection.takes(labels)))
     return Answer.UNKNOWN if answer is Answer.YES and not daemon.exact else answer

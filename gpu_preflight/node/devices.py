@@ -34,7 +34,7 @@ from gpu_facts.resources import (
 )
 from gpu_preflight.cluster.images import has_driver
 from gpu_preflight.cluster.pools import is_visible
-from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.model.software import DaemonSet, MissingConfig
@@ -114,7 +114,7 @@ def _shared(sharing: Mapping[str, Any], way: str, strategy: str) -> Offer:
     return Offer(multiples or {GPU: 1}, slices=mixed, uniform=single, alone=alone)
 
 
-def bottlerocket_is_off(settings: Mapping[str, Any]) -> bool:
+def is_bottlerocket_plugin_disabled(settings: Mapping[str, Any]) -> bool:
     """Whether Bottlerocket's own plugin is switched off."""
     return dig(settings, *_BOTTLEROCKET_PLUGIN, "enabled") is False
 
@@ -144,19 +144,19 @@ def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:
     return Offer({GPU: slices}) if slices else NOT_KNOWN
 
 
-def label_of(pool: Pool, key: str) -> str | None:
+def single_label_value(pool: Pool, key: str) -> str | None:
     """Return the value of a label that every node of a pool has; ``None`` where there is none, or no single one."""
     value = pool.labels.get(key)
     return value.only if isinstance(value, LabelValues) else None
 
 
-def of_bottlerocket(pool: Pool) -> Mapping[str, Any]:
+def bottlerocket_mig_settings(pool: Pool) -> Mapping[str, Any]:
     """Return the settings of Bottlerocket's device plugin, where they cut GPUs."""
     plugin = mapping(dig(pool.user_data.settings, *_BOTTLEROCKET_PLUGIN))
     return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
 
 
-def by_script(pool: Pool) -> Counter[str] | None:
+def mig_instances_from_script(pool: Pool) -> Counter[str] | None:
     """Return the instances that user data makes on each GPU, ``None`` when it makes none."""
     found = next((hit for each in pool.user_data.scripts if (hit := _MADE_BY_SCRIPT.search(each))), None)
     return Counter(found.group(1).split(",")) if found else None
@@ -164,8 +164,8 @@ def by_script(pool: Pool) -> Counter[str] | None:
 
 def is_partitioned(pool: Pool) -> bool:
     """Whether something is to cut the GPUs of a pool."""
-    named = label_of(pool, MIG_CONFIG)
-    return bool(of_bottlerocket(pool) or by_script(pool) or (named and named != _DISABLED))
+    named = single_label_value(pool, MIG_CONFIG)
+    return bool(bottlerocket_mig_settings(pool) or mig_instances_from_script(pool) or (named and named != _DISABLED))
 
 
 def has_own_geometries(cluster: Cluster) -> bool:
@@ -185,12 +185,12 @@ def slices(pool: Pool, row: InstanceType, cluster: Cluster, running: Reached) ->
     """
     if not row.mig or not (is_partitioned(pool) or isinstance(pool.labels.get(MIG_CONFIG), Unknown)):
         return {}
-    if by_script(pool):
+    if mig_instances_from_script(pool):
         return None
     answers = {answer for each, answer in running if _MANAGER in each.name}
     if answers <= {Answer.NO} and cluster.sees_programs:
         return {}
-    profile = (label_of(pool, MIG_CONFIG) or "").removeprefix(_EVERY_GPU)
+    profile = (single_label_value(pool, MIG_CONFIG) or "").removeprefix(_EVERY_GPU)
     count = PROFILES.get(row.family, {}).get(profile) if _PROFILE.fullmatch(profile) else None
     told = Answer.YES in answers and not has_own_geometries(cluster)
     return {f"{MIG}{profile}": count * row.gpus} if told and count else None
@@ -211,7 +211,7 @@ def claim_drivers(cluster: Cluster) -> list[DaemonSet]:
     chart = claims_chart(cluster)
     origin = chart.origin if chart is not None and offers_gpus(chart) else None
     charted = [each for each in cluster.daemon_sets if origin is not None and each.origin == origin]
-    written = {each.origin for each in cluster.of_kind("DaemonSet")}
+    written = {each.origin for each in cluster.objects_of_kind("DaemonSet")}
     return [*charted, *(each for each in cluster.daemon_sets if each.origin in written and _is_one(each))]
 
 
@@ -240,13 +240,13 @@ def _names(cluster: Cluster) -> Iterator[object]:
     """Yield under which names device classes have their devices asked for."""
     chart = claims_chart(cluster)
     if chart is not None and offers_gpus(chart):
-        yield _of_chart(chart)
-    for each in cluster.of_kind("DeviceClass"):
+        yield _chart_resource_name(chart)
+    for each in cluster.objects_of_kind("DeviceClass"):
         if each.name == DEVICE_CLASS or DEVICE_CLASS in str(each.spec.get("selectors")):
             yield each.spec.get("extendedResourceName")
 
 
-def _of_chart(chart: Chart) -> object:
+def _chart_resource_name(chart: Chart) -> object:
     """Return the name that the chart's own class gives GPUs; one that is told another API gives none."""
     if chart.name != DRA_DRIVER:
         return Unknown("${classes of its older chart}")
@@ -260,7 +260,7 @@ def is_of_gpus(name: object, cluster: Cluster) -> Answer:
     """Say whether a device class is of whole GPUs; unknown where the cluster's own class selects among them."""
     if name == DEVICE_CLASS:
         return Answer.YES
-    own = next((each for each in cluster.of_kind("DeviceClass") if each.name == name), None)
+    own = next((each for each in cluster.objects_of_kind("DeviceClass") if each.name == name), None)
     return Answer.UNKNOWN if own is not None and DEVICE_CLASS in str(own.spec.get("selectors")) else Answer.NO
 
 
@@ -323,7 +323,7 @@ def registered(
         least[EFA] = most[EFA] = efa_count
     elif efa_count != 0 and is_auto_mode:
         unsaid.add(EFA)
-    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_plugins_for(EFA)):
+    elif efa_count != 0 and (set(plugins) - {Answer.NO} or not cluster.sees_device_plugins(EFA)):
         unsaid.add(EFA)
         unseen = set() if plugins else {EFA}
     elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
@@ -336,19 +336,19 @@ def registered(
     # A plugin of the input that surely misses the node shares none of its GPUs.
     if not any(GPU in each.advertises and answer is not Answer.NO for each, answer in running):
         unseen |= gpus.unsaid & {GPU, SHARED_GPU}
-    return Devices(least, most, _of_others(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
+    return Devices(least, most, _unknown_plugin_resources(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
 
 
-def _of_others(cluster: Cluster) -> frozenset[str]:
+def _unknown_plugin_resources(cluster: Cluster) -> frozenset[str]:
     """Return what pods ask for that software which is not known may register: not NVIDIA's and not EFA's."""
-    asked = frozenset(each for each in cluster.asked_devices if not each.startswith(NVIDIA) and each != EFA)
+    asked = frozenset(each for each in cluster.requested_devices if not each.startswith(NVIDIA) and each != EFA)
     return asked if asked and (not cluster.sees_programs or _registers_others(cluster)) else frozenset()
 
 
 def _registers_others(cluster: Cluster) -> bool:
     """Whether a DaemonSet of which nothing is known has the folder in which kubelet takes devices from plugins."""
     known = {each.origin for each in cluster.daemon_sets if each.advertises}
-    others = (each for each in cluster.of_kind("DaemonSet") if each.origin not in known)
+    others = (each for each in cluster.objects_of_kind("DaemonSet") if each.origin not in known)
     volumes = (volume for each in others for volume in mappings(dig(each.spec, "template", "spec", "volumes")))
     paths = (known_text(dig(each, "hostPath", "path")) for each in volumes)
     return any(path is not None and _DEVICE_PLUGINS.startswith(path.rstrip("/")) for path in paths)
@@ -375,38 +375,43 @@ def _gpus(
         untold = not pool.instance_types and not pool.requirements
         unsaid = frozenset((GPU,)) if untold or any(map(may_be_newer, pool.instance_types)) else nothing
         return Devices({}, {}, unsaid, nothing, ()), ()
-    offers = [*_built_in(pool, row), *_plugins(running, pool), *claimable, *_advertised_by_nodes(pool, row, cluster)]
+    offers = [
+        *_built_in_offers(pool, row),
+        *_plugins(running, pool),
+        *claimable,
+        *_advertised_by_nodes(pool, row, cluster),
+    ]
     names = tuple(name for name, answer, _ in offers if answer is Answer.YES)
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
         cut = slices(pool, row, cluster, running) if offer.slices or offer.uniform else {}
-        return _offered(offer, row, said, cut, _asked_slices(cluster)), names
-    if not offers and "device-plugin" in cluster.assumed and not cluster.sees_plugins_for(GPU):
+        return _offered(offer, row, said, cut, _requested_slices(cluster)), names
+    if not offers and "device-plugin" in cluster.assumed and not cluster.sees_device_plugins(GPU):
         return _offered(WHOLE, row, said, {}, frozenset()), ()
-    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_plugins_for(GPU):
+    if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_device_plugins(GPU):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
 
 
-def built_in(pool: Pool) -> tuple[str, Answer] | None:
+def built_in_device_manager(pool: Pool) -> tuple[str, Answer] | None:
     """Return the device manager that a pool's image may bring along, and whether it does."""
     if pool.kind == "auto-mode":
         return "EKS Auto Mode", Answer.YES
-    if pool.operating_system != "bottlerocket" or bottlerocket_is_off(pool.user_data.settings):
+    if pool.operating_system != "bottlerocket" or is_bottlerocket_plugin_disabled(pool.user_data.settings):
         return None
     return ("Bottlerocket", answer) if (answer := has_driver(pool)) is not Answer.NO else None
 
 
-def _built_in(pool: Pool, row: InstanceType) -> list[_Offered]:
+def _built_in_offers(pool: Pool, row: InstanceType) -> list[_Offered]:
     bottlerocket = pool.kind != "auto-mode"
     settings = pool.user_data.settings
     offer = bottlerocket_offer(settings, row.family) if bottlerocket else WHOLE
-    return [(*found, offer)] if (found := built_in(pool)) else []
+    return [(*found, offer)] if (found := built_in_device_manager(pool)) else []
 
 
 def _plugins(running: Reached, pool: Pool) -> list[_Offered]:
     return [
-        (each.name, answer, plugin_offer(each.config_on(pool.labels)))
+        (each.name, answer, plugin_offer(each.select_config(pool.labels)))
         for each, answer in running
         if GPU in each.advertises and answer is not Answer.NO
     ]
@@ -418,7 +423,7 @@ def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> lis
     alike = [
         each.observed.allocatable.get(GPU, 0)
         for each in cluster.observed
-        if each.observed and row.name in each.instance_types and label_of(each, key) == pool.name
+        if each.observed and row.name in each.instance_types and single_label_value(each, key) == pool.name
     ]
     times, rest = divmod(max(alike, default=0), row.gpus)
     return [("running nodes", Answer.YES, Offer({GPU: times}))] if times and not rest else []
@@ -427,12 +432,12 @@ def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> lis
 def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Offered]:
     """Return the drivers for claims, which give their GPUs to pods that ask for them by name too."""
     origins = {(each.origin, each.name) for each in claim_drivers(cluster)}
-    found = [(each.name, all_of((answer, by_name))) for each, answer in running if (each.origin, each.name) in origins]
+    found = [(each.name, all_yes((answer, by_name))) for each, answer in running if (each.origin, each.name) in origins]
     return [(name, answer, WHOLE) for name, answer in found if answer is not Answer.NO]
 
 
-def _asked_slices(cluster: Cluster) -> frozenset[str]:
-    return frozenset(each for each in cluster.asked_devices if each.startswith(MIG))
+def _requested_slices(cluster: Cluster) -> frozenset[str]:
+    return frozenset(each for each in cluster.requested_devices if each.startswith(MIG))
 
 
 def _offered(

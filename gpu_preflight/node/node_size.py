@@ -38,10 +38,10 @@ _FILE_SYSTEM = 0.05
 
 def max_pods(pool: Pool, row: InstanceType) -> int | None:
     """Return how many pods kubelet takes."""
-    return told_max_pods(pool) or eni_pods(row)
+    return kubelet_max_pods(pool) or eni_pods(row)
 
 
-def told_max_pods(pool: Pool) -> int | None:
+def kubelet_max_pods(pool: Pool) -> int | None:
     """Return how many pods kubelet is told to take; ``None`` where it is told nothing, or nothing known."""
     return known_number(_kubelet(pool).get("maxPods"))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.hardware.plain_types import allocatable_without_gpus
-from gpu_facts.hardware.regions import zone_ids_begin_with
+from gpu_facts.hardware.regions import zone_id_prefix
 from gpu_facts.labels import (
     CAPACITY_TYPE,
     EBS_ZONE,
@@ -31,15 +31,15 @@ from gpu_facts.labels import (
 from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, DISK, EFA, GPU
 from gpu_preflight.cluster.images import has_driver
-from gpu_preflight.cluster.network import region_of
-from gpu_preflight.cluster.pools import capacity_of
-from gpu_preflight.model.answer import Answer, all_of, any_of
+from gpu_preflight.cluster.network import pool_region
+from gpu_preflight.cluster.pools import usable_capacity_types
+from gpu_preflight.model.answer import Answer, all_yes, any_yes
 from gpu_preflight.model.cluster import Cluster, Observation, Pool
 from gpu_preflight.model.container import HostPort
 from gpu_preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.node.autoscaler_view import Conflict, belief, conflicts, looked_at, may_conflict, overlaid
+from gpu_preflight.node.autoscaler_view import Conflict, belief, conflicts, active_overlays, may_conflict, overlaid
 from gpu_preflight.node.daemon_reach import Reached, reached
 from gpu_preflight.node.devices import claim_drivers, gives_gpus_by_name, registered
 from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
@@ -180,10 +180,10 @@ def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = No
     """
     if pool.observed is not None:
         return (_running_node(pool, pool.observed),)
-    applied = (looked_at(cluster) if overlays is None else overlays) if pool.kind == "karpenter" else []
+    applied = (active_overlays(cluster) if overlays is None else overlays) if pool.kind == "karpenter" else []
     by_name = gives_gpus_by_name(cluster, None if cluster.version is None else minor(cluster.version))
     drivers = claim_drivers(cluster)
-    return tuple(_node(pool, name, cluster, applied, by_name, drivers) for name in _types_of(pool))
+    return tuple(_node(pool, name, cluster, applied, by_name, drivers) for name in _pool_instance_types(pool))
 
 
 def _running_node(pool: Pool, observed: Observation) -> NodeToBe:
@@ -205,7 +205,7 @@ def _running_node(pool: Pool, observed: Observation) -> NodeToBe:
     )
 
 
-def _types_of(pool: Pool) -> tuple[str | None, ...]:
+def _pool_instance_types(pool: Pool) -> tuple[str | None, ...]:
     if pool.is_group:
         return pool.instance_types or (None,)
     return gpu_types(pool) or tuple(pool.instance_types) or (None,)
@@ -213,11 +213,13 @@ def _types_of(pool: Pool) -> tuple[str | None, ...]:
 
 def overlays_in_conflict(cluster: Cluster) -> list[Conflict]:
     """Return the NodeOverlays of a cluster that Karpenter leaves out because of others."""
-    overlays = looked_at(cluster)
+    overlays = active_overlays(cluster)
     if not may_conflict(overlays):
         return []
     pools = [each for each in cluster.pools if each.kind == "karpenter"]
-    return conflicts(overlays, (_given_labels(pool, name, cluster) for pool in pools for name in _types_of(pool)))
+    return conflicts(
+        overlays, (_given_labels(pool, name, cluster) for pool in pools for name in _pool_instance_types(pool))
+    )
 
 
 def _node(
@@ -276,7 +278,7 @@ def _node(
 def _offers_claims(running: Reached, drivers: Iterable[DaemonSet]) -> Answer:
     """Say whether one of the drivers that offer GPUs to claims runs on a node; without any, another rule says so."""
     known = {id(each) for each in drivers}
-    return any_of(answer for each, answer in running if id(each) in known) if known else Answer.YES
+    return any_yes(answer for each, answer in running if id(each) in known) if known else Answer.YES
 
 
 def _taken(running: Reached) -> dict[str, tuple[str, ...]]:
@@ -300,25 +302,25 @@ def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, L
     """Return the labels that a node registers with."""
     zones = [each for each in pool.zones if isinstance(each, str)]
     every = len(zones) == len(pool.zones) and zones
-    region = region_of(pool, cluster)
+    region = pool_region(pool, cluster)
     zone = exactly(*zones) if every else Unknown(f"{region or ''}${{zone}}")
     typed = (kubelet_labels(name) | autoscaler_labels(name, pool.kind)) if name else {INSTANCE_TYPE: Unknown("${type}")}
     placed: dict[str, LabelValues | Unknown] = {
         ZONE: zone,
         OLD_ZONE: zone,
         REGION: exactly(region) if region else Unknown("${region}"),
-        ZONE_ID: Unknown(f"{_zone_ids_of(region)}${{zone id}}"),
+        ZONE_ID: Unknown(f"{_zone_id_prefix(region)}${{zone id}}"),
         EBS_ZONE: zone,
         HOSTNAME: Unknown("${hostname}"),
     }
-    bought = capacity_of(pool) or pool.capacity_types
+    bought = usable_capacity_types(pool) or pool.capacity_types
     capacity = {CAPACITY_TYPE: exactly(*bought)} if pool.autoscaler != "cluster-autoscaler" else {}
     return {**pool.labels, **placed, **typed, **capacity}
 
 
-def _zone_ids_of(region: str | None) -> str:
+def _zone_id_prefix(region: str | None) -> str:
     """Return what the ids of all zones of a region begin with, Local Zones included; nothing where it is not known."""
-    begins = zone_ids_begin_with(region)
+    begins = zone_id_prefix(region)
     return begins.removesuffix("az") if begins else ""
 
 
@@ -343,11 +345,11 @@ def _with_discovered_labels(
     """Return the labels of a node with those that software adds once it runs, where it may run."""
     unseen = Answer.NO if cluster.sees_programs else Answer.UNKNOWN
     workers = [answer for each, answer in running if each.name.endswith(FEATURE_WORKERS)]
-    features = any_of(workers) if workers else unseen
+    features = any_yes(workers) if workers else unseen
     finders = [(each, answer) for each, answer in running if _GPU_DISCOVERY in each.name]
-    told = [answer if _labels_by_itself(each, cluster) else all_of((answer, features)) for each, answer in finders]
-    gpus = any_of(told) if finders else unseen
-    found = ((gpus, _DISCOVERED), (features, cluster.asked_features))
+    told = [answer if _labels_by_itself(each, cluster) else all_yes((answer, features)) for each, answer in finders]
+    gpus = any_yes(told) if finders else unseen
+    found = ((gpus, _DISCOVERED), (features, cluster.requested_features))
     added: dict[str, LabelValues | Unknown] = {
         key: Unknown(f"${{{key}}}") for answer, keys in found if answer is not Answer.NO for key in keys
     }
@@ -372,10 +374,10 @@ def _labels_by_itself(daemon: DaemonSet, cluster: Cluster) -> bool:
 def reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
     """Say whether a DaemonSet would run on every node of a pool, beside those of a cluster."""
     others = tuple(each for each in cluster.daemon_sets if each is not daemon)
-    return reaches_of(pool, replace(cluster, daemon_sets=(daemon, *others)))[0][1]
+    return daemon_set_answers(pool, replace(cluster, daemon_sets=(daemon, *others)))[0][1]
 
 
-def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
+def daemon_set_answers(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
     """Return for each DaemonSet of a cluster whether it runs on every node of a pool."""
     names = gpu_types(pool) or tuple(pool.instance_types) or (None,)
     of_types: list[list[Answer]] = []
@@ -384,4 +386,4 @@ def reaches_of(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, Answer]]:
         labels = _given_labels(pool, name, cluster) | _booted_labels(pool, row, cluster)
         of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
     of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
-    return [(each, all_of(answers)) for each, answers in of_daemons]
+    return [(each, all_yes(answers)) for each, answers in of_daemons]

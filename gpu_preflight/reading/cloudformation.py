@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from gpu_facts.hardware.regions import partition_of
+from gpu_facts.hardware.regions import region_partition
 from gpu_facts.labels import SIZE_RESOURCE
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_preflight.reading.objects import Origin
-from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, one_of
+from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, value_or_unknown
 from gpu_preflight.reading.versions import (
     MAX_STEPS,
     MAX_TEXT,
@@ -287,7 +287,7 @@ class Template:
             "AWS::Region": self.region,
             "AWS::AccountId": self.account,
             "AWS::StackName": self.name if self.region else None,
-            "AWS::Partition": partition_of(self.region) if self.region else None,
+            "AWS::Partition": region_partition(self.region) if self.region else None,
         }.get(name)
         return known or Unknown(f"${{{name}}}")
 
@@ -303,7 +303,7 @@ class Template:
         if value is None:
             allowed = [typed(kind, each) for each in items(parameter.get("AllowedValues"))]
             expression = f"${{{self.name}/{name}}}"
-            return one_of(expression, allowed) if allowed else Unknown(expression)
+            return value_or_unknown(expression, allowed) if allowed else Unknown(expression)
         return typed(kind, value)
 
     def _get_att(self, argument: Any) -> Any:
@@ -369,7 +369,7 @@ class Template:
             return yes
         if yes is _NO_VALUE or no is _NO_VALUE:
             return None
-        return one_of(self._opaque("Fn::If", argument).expression, (yes, no))
+        return value_or_unknown(self._opaque("Fn::If", argument).expression, (yes, no))
 
     def _find_in_map(self, argument: Any) -> Any:
         if not isinstance(argument, list) or len(argument) < 3:
@@ -381,7 +381,7 @@ class Template:
         found = values_of_map(self.body.get("Mappings"), keys, lambda count: self.work.step(self.file, count))
         if len(argument) > 3:
             found.append(self.resolve(dig(argument[3], "DefaultValue")))
-        return one_of(self._opaque("Fn::FindInMap", argument).expression, found) if found else None
+        return value_or_unknown(self._opaque("Fn::FindInMap", argument).expression, found) if found else None
 
     def _import_value(self, argument: Any) -> Any:
         name = self._resolve(argument)

@@ -287,7 +287,7 @@ def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, 
     plain, marks = marked(text)
     try:
         _refuse_crash(file, plain)
-        return [(marks.put_back(content), repeated) for content, repeated in _load_all(plain)]
+        return [(marks.restore(content), repeated) for content, repeated in _load_all(plain)]
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}") from None
 

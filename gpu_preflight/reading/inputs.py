@@ -28,7 +28,7 @@ from gpu_preflight.reading.objects import (
     Origin,
     Repeated,
     Unread,
-    objects_of,
+    parse_objects,
 )
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_preflight.reading.unread import Dangling, dangling, unread
@@ -223,11 +223,11 @@ def _read_folder(path: str, found: _Found) -> list[Document]:
     """Read the files of a folder, and what its charts and kustomizations come to."""
     # One file needs none of these, and starts sooner without.
     from gpu_preflight.reading.rendering.folders import render
-    from gpu_preflight.reading.rendering.programs import documents_of
+    from gpu_preflight.reading.rendering.programs import rendered_documents
 
     made = render(Path(path))
     found.roots.append(Path(path))
-    documents = [*found.read(path, skip=made.covered), *found.counted(path, list(documents_of(made)))]
+    documents = [*found.read(path, skip=made.covered), *found.counted(path, list(rendered_documents(made)))]
     found.skipped += made.problems
     found.broken += made.broken
     return documents
@@ -373,7 +373,7 @@ def _sort(document: Document, found: _Found, *, named: bool) -> None:
     if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
         found.acknowledgements.append(document)
         return
-    objects = list(objects_of(content, document.file, templated=document.templated))
+    objects = list(parse_objects(content, document.file, templated=document.templated))
     found.objects += objects
     if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
         raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")
@@ -404,7 +404,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
     for resource in resources.values():
         if resource.type == _MANIFEST:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))
-            objects += objects_of(content, resource.file, resource.key, resource.properties.get("ClusterName"))
+            objects += parse_objects(content, resource.file, resource.key, resource.properties.get("ClusterName"))
             if isinstance(content, Unknown):
                 problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
         elif resource.type == _CHART:
@@ -418,11 +418,11 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
         broken = tuple(brought.broken)
     for config in eksctl.configs(objects):
-        resources |= {each.key: each for each in eksctl.resources_of(config)}
+        resources |= {each.key: each for each in eksctl.config_resources(config)}
         from gpu_preflight.reading.eksctl.configs import device_plugins
 
-        charts += eksctl.charts_of(config)
-        objects += [*eksctl.service_accounts_of(config), *device_plugins(config, objects, charts)]
+        charts += eksctl.karpenter_charts(config)
+        objects += [*eksctl.irsa_service_accounts(config), *device_plugins(config, objects, charts)]
     problems += eksctl.installed_by_api(found.templates, objects)
     versions = separate_versions(objects, charts)
     return Input(

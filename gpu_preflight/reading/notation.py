@@ -128,7 +128,7 @@ def key(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def key_of(text: str) -> str | None:
+def parse_key(text: str) -> str | None:
     """Return the key that a word without quotes is, ``None`` for nothing."""
     value = scalar(text)
     # A number with a point, or one too large, is read back from 32 bits, whole or not.
@@ -237,7 +237,7 @@ class Loader(SafeLoader):
         """Return a key; to CloudFormation it is a text."""
         if node.tag == _TEXT or self._is_template:
             return str(node.value)
-        found = key_of(node.value) if node.tag == _PLAIN else key(self.construct_object(node))
+        found = parse_key(node.value) if node.tag == _PLAIN else key(self.construct_object(node))
         # Nothing is no key of JSON: kubectl refuses it, and who else reads the file may not.
         return str(node.value) if found is None else found
 

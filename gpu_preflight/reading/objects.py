@@ -66,7 +66,7 @@ class Marks:
         self._parts.append(part)
         return f"{self._open}{len(self._parts) - 1}{_CLOSE}"
 
-    def put_back(self, content: Any, made: Callable[[str], Any] = str) -> Any:
+    def restore(self, content: Any, made: Callable[[str], Any] = str) -> Any:
         """Return what was parsed with the parts back in their places.
 
         Args:
@@ -74,9 +74,9 @@ class Marks:
             made: What becomes of a value that had a mark in it; keys stay texts.
         """
         if isinstance(content, dict):
-            return {self._text(key): self.put_back(value, made) for key, value in content.items()}
+            return {self._text(key): self.restore(value, made) for key, value in content.items()}
         if isinstance(content, list):
-            return [self.put_back(each, made) for each in content]
+            return [self.restore(each, made) for each in content]
         return made(self._text(content)) if isinstance(content, str) and self._open in content else content
 
     def _text(self, text: Any) -> Any:
@@ -257,7 +257,7 @@ class Chart:
     alternative: str = ""
 
 
-def objects_of(
+def parse_objects(
     content: Any, file: str, resource: str | None = None, cluster: Any = None, *, templated: bool = False
 ) -> Iterator[Object]:
     """Yield the Kubernetes objects of a document, those of lists included.
@@ -273,7 +273,7 @@ def objects_of(
         if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
             continue
         if each["kind"].endswith("List") and isinstance(each.get("items"), list):
-            yield from objects_of(each["items"], file, resource, cluster, templated=templated)
+            yield from parse_objects(each["items"], file, resource, cluster, templated=templated)
         elif "apiVersion" in each:
             name, space = dig(each, "metadata", "name"), dig(each, "metadata", "namespace")
             place = f"{each['kind']} {f'{space}/' if space else ''}{name}"

@@ -61,7 +61,7 @@ def choices(value: Any) -> list[Any]:
     return list(value.choices) if isinstance(value, Unknown) else [] if value is None else [value]
 
 
-def one_of(expression: str, values: Iterable[Any]) -> Any:
+def value_or_unknown(expression: str, values: Iterable[Any]) -> Any:
     """Return the one value that all are, else `Unknown` that may be each of them; one that may be anything stays so."""
     found: list[Any] = []
     for each in values:

@@ -50,7 +50,7 @@ def unread(template: Template) -> Iterator[Unread]:
     for place, name in _included(resources):
         yield Unread(Origin(template.file, f"{template.name}/{place}"), f"what transform {name} puts there {_LATER}")
     for resource in template.resources():
-        if why := _of_resource(resource, template):
+        if why := _unread_reason(resource, template):
             yield Unread(resource.origin, why)
 
 
@@ -74,7 +74,7 @@ def _included(resources: dict[str, Any]) -> Iterator[tuple[str, str]]:
             left += [(place, each) for each in items(value)]
 
 
-def _of_resource(resource: Resource, template: Template) -> str | None:
+def _unread_reason(resource: Resource, template: Template) -> str | None:
     if resource.type.endswith("::MODULE"):
         return f"what module {resource.type} makes {_LATER}"
     logical_id = resource.logical_id

@@ -58,7 +58,7 @@ def parse_embedded(file: str, text: Any) -> Any:
     if marked is None:
         return text
     found = _load(file, marked)
-    return text if isinstance(found, Unknown) else marks.put_back(found, Unknown)
+    return text if isinstance(found, Unknown) else marks.restore(found, Unknown)
 
 
 def _load(file: str, text: str) -> Any:

@@ -249,7 +249,7 @@ def _deduplicate(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, 
     written = list(keyed)
     often = Counter(key for key, _ in written)
     for number, (key, each) in enumerate(written):
-        item = replace(each, alternative=_alternative_of(each.origin.file, places)) if places else each
+        item = replace(each, alternative=_alternative_name(each.origin.file, places)) if places else each
         same = number if key is None or often[key] == 1 else (key, item.alternative, _content(item))
         before = found.get(same)
         if before is not None and before.origin.resource and item.origin.resource:
@@ -260,7 +260,7 @@ def _deduplicate(keyed: Iterable[tuple[Hashable, Item]], places: Mapping[_Path, 
     return list(found.values())
 
 
-def _alternative_of(file: str, places: Mapping[_Path, Mapping[str, _Path]]) -> str:
+def _alternative_name(file: str, places: Mapping[_Path, Mapping[str, _Path]]) -> str:
     parts = PurePath(file).parts
     pairs = (pair for found in places.values() for pair in found.items())
     every = [(len(place), name) for name, place in pairs if parts[: len(place)] == place]

@@ -57,7 +57,7 @@ def pod_path(owner: Object) -> tuple[str, ...] | None:
     return _PODS.get(owner.kind)
 
 
-def patch_of(changes: Iterable[Change]) -> dict[str, Any] | None:
+def strategic_merge_patch(changes: Iterable[Change]) -> dict[str, Any] | None:
     """Return the changes of a workload as the body of one strategic merge patch; ``None`` without any."""
     body: dict[str, Any] = {}
     for each in changes:
@@ -85,7 +85,7 @@ def _joined(one: Any, other: Any) -> Any:
     """Return two patches as one, with what they remove."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {**one, **{key: _joined(one[key], each) if key in one else each for key, each in other.items()}}
-    if isinstance(one, list) and isinstance(other, list) and _by_name(one) and _by_name(other):
+    if isinstance(one, list) and isinstance(other, list) and _all_have_names(one) and _all_have_names(other):
         parts = {each["name"]: each for each in one}
         return list({**parts, **{each["name"]: _joined(parts.get(each["name"], {}), each) for each in other}}.values())
     return other
@@ -106,13 +106,13 @@ def merged(whole: Any, patch: Any) -> Any:
             if each is not None:
                 found[key] = merged(found.get(key, {} if isinstance(each, dict) else None), each)
         return found
-    if isinstance(whole, list) and isinstance(patch, list) and _by_name(whole) and _by_name(patch):
+    if isinstance(whole, list) and isinstance(patch, list) and _all_have_names(whole) and _all_have_names(patch):
         parts = {each["name"]: each for each in patch}
         return [merged(each, parts[each["name"]]) if each["name"] in parts else each for each in whole]
     return patch
 
 
-def _by_name(values: list[Any]) -> bool:
+def _all_have_names(values: list[Any]) -> bool:
     return all(isinstance(each, dict) and "name" in each for each in values)
 
 
@@ -127,13 +127,13 @@ def changed(given: Input, owner: Object, changes: Iterable[Change]) -> Input:
             properties = merged(dict(resource.properties), _nested(each.property, each.value))
             resources[each.key] = replace(resource, properties=properties)
         elif each.of_pool:
-            objects = _with(objects, each.origin, _nested(each.property, each.value))
-    if patch := patch_of(listed):
-        objects = _with(objects, owner.origin, patch)
+            objects = _apply_patch(objects, each.origin, _nested(each.property, each.value))
+    if patch := strategic_merge_patch(listed):
+        objects = _apply_patch(objects, owner.origin, patch)
     return replace(given, resources=resources, objects=objects)
 
 
-def _with(objects: tuple[Object, ...], origin: Origin, patch: dict[str, Any]) -> tuple[Object, ...]:
+def _apply_patch(objects: tuple[Object, ...], origin: Origin, patch: dict[str, Any]) -> tuple[Object, ...]:
     return tuple(
         replace(each, content=merged(dict(each.content), patch)) if each.origin == origin else each for each in objects
     )

@@ -13,7 +13,7 @@ from gpu_facts.labels import ACCELERATOR, CAPACITY_TYPE, INSTANCE_TYPE, KARPENTE
 from gpu_facts.quantities import GIB, MIB
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.cluster.pools import desired_nodes
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
@@ -25,7 +25,7 @@ from gpu_preflight.node.instance_labels import autoscaler_labels, kubelet_labels
 from gpu_preflight.node.node_size import allocatable, root_device, uses_local_disks
 from gpu_preflight.node.nodes import NodeToBe, nodes_to_be
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import TYPES_AS, is_of_eksctl, written_at
+from gpu_preflight.reading.eksctl.groups import TYPES_AS, is_of_eksctl, eksctl_field_path
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, written
 from gpu_preflight.scheduling.demand import Demand, smallest_first
@@ -74,13 +74,13 @@ def other_type(
     if row is None and more_memory is not None:
         return
     if pool.is_group:
-        if row is not None and (change := _of_group(pool, row, _described(row, pool, case), case)):
+        if row is not None and (change := _instance_type_change(pool, row, _described(row, pool, case), case)):
             yield change
-    elif (change := _of_node_pool(wanted, pool, row, case, alone=more_memory is not None)) is not None:
+    elif (change := _node_pool_change(wanted, pool, row, case, alone=more_memory is not None)) is not None:
         yield change
 
 
-def gpu_memory_of(pool: Pool, case: Case) -> int:
+def max_gpu_memory(pool: Pool, case: Case) -> int:
     """Return the most memory that a GPU of a pool has, MiB; 0 where it isn't known."""
     return max((each.gpu_memory_mib or 0 for each in _rows(pool, case)), default=0)
 
@@ -88,9 +88,9 @@ def gpu_memory_of(pool: Pool, case: Case) -> int:
 def _fitting(wanted: Demand, pool: Pool, case: Case, more_memory: int) -> InstanceType | None:
     """Return the best type: of the pool's GPU model, else like it in NVSwitch and GPU memory; then the cheapest."""
     now = _rows(pool, case)
-    models, memory = {each.gpu_model for each in now}, gpu_memory_of(pool, case)
+    models, memory = {each.gpu_model for each in now}, max_gpu_memory(pool, case)
     architectures = {each.architecture for each in now} or {"x86_64"}
-    region = region_of(pool, case.cluster)
+    region = pool_region(pool, case.cluster)
 
     joined = bool(now) and all(each.nvswitch for each in now)
 
@@ -159,7 +159,7 @@ def _labels(row: InstanceType, pool: Pool) -> dict[str, LabelValues | Unknown]:
 
 def _described(row: InstanceType, pool: Pool, case: Case) -> str:
     """Return a type's GPUs and price, and a warning where a pod would get GPUs of another model or memory."""
-    region = region_of(pool, case.cluster)
+    region = pool_region(pool, case.cluster)
     price = price_text(usd_per_hour(row, region), price_list(region))
     now = {_gpu(each): each for each in _rows(pool, case)}
     changed = f"; GPUs change from {' or '.join(now)} to {_gpu(row)}" if now and _gpu(row) not in now else ""
@@ -171,7 +171,7 @@ def _gpu(row: InstanceType) -> str:
     return f"{row.gpu_model}{memory}"
 
 
-def _of_group(pool: Pool, row: InstanceType, described: str, case: Case) -> Change | None:
+def _instance_type_change(pool: Pool, row: InstanceType, described: str, case: Case) -> Change | None:
     """Return the change of a group to another type where its types are written; ``None`` where that isn't known."""
     group, template = pool.resource, pool.launch_resource
     if group is None:
@@ -183,7 +183,7 @@ def _of_group(pool: Pool, row: InstanceType, described: str, case: Case) -> Chan
         written_value = row.name if word == "instanceType" else None
         text = f"set {word} of {group.path} to {row.name} ({described})"
         on, place, value = _where(pool, group, template, row.name)
-        return Change(text, group.origin, place, value, on.key, True, written_at(group, word), written_value)
+        return Change(text, group.origin, place, value, on.key, True, eksctl_field_path(group, word), written_value)
     on, place, value = _where(pool, group, template, row.name)
     if isinstance(dig(dict(on.properties), *place), Unknown):
         return None
@@ -202,7 +202,9 @@ def _where(pool: Pool, group: Resource, template: Resource | None, name: str) ->
     return group, ("InstanceTypes",), [name]
 
 
-def _of_node_pool(wanted: Demand, pool: Pool, row: InstanceType | None, case: Case, *, alone: bool) -> Change | None:
+def _node_pool_change(
+    wanted: Demand, pool: Pool, row: InstanceType | None, case: Case, *, alone: bool
+) -> Change | None:
     """Return the change of a NodePool's requirements that lets it launch a type, and what else a pod selects.
 
     With ``alone`` the type takes the place of the others: Karpenter would launch a cheaper one.
@@ -239,7 +241,7 @@ def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[st
     wanted = requirement(written)
     value = labels.get(wanted.key)
     only = value.only if isinstance(value, LabelValues) else None
-    if wanted.met_by(labels if wanted.key in labels else {}) is not Answer.NO or wanted.key not in labels:
+    if wanted.matches(labels if wanted.key in labels else {}) is not Answer.NO or wanted.key not in labels:
         return written
     if only is None or wanted.operator == "DoesNotExist":
         return None
@@ -277,19 +279,19 @@ def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change
 
 def _larger_group(judged: PoolVerdict, group: Resource, most: int, case: Case) -> Iterator[Change]:
     managed = judged.pool.kind == "managed"
-    yield _of_size(group, ("ScalingConfig", "MaxSize") if managed else ("MaxSize",), "maxSize", most, case)
+    yield _size_change(group, ("ScalingConfig", "MaxSize") if managed else ("MaxSize",), "maxSize", most, case)
     # Without an autoscaler nothing else starts the nodes.
     if case.cluster.runs("cluster-autoscaler") is not Answer.YES and desired_nodes(judged.pool) is not None:
         size = ("ScalingConfig", "DesiredSize") if managed else ("DesiredCapacity",)
-        yield _of_size(group, size, "desiredCapacity", most, case)
+        yield _size_change(group, size, "desiredCapacity", most, case)
 
 
-def _of_size(group: Resource, size: tuple[str, ...], name: str, most: int, case: Case) -> Change:
+def _size_change(group: Resource, size: tuple[str, ...], name: str, most: int, case: Case) -> Change:
     """Return the change of a size; one that a function is asked for at deployment is set where it is told."""
     said, resource = dig(dict(group.properties), *size), group
     if isinstance(said, Unknown) and said.resource in case.cluster.resources:
         resource, size = case.cluster.resources[str(said.resource)], ("Max",)
-    names = written_at(resource, name)
+    names = eksctl_field_path(resource, name)
     value = str(most) if isinstance(said, str) else most
     text = f"raise {(names or size)[-1]} of {resource.path} to {most}"
     return Change(text, resource.origin, size, value, key=resource.key, of_pool=True, written=names)
@@ -317,7 +319,7 @@ def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[C
         yield Change(text, pool.origin, ("spec", "limits"), limits, of_pool=True)
 
 
-def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:
+def tag_node_group(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:
     """Yield tags by which an autoscaler learns what the nodes of a managed group have that it does not expect."""
     resource = judged.pool.resource
     tags = dict(resource.properties).get("Tags", {}) if resource is not None else None
@@ -330,7 +332,7 @@ def told_of(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Cha
     }
     if added and not any(isinstance(each, Unknown) for each in tags.values()):
         text = f"tag {resource.path} with {', '.join(f'{key}={value}' for key, value in added.items())}"
-        names = written_at(resource, "tags")
+        names = eksctl_field_path(resource, "tags")
         yield Change(text, resource.origin, ("Tags",), {**tags, **added}, key=resource.key, of_pool=True, written=names)
 
 
@@ -385,7 +387,7 @@ def _group_with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
     own = is_of_eksctl(template)
     text = f"set volumeSize of {group.path} to {gib}" if own else f"set the volume of {template.path} to {gib} GiB"
     on = group if own else template
-    names = written_at(group, "volumeSize")
+    names = eksctl_field_path(group, "volumeSize")
     change = Change(text, on.origin, place, disks, template.key, True, names, gib if own else None)
     return replace(pool, launch=launch), change
 
@@ -413,7 +415,7 @@ def labelled(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
     if resource is not None:
         labels = {**mapping(resource.properties.get("Labels")), **added}
         told = f"label the nodes of {resource.path} with {text}"
-        names = written_at(resource, "labels")
+        names = eksctl_field_path(resource, "labels")
         yield Change(told, resource.origin, ("Labels",), labels, key=resource.key, of_pool=True, written=names)
         return
     path = ("template", "metadata", "labels")
@@ -439,7 +441,7 @@ def tolerating_plugins(pool: Pool, taints: tuple[Taint, ...], case: Case) -> Ite
     if any(not each.taints and not each.unselected for _, each in missing):
         return
     for daemon, why in missing:
-        owner = next((each for each in case.cluster.of_kind("DaemonSet") if each.origin == daemon.origin), None)
+        owner = next((each for each in case.cluster.objects_of_kind("DaemonSet") if each.origin == daemon.origin), None)
         if owner is None or not why.taints:
             continue
         path = ("spec", "template", "spec", "tolerations")

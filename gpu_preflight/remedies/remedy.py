@@ -21,15 +21,15 @@ from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.instance_labels import is_of_the_type
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.inputs import Input
-from gpu_preflight.remedies.change import Change, changed, patch_of, with_containers_merged
+from gpu_preflight.remedies.change import Change, changed, strategic_merge_patch, with_containers_merged
 from gpu_preflight.remedies.pools import (
-    gpu_memory_of,
+    max_gpu_memory,
     labelled,
     larger_disk,
     missing_labels,
     more_nodes,
     other_type,
-    told_of,
+    tag_node_group,
     tolerating_plugins,
 )
 from gpu_preflight.remedies.workloads import (
@@ -40,7 +40,7 @@ from gpu_preflight.remedies.workloads import (
     larger_queue,
     moved,
     requested,
-    scaler_of,
+    workload_scaler,
     smaller,
     wider,
     within,
@@ -186,7 +186,7 @@ class Remedy:
     @property
     def patch(self) -> dict[str, Any] | None:
         """The body of a strategic merge patch of the workload; ``None`` where nothing of it is changed."""
-        return patch_of(self.changes)
+        return strategic_merge_patch(self.changes)
 
 
 def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str] = frozenset()) -> tuple[Remedy, ...]:
@@ -208,7 +208,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
     trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
     steps = _MOST_STEPS if size <= _MOST_FOR_MORE else 1
     found: list[tuple[tuple[Change, ...], tuple[str, ...]]] = [
-        *((_plan(trials, way, case, verdict, steps), ()) for way in (_of_pools, _of_pods)),
+        *((_plan(trials, way, case, verdict, steps), ()) for way in (_pool_changes, _pod_changes)),
         *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
         (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),
     ]
@@ -270,7 +270,7 @@ def _against(verdict: Verdict) -> set[tuple[str, str]]:
     return found | {(each.pool.name, text) for each in verdict.pools for text in each.refusing}
 
 
-def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+def _pool_changes(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
     """Yield what an engineer changes first: the pools, and of the pod only what no pool decides."""
     near = _near(case, verdict)
     yield tuple(requested(verdict.demand, verdict.workload))
@@ -283,7 +283,7 @@ def _of_pools(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change
     yield tuple(larger(case.shortages(verdict.workload)))
     yield tuple(wider(verdict.workload, case.cluster))
     yield tuple(larger_queue(verdict.demand, verdict.workload, case.cluster))
-    yield from (tuple(told_of(verdict.demand, each, _node(case, each.pool))) for each in near)
+    yield from (tuple(tag_node_group(verdict.demand, each, _node(case, each.pool))) for each in near)
 
 
 def _with_larger_gpus(case: Case, verdict: Verdict, near: Iterable[PoolVerdict]) -> Iterator[tuple[Change, ...]]:
@@ -291,7 +291,7 @@ def _with_larger_gpus(case: Case, verdict: Verdict, near: Iterable[PoolVerdict])
     if not any(map(programs, verdict.workload.containers)):
         return
     for each in near:
-        memory = gpu_memory_of(each.pool, case)
+        memory = max_gpu_memory(each.pool, case)
         for above in [memory, *(times * memory for times in _MORE_MEMORY)] if memory else []:
             yield tuple(_suited(case, verdict, each, above))
 
@@ -320,7 +320,7 @@ def _is_of_types(key: str) -> bool:
     )
 
 
-def _of_pods(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+def _pod_changes(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
     """Yield tolerations, selectors, the device that a node offers, and a pod without its runtime class."""
     yield tuple(without_runtime(verdict.workload))
     for each in _near(case, verdict):
@@ -349,7 +349,7 @@ def _with_fewer(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Chan
     if any(each.kind == "limit" for each in verdict.reasons) or case.shortages(verdict.workload):
         yield _fewer(case, verdict, runs)
     else:
-        yield from _of_pods(case, verdict, runs)
+        yield from _pod_changes(case, verdict, runs)
 
 
 def _near(case: Case, verdict: Verdict) -> list[PoolVerdict]:
@@ -365,7 +365,7 @@ def _fewer(case: Case, verdict: Verdict, runs: Runs) -> tuple[Change, ...]:
     rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
     most = min(sum(holding), rest) if holding else rest
     counts = range(most, 0, -1)
-    scaler = scaler_of(verdict.workload, case.cluster)
+    scaler = workload_scaler(verdict.workload, case.cluster)
 
     def to(count: int) -> tuple[Change, ...]:
         return tuple(fewer(verdict.workload, count) if scaler is None else bounded(scaler, count))
@@ -392,7 +392,7 @@ def _with_more_nodes(case: Case, verdict: Verdict, taking: Iterable[PoolVerdict]
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]
 
 
-def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedies:
+def fixes_by_workload(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedies:
     """Return the remedies of the first verdicts that say no, one of workloads that are alike, by identity of it."""
     found: dict[int, tuple[tuple[Remedy, ...], SmallestType | None]] = {}
     seen: set[tuple[object, ...]] = set()
@@ -401,7 +401,7 @@ def remedies_of(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedi
     for verdict in listed:
         workload = verdict.workload
         kind = workload.owner.kind, workload.namespace, workload.replicas, id(workload.pod)
-        if verdict.answer is not Answer.NO or workload.on_each_node or not workload.asks_for_gpu or kind in seen:
+        if verdict.answer is not Answer.NO or workload.is_daemon_set or not workload.asks_for_gpu or kind in seen:
             continue
         if len(seen) == _WORKLOADS:
             break

@@ -10,8 +10,8 @@ from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, resources, show
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
 from gpu_preflight.admission.quotas import Shortage
-from gpu_preflight.cluster.kueue import cluster_queue_of
-from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, least_pods, most_pods, target_of
+from gpu_preflight.cluster.kueue import find_cluster_queue
+from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, least_pods, most_pods, scale_target
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
@@ -127,12 +127,12 @@ def _selector(
     wanted: Demand, workload: Workload, node: NodeToBe, path: tuple[str, ...], selected: frozenset[str]
 ) -> Iterator[Change]:
     for each in wanted.pod.selection.selector:
-        if each.key in selected or each.met_by(node.labels) is not Answer.NO:
+        if each.key in selected or each.matches(node.labels) is not Answer.NO:
             continue
         have = node.labels.get(each.key)
         value = have.only if isinstance(have, LabelValues) else None
         other = _name_there(each.key, node)
-        if other is not None and replace(each, key=other).met_by(node.labels) is Answer.YES:
+        if other is not None and replace(each, key=other).matches(node.labels) is Answer.YES:
             text = f"select {other} instead of {each.key}"
             chosen = {each.key: None, other: (each.values or ("",))[0]}
             yield _set(workload, text, (*path, "nodeSelector"), chosen)
@@ -197,7 +197,7 @@ def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
     for short in of_quotas.values():
         quota = short[0].quota
         needed = {each.name: written(each.resource, each.needed, up=True) for each in short}
-        texts = [f"{each.name} to {_shown(each.resource, needed[each.name])}" for each in short]
+        texts = [f"{each.name} to {_format_quantity(each.resource, needed[each.name])}" for each in short]
         hard = mapping(quota.spec.get("hard"))
         known = {} if any(isinstance(each, Unknown) for each in hard.values()) else hard
         text = f"raise {', '.join(texts)} in ResourceQuota {quota.name}"
@@ -206,7 +206,7 @@ def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
 
 def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
     """Yield the LimitRanges of a namespace with the maximum for a container that a pod's containers request."""
-    for limit_range in cluster.of_kind("LimitRange"):
+    for limit_range in cluster.objects_of_kind("LimitRange"):
         entries = mappings(limit_range.spec.get("limits")) if limit_range.namespace == workload.namespace else []
         raised: dict[str, int | str] = {}
         changed = []
@@ -216,14 +216,14 @@ def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
             raised |= new
             changed.append({**entry, "max": {**mapping(entry.get("max")), **new}} if new else entry)
         if raised:
-            texts = ", ".join(f"{name} to {_shown(name, value)}" for name, value in raised.items())
+            texts = ", ".join(f"{name} to {_format_quantity(name, value)}" for name, value in raised.items())
             text = f"raise the maximum of {texts} in LimitRange {limit_range.name}"
             yield Change(text, limit_range.origin, ("spec", "limits"), changed, of_pool=True)
 
 
 def larger_queue(wanted: Demand, workload: Workload, cluster: Cluster) -> Iterator[Change]:
     """Yield the ClusterQueue of a job with the quota that all its pods need at once, in the first flavor of a group."""
-    queue = cluster_queue_of(workload, cluster)
+    queue = find_cluster_queue(workload, cluster)
     if queue is None:
         return
     all_at_once = {name: amount * (workload.replicas or 1) for name, amount in wanted.requests.items()}
@@ -245,7 +245,7 @@ def _with_quota(quota: dict[str, Any], wanted: dict[str, int], texts: list[str])
     if now is None or wanted.get(name, 0) <= now:
         return quota
     value = written(name, wanted[name], up=True)
-    texts.append(f"{name} to {_shown(name, value)}")
+    texts.append(f"{name} to {_format_quantity(name, value)}")
     return {**quota, "nominalQuota": value}
 
 
@@ -269,13 +269,13 @@ def within(shortages: Iterable[Shortage], workload: Workload) -> Iterator[Change
             yield from lowered(workload, name, amount)
 
 
-def _shown(resource: str, value: int | str) -> str:
+def _format_quantity(resource: str, value: int | str) -> str:
     return show(resource, quantity(resource, value) or 0)
 
 
-def scaler_of(workload: Workload, cluster: Cluster) -> Object | None:
+def workload_scaler(workload: Workload, cluster: Cluster) -> Object | None:
     """Return the autoscaler that decides how many pods a workload has; of several, the last."""
-    found = [each for each in cluster.of_kind(HPA, SCALED_OBJECT) if target_of(each, cluster) is workload]
+    found = [each for each in cluster.objects_of_kind(HPA, SCALED_OBJECT) if scale_target(each, cluster) is workload]
     return found[-1] if found else None
 
 

@@ -79,7 +79,7 @@ def render(view: View) -> str:
     parts.append(_ECR_REPOSITORY.format(region=shlex.quote(region)) if region else _NO_REPOSITORY)
     parts += [_COPY] if len(packed) < len(images) + len(charts) else []
     parts += [_CHART] if packed else []
-    parts.append(_lines(_log_in(host, home) for host, home in logins.items()))
+    parts.append(_lines(_login_command(host, home) for host, home in logins.items()))
     parts.append(_lines(_copied(each, mirror["registry"]) for each in (*images, *charts)))
     return "\n".join(each for each in parts if each)
 
@@ -98,7 +98,7 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{each}\n" for each in lines)
 
 
-def _log_in(host: str, region: str) -> str:
+def _login_command(host: str, region: str) -> str:
     return f"log_in {shlex.quote(host)} {shlex.quote(region)}"
 
 

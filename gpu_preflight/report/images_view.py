@@ -23,7 +23,9 @@ def mirror_view(mirror: Mirror | None, found: Sequence[Pulls]) -> View | None:
     """
     if mirror is None:
         return None
-    copied = {image.registry for each in found for image in each.images if mirror.of_image(image, each.region).target}
+    copied = {
+        image.registry for each in found for image in each.images if mirror.image_destination(image, each.region).target
+    }
     return {
         "registry": mirror.registry,
         "ecrRegion": mirror.region,
@@ -49,7 +51,7 @@ def _cluster(found: Pulls, mirror: Mirror | None) -> View:
 
 
 def _image(name: ImageName, askers: Iterable[Asker], region: str | None, mirror: Mirror | None) -> View:
-    place = mirror.of_image(name, region) if mirror else None
+    place = mirror.image_destination(name, region) if mirror else None
     return {
         "reference": str(name),
         "registry": name.registry,
@@ -63,7 +65,7 @@ def _image(name: ImageName, askers: Iterable[Asker], region: str | None, mirror:
 
 
 def _chart(found: PulledChart, mirror: Mirror | None) -> View:
-    place = mirror.of_chart(found) if mirror else None
+    place = mirror.chart_destination(found) if mirror else None
     return {
         "name": found.chart.name,
         "version": found.chart.version,

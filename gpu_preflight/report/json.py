@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_facts.light import data_of
+from gpu_facts.light import read_package_data
 from gpu_preflight.report.finding_view import View
 
 
@@ -15,4 +15,4 @@ def render(view: View) -> str:
 
 def schema() -> str:
     """Return the JSON schema of what `render` returns."""
-    return data_of("gpu_preflight.report", "schema.json").decode()
+    return read_package_data("gpu_preflight.report", "schema.json").decode()

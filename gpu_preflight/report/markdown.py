@@ -34,7 +34,7 @@ from gpu_preflight.report.wording import (
     nearest,
     open_value_texts,
     other_changes,
-    pods_of,
+    describe_pods,
     printable,
     review_summary,
     would_do,
@@ -60,7 +60,7 @@ _GRAVE = ("no", "unknown", "yes")
 SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
 
 
-def told(text: object) -> str:
+def escape_markdown(text: object) -> str:
     """Return a text that shows as it is written."""
     line = printable(text)
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
@@ -105,28 +105,35 @@ def _finding(finding: View) -> tuple[str, ...]:
     source = finding["source"]
     rule = f"[{finding['id']}]({source})" if re.fullmatch(r"https://[\w./#?=&%~:+-]+", source) else finding["id"]
     unsure = f" ({MAY_BE})" if finding["unknown"] else ""
-    fix = told(finding["fix"])
+    fix = escape_markdown(finding["fix"])
     if finding["acknowledged"] is not None:
-        fix = f"accepted: {told(finding['acknowledged'])}"
-    return f"{rule} {finding['severity']}", told(finding["message"]) + unsure, code(finding["origin"]["path"]), fix
+        fix = f"accepted: {escape_markdown(finding['acknowledged'])}"
+    return (
+        f"{rule} {finding['severity']}",
+        escape_markdown(finding["message"]) + unsure,
+        code(finding["origin"]["path"]),
+        fix,
+    )
 
 
 def parts(view: View) -> Iterator[str]:
     """Yield everything of a review but its findings."""
-    yield told(review_summary(view))
+    yield escape_markdown(review_summary(view))
     for each in view["controlPlanes"]:
-        yield f"⚠️ **Cluster {each['change']}:** {code(each['cluster'])}, {told(each['detail'])}"
+        yield f"⚠️ **Cluster {each['change']}:** {code(each['cluster'])}, {escape_markdown(each['detail'])}"
     yield from _pools(view)
     yield from _changes(view)
     yield table(("At most", "Before", "After", "Change"), _ceiling(view))
-    yield from (f"_{told(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))
+    yield from (f"_{escape_markdown(each)}_" for each in ceiling_notes(view["ceiling"]["after"]))
     yield from _workloads(view)
     yield from _versions(view)
     yield f"New: {findings_summary(view['new'])}. Fixed: {findings_summary(view['fixed'])}."
 
 
 def _ceiling(view: View) -> list[tuple[str, ...]]:
-    return [(told(name), before, after, change) for name, before, after, change in ceiling_rows(view["ceiling"])]
+    return [
+        (escape_markdown(name), before, after, change) for name, before, after, change in ceiling_rows(view["ceiling"])
+    ]
 
 
 def _pools(view: View) -> Iterator[str]:
@@ -144,16 +151,16 @@ def _pools(view: View) -> Iterator[str]:
 def _changes(view: View) -> Iterator[str]:
     listed = listed_changes(view)
     if listed:
-        rows = [(each["change"], code(each["what"]), told(each["detail"])) for each in listed[:_MOST_POOLS]]
+        rows = [(each["change"], code(each["what"]), escape_markdown(each["detail"])) for each in listed[:_MOST_POOLS]]
         left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
         yield f"#### Resources and objects ({len(listed)})"
         yield table(("Change", "What", "Detail"), rows) + left
     if others := other_changes(view):
-        yield told(others)
+        yield escape_markdown(others)
 
 
 def _pool(pool: View) -> tuple[str, ...]:
-    shown = [told(each) for each in pool["details"][:_MOST_DETAILS]]
+    shown = [escape_markdown(each) for each in pool["details"][:_MOST_DETAILS]]
     left = len(pool["details"]) - len(shown)
     what = "<br>".join(shown) + (f"<br>and {left} more" if left else "")
     return f"{code(pool['name'])}<br>{pool['kind']}", pool["change"], what
@@ -166,7 +173,7 @@ def _workloads(view: View) -> Iterator[str]:
                 code(each["name"]),
                 _result(each["beforeResult"]),
                 _result(each["afterResult"]),
-                told(each["reason"] or ""),
+                escape_markdown(each["reason"] or ""),
             )
             for each in view["workloads"][:_MOST_POOLS]
         ]
@@ -181,7 +188,7 @@ def _result(result: str | None) -> str:
 def _versions(view: View) -> Iterator[str]:
     if view["versions"]:
         rows = [
-            (told(each["what"]), code(each["before"] or "-"), code(each["after"] or "-"))
+            (escape_markdown(each["what"]), code(each["before"] or "-"), code(each["after"] or "-"))
             for each in view["versions"][:_MOST_POOLS]
         ]
         yield details(f"Versions ({len(view['versions'])})", table(("", "Before", "After"), rows))
@@ -209,14 +216,14 @@ def _check(view: View) -> Iterator[str]:
         if listed:
             yield details(f"{title} ({len(listed)})", findings_table(listed))
     yield from _unread(view)
-    if texts := [(told(each),) for each in open_value_texts(view)]:
+    if texts := [(escape_markdown(each),) for each in open_value_texts(view)]:
         yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
-    yield from (f"Not judged: {told(each)}" for each in view["unasked"])
+    yield from (f"Not judged: {escape_markdown(each)}" for each in view["unasked"])
 
 
 def _unread(view: View) -> Iterator[str]:
     if view["unread"]:
-        rows = [(code(each["origin"]["path"]), told(each["reason"])) for each in view["unread"]]
+        rows = [(code(each["origin"]["path"]), escape_markdown(each["reason"])) for each in view["unread"]]
         yield details(f"Not readable before deployment ({len(rows)})", table(("Where", "Why"), rows))
 
 
@@ -239,12 +246,19 @@ def _explain(view: View) -> Iterator[str]:
 
 def _workload(workload: View, most: int) -> tuple[str, ...]:
     taking = [code(each["pool"]) for each in workload["pools"] if each["answer"] == "yes"]
-    sign = f"{SIGNS[workload['answer']]} {told(answer_text(workload))}"
-    reasons = [] if workload["answer"] == "yes" else [told(each) for each in nearest(workload)[:most]]
-    cures = [f"Would do: {told(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)]
-    cost = [told(text)] if (text := cost_text(workload)) else []
-    why = "<br>".join((*reasons, *cost, *map(told, workload["restsOn"]), *cures))
-    return sign, f"{code(workload['name'])}<br>{told(pods_of(workload))}", ", ".join(taking) or "-", why
+    sign = f"{SIGNS[workload['answer']]} {escape_markdown(answer_text(workload))}"
+    reasons = [] if workload["answer"] == "yes" else [escape_markdown(each) for each in nearest(workload)[:most]]
+    cures = [
+        f"Would do: {escape_markdown(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)
+    ]
+    cost = [escape_markdown(text)] if (text := cost_text(workload)) else []
+    why = "<br>".join((*reasons, *cost, *map(escape_markdown, workload["restsOn"]), *cures))
+    return (
+        sign,
+        f"{code(workload['name'])}<br>{escape_markdown(describe_pods(workload))}",
+        ", ".join(taking) or "-",
+        why,
+    )
 
 
 def _verdicts(workload: View) -> str:
@@ -253,7 +267,7 @@ def _verdicts(workload: View) -> str:
             code(each["pool"]),
             f"{SIGNS[each['answer']]} {ANSWERS[each['answer']]}",
             "-" if each["nodes"] is None else str(each["nodes"]),
-            "<br>".join(told(reason["text"]) for reason in each["reasons"][:_MOST_REASONS]),
+            "<br>".join(escape_markdown(reason["text"]) for reason in each["reasons"][:_MOST_REASONS]),
         )
         for each in workload["pools"]
     ]
@@ -301,42 +315,48 @@ def _instances(view: View) -> Iterator[str]:
     yield table(columns, [_instance(each) for each in view["instanceTypes"]])
     yield PRICES
     for each in instance_notes(view):
-        yield told(each)
+        yield escape_markdown(each)
 
 
 def _instance(row: View) -> tuple[str, ...]:
     sizes = ("-" if row[key] is None else f"{row[key]:g}" for key in ("gpuMemoryGib", "vcpus", "memoryGib"))
     extras = str(row["efaInterfaces"]), "yes" if row["mig"] else "-", str(row["nvmeGb"])
     prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
-    return code(named(row)), str(row["gpus"]), told(row["gpuModel"]), *sizes, *extras, *prices
+    return code(named(row)), str(row["gpus"]), escape_markdown(row["gpuModel"]), *sizes, *extras, *prices
 
 
 def _images(view: View) -> Iterator[str]:
-    yield f"### {told(images_summary(view))}"
+    yield f"### {escape_markdown(images_summary(view))}"
     for cluster in view["clusters"]:
-        yield f"#### Cluster {told(cluster['name'])}"
+        yield f"#### Cluster {escape_markdown(cluster['name'])}"
         for columns, rows in (
             image_rows(cluster, mirrored=bool(view["mirror"])),
             chart_rows(cluster, mirrored=bool(view["mirror"])),
         ):
             if rows:
-                shown = table(columns, [[told(cell) for cell in row] for row in rows[:MOST_FINDINGS]])
+                shown = table(columns, [[escape_markdown(cell) for cell in row] for row in rows[:MOST_FINDINGS]])
                 left = len(rows) - MOST_FINDINGS
                 yield f"{shown}\n\nAnd {left} more; `gpu-constructs images` lists them all." if left > 0 else shown
-        yield from (told(each) for each in addon_lines(cluster))
-        missing = [f"* {told(each['what'])}: {told(each['reason'])}" for each in cluster["notKnown"][:MOST_FINDINGS]]
+        yield from (escape_markdown(each) for each in addon_lines(cluster))
+        missing = [
+            f"* {escape_markdown(each['what'])}: {escape_markdown(each['reason'])}"
+            for each in cluster["notKnown"][:MOST_FINDINGS]
+        ]
         if missing:
             yield "**Not known**\n\n" + "\n".join(missing)
-    yield from (told(each) for each in mirror_lines(view))
+    yield from (escape_markdown(each) for each in mirror_lines(view))
 
 
 def _rules(view: View) -> Iterator[str]:
     for each in view["rules"] if len(view["rules"]) == 1 else ():
-        yield f"### {each['id']} ({each['severity']}): {told(each['title'])}"
-        yield from (f"**{name.capitalize()}:** {told(each[name])}" for name in ("why", "fix", "source"))
+        yield f"### {each['id']} ({each['severity']}): {escape_markdown(each['title'])}"
+        yield from (f"**{name.capitalize()}:** {escape_markdown(each[name])}" for name in ("why", "fix", "source"))
         yield f"**Place:** {code(each['place'])}"
     if len(view["rules"]) > 1:
-        yield table(("Rule", "Severity", "Title"), [(r["id"], r["severity"], told(r["title"])) for r in view["rules"]])
+        yield table(
+            ("Rule", "Severity", "Title"),
+            [(r["id"], r["severity"], escape_markdown(r["title"])) for r in view["rules"]],
+        )
 
 
 _PARTS: dict[str, Callable[[View], Iterator[str]]] = {

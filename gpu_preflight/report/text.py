@@ -35,7 +35,7 @@ from gpu_preflight.report.wording import (
     named,
     open_value_texts,
     other_changes,
-    pods_of,
+    describe_pods,
     workloads_alike,
     would_do,
 )
@@ -192,7 +192,7 @@ def _explain(view: View) -> Iterator[Part]:
 def _workload(names: str, workload: View) -> Iterator[Part]:
     answer = line(answer_text(workload), workload["answer"])
     yield heading(f"{names}:").append(" ").append_text(answer)
-    yield line(pods_of(workload), "dim")
+    yield line(describe_pods(workload), "dim")
     if workload["placed"]:
         yield line(f"running cluster: {count(workload['placed'], 'more pod')} already on a node", "dim")
     for reason in workload["reasons"]:

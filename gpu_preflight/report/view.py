@@ -11,7 +11,7 @@ from gpu_facts.hardware.prices import HOURS_PER_MONTH, usd_per_hour
 from gpu_facts.quantities import show
 from gpu_facts.resources import DEVICE_CLASS
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.check import Report
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.judging.node_cost import NodeCost, node_cost
@@ -72,7 +72,7 @@ def cluster_view(explanation: Explanation, *, most_pools: int | None, remedies: 
 
 
 def _pool(pool: Pool, case: Case, use: PoolUse | None) -> View:
-    nodes, region = case.nodes(pool), region_of(pool, case.cluster)
+    nodes, region = case.nodes(pool), pool_region(pool, case.cluster)
     gpus = [node.row.gpus if node.row else 0 for node in nodes]
     return {
         "name": pool.name,
@@ -161,7 +161,7 @@ def _workload(verdict: Verdict, case: Case, remedies: Remedies, shared: View) ->
         "replicas": workload.replicas,
         "placed": workload.placed,
         "together": workload.together,
-        "onEachNode": workload.on_each_node,
+        "onEachNode": workload.is_daemon_set,
         "priority": workload.priority,
         "requests": shared["requests"],
         "openRequests": shared["openRequests"],

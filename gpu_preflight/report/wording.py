@@ -217,10 +217,10 @@ def answers_summary(view: View) -> str:
     return ", ".join(f"{RESULTS[each]}: {found[each]}" for each in listed)
 
 
-def pods_of(workload: View) -> str:
+def describe_pods(workload: View) -> str:
     """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
     replicas = workload["replicas"]
-    asked = _asked(workload)
+    asked = _describe_requests(workload)
     if replicas == 1:
         return f"1 pod, asks for {asked}"
     if workload["onEachNode"]:
@@ -229,7 +229,7 @@ def pods_of(workload: View) -> str:
     return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
 
 
-def _asked(workload: View) -> str:
+def _describe_requests(workload: View) -> str:
     """Return what one pod asks for, and what of it is not known before deployment."""
     parts = [f"{amount} {name}" for name, amount in workload["requests"].items()]
     parts += [f"devices by claim {name}" for name in workload["claims"]]
@@ -308,7 +308,7 @@ def left_over(cluster: View) -> tuple[list[View], list[View]]:
     return waiting, [each for each in cluster["left"] if each["workload"] not in running]
 
 
-def nodes_of(pool: View) -> str:
+def describe_node_count(pool: View) -> str:
     """Return how many nodes a pool has, e.g. ``0 to 4 nodes``."""
     least, most = pool["minNodes"] or 0, pool["maxNodes"]
     if least == most:

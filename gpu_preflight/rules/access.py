@@ -17,20 +17,27 @@ from gpu_preflight.cluster.iam import (
     WEB_IDENTITY_ACTION,
     allows,
     associations,
-    functions_of,
+    custom_resource_functions,
     identity,
     inline_policies,
     is_associated,
     is_of_services,
     may_pass,
     refused_tags,
-    role_of,
+    resolve_role,
     trusted_accounts,
     trusted_audiences,
     trusts,
 )
 from gpu_preflight.cluster.objects import bound_groups
-from gpu_preflight.cluster.references import created_before, is_named, may_be_apart, of_cluster, referred, setting
+from gpu_preflight.cluster.references import (
+    created_before,
+    is_named,
+    may_be_apart,
+    cluster_resources,
+    referred,
+    setting,
+)
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.cloudformation import Resource
@@ -72,7 +79,7 @@ def access_entry_with_a_group_of_kubernetes(case: Case) -> Iterator[Problem]:
     Fix: Associate an access policy, AmazonEKSClusterAdminPolicy for an administrator, or name a group of your own and
     bind it to a role.
     """
-    for entry in of_cluster(case.cluster, _ENTRY):
+    for entry in cluster_resources(case.cluster, _ENTRY):
         for group in map(known_text, items(entry.properties.get("KubernetesGroups"))):
             if group is not None and group.startswith(_SYSTEM):
                 yield Problem(entry, f"{entry.path}: group {group}", unknown=entry.conditional)
@@ -87,7 +94,7 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
     Fix: Leave one entry, with the policies and groups of both; with this library name the principal in each Team.
     """
     seen: dict[Any, Resource] = {}
-    for entry in of_cluster(case.cluster, _ENTRY):
+    for entry in cluster_resources(case.cluster, _ENTRY):
         principal = entry.properties.get("PrincipalArn")
         if principal is None or not isinstance(principal, (str, Unknown)):
             continue
@@ -106,7 +113,7 @@ def access_policy_twice_in_one_entry(case: Case) -> Iterator[Problem]:
 
     Fix: Write the policy once, with all of its namespaces in one scope.
     """
-    for entry in of_cluster(case.cluster, _ENTRY):
+    for entry in cluster_resources(case.cluster, _ENTRY):
         policies = [each.get("PolicyArn") for each in mappings(entry.properties.get("AccessPolicies"))]
         for policy, number in Counter(each for each in policies if isinstance(each, (str, Unknown))).items():
             if number > 1:
@@ -124,7 +131,7 @@ def group_that_no_access_entry_has(case: Case) -> Iterator[Problem]:
     Fix: Name the group in KubernetesGroups of the access entries whose principals are meant.
     """
     cluster = case.cluster
-    entries = of_cluster(cluster, _ENTRY)
+    entries = cluster_resources(cluster, _ENTRY)
     if not _lets_in_by_entries_alone(cluster) or not entries:
         return
     given = [each for entry in entries for each in _groups(entry)]
@@ -138,7 +145,7 @@ def group_that_no_access_entry_has(case: Case) -> Iterator[Problem]:
 
 def _lets_in_by_entries_alone(cluster: Cluster) -> bool:
     mode = setting(cluster, "AccessConfig", "AuthenticationMode")
-    return cluster.whole and mode == "API" and not cluster.resources_of(_PROVIDER)
+    return cluster.whole and mode == "API" and not cluster.resources_of_type(_PROVIDER)
 
 
 def _groups(entry: Resource) -> list[Any]:
@@ -147,7 +154,7 @@ def _groups(entry: Resource) -> list[Any]:
 
 
 @rule("GPU292", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
-def cluster_that_lets_nobody_in(case: Case) -> Iterator[Problem]:
+def cluster_without_user_access(case: Case) -> Iterator[Problem]:
     """Cluster that lets nobody in.
 
     Whoever made it gets Unauthorized from kubectl, and has to add an access entry by hand before anything can be seen.
@@ -159,13 +166,13 @@ def cluster_that_lets_nobody_in(case: Case) -> Iterator[Problem]:
     creator = setting(cluster, "AccessConfig", "BootstrapClusterCreatorAdminPermissions")
     if cluster.resource is None or mode != "API" or str(creator).lower() != "false":
         return
-    entries = [_lets_people_in(each, cluster) for each in cluster.resources_of(_ENTRY)]
+    entries = [_grants_user_access(each, cluster) for each in cluster.resources_of_type(_ENTRY)]
     if Answer.YES not in entries:
         text = f"cluster {cluster.name}: no access entry is for a person, and who creates it gets none"
         yield Problem(cluster.resource, text, unknown=Answer.UNKNOWN in entries)
 
 
-def _lets_people_in(entry: Resource, cluster: Cluster) -> Answer:
+def _grants_user_access(entry: Resource, cluster: Cluster) -> Answer:
     """Say whether somebody may sign in by it: nodes have types of their own, and some roles are of services alone."""
     name, kind = entry.properties.get("ClusterName"), entry.properties.get("Type", "STANDARD")
     here = is_named(name, cluster)
@@ -209,13 +216,13 @@ def function_that_may_not_describe_the_cluster(case: Case) -> Iterator[Problem]:
     """
     resources = case.cluster.resources
     found: dict[str, Resource] = {}
-    for each in case.cluster.resources_of(*_APPLIED):
-        called = functions_of(each.properties.get("ServiceToken"), resources)
+    for each in case.cluster.resources_of_type(*_APPLIED):
+        called = custom_resource_functions(each.properties.get("ServiceToken"), resources)
         # With a role of its own, an older provider calls EKS as that role.
         if called and each.properties.get("RoleArn") is None:
             found.setdefault(called[-1].key, called[-1])
     for handler in found.values():
-        role = role_of(handler.properties.get("Role"), resources)
+        role = resolve_role(handler.properties.get("Role"), resources)
         if role is not None and allows(role, _CALL, resources) is Answer.NO:
             yield Problem(handler, f"function {handler.path}: its role {role.path} does not allow {_CALL}")
 
@@ -340,7 +347,7 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
     for addon in cluster.addons:
         given += [(addon.resource, one) for one in mappings(addon.resource.properties.get("PodIdentityAssociations"))]
     for each, said in given:
-        role = role_of(said.get("RoleArn"), cluster.resources)
+        role = resolve_role(said.get("RoleArn"), cluster.resources)
         actions = POD_IDENTITY_ACTIONS if role else ()
         account = "/".join(str(said[key]) for key in ("Namespace", "ServiceAccount") if key in said)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
@@ -373,8 +380,8 @@ def role_that_a_service_account_cannot_assume(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     autoscalers = {each.service_account for each in cluster.autoscalers}
-    for account in cluster.of_kind("ServiceAccount"):
-        role = role_of(account.annotations.get(ROLE_ANNOTATION), cluster.resources)
+    for account in cluster.objects_of_kind("ServiceAccount"):
+        role = resolve_role(account.annotations.get(ROLE_ANNOTATION), cluster.resources)
         associated = is_associated((account.namespace, account.name), cluster)
         if role is not None and associated is Answer.NO:
             # What autoscalers are trusted with is said of them.
@@ -412,8 +419,8 @@ def karpenter_that_may_not_pass_the_role_of_its_nodes(case: Case) -> Iterator[Pr
     """
     cluster = case.cluster
     for each in cluster.autoscalers:
-        role = role_of(identity(each, cluster), cluster.resources) if each.kind == "karpenter" else None
-        for node_class in cluster.of_kind("EC2NodeClass") if role else ():
+        role = resolve_role(identity(each, cluster), cluster.resources) if each.kind == "karpenter" else None
+        for node_class in cluster.objects_of_kind("EC2NodeClass") if role else ():
             wanted: Any = node_class.spec.get("role")
             if role and wanted and may_pass(role, wanted, cluster.resources) is Answer.NO:
                 text = f"Karpenter: its role may not pass role {wanted} of EC2NodeClass {node_class.name}"

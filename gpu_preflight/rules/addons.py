@@ -29,9 +29,9 @@ from gpu_facts.storage import FSX
 from gpu_facts.today import today
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import node_role, own_actions, policy_names
-from gpu_preflight.cluster.images import branches_of, has_driver, image_of
+from gpu_preflight.cluster.images import pool_driver_branches, has_driver, pool_image
 from gpu_preflight.cluster.pools import is_one_hop
-from gpu_preflight.cluster.references import created_before, of_cluster, setting
+from gpu_preflight.cluster.references import created_before, cluster_resources, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Addon
@@ -82,7 +82,7 @@ def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iter
     for pool in case.gpu_pools:
         for daemon in cluster.daemon_sets:
             lost = next((text for name, text in _COUNTED_ON.items() if daemon.name.endswith(name)), None)
-            taint = case.kept_off(daemon, pool) if lost else None
+            taint = case.blocking_taint(daemon, pool) if lost else None
             if taint:
                 message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}; {lost}"
                 yield Problem(daemon, message)
@@ -102,7 +102,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
     for name in _WITHOUT_THEM_NOT_READY:
         for pool in case.gpu_pools:
             daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
-            taint = case.kept_off(daemon, pool) if daemon else None
+            taint = case.blocking_taint(daemon, pool) if daemon else None
             if daemon and taint:
                 yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
     if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.unknown_software:
@@ -179,7 +179,7 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
         each.name.startswith(POD_IDENTITY_AGENT) for each in cluster.daemon_sets
     ):
         return
-    for each in of_cluster(cluster, _ASSOCIATION):
+    for each in cluster_resources(cluster, _ASSOCIATION):
         account = f"{each.properties.get('Namespace')}/{each.properties.get('ServiceAccount')}"
         message = f"pods of {account} get no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
         yield Problem(each, message)
@@ -207,7 +207,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
     bare = all(_may_not_make_disks(each, cluster) for each in cluster.pools)
     if not cluster.whole or not cluster.pools or not (one_hop or bare):
         return
-    accounts = {str(each.properties.get("ServiceAccount")) for each in of_cluster(cluster, _ASSOCIATION)}
+    accounts = {str(each.properties.get("ServiceAccount")) for each in cluster_resources(cluster, _ASSOCIATION)}
     for addon in cluster.addons:
         own = addon.resource.properties
         linked = own.get("ServiceAccountRoleArn") or own.get("PodIdentityAssociations")
@@ -223,7 +223,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
 
 def _only_mounts(addon: str, cluster: Cluster) -> bool:
     """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
-    made = any(each.content.get("provisioner") == FSX for each in cluster.of_kind("StorageClass"))
+    made = any(each.content.get("provisioner") == FSX for each in cluster.objects_of_kind("StorageClass"))
     return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
 
 
@@ -326,9 +326,13 @@ def image_whose_driver_is_too_old_for_what_manages_its_gpus(case: Case) -> Itera
     what, least = needed
     for pool in case.gpu_pools:
         ours = pool.kind != "auto-mode" and has_driver(pool) is Answer.YES
-        carried = branches_of(pool, case.cluster.version) if ours and not _names_branch(str(image_of(pool))) else None
+        carried = (
+            pool_driver_branches(pool, case.cluster.version)
+            if ours and not _names_branch(str(pool_image(pool)))
+            else None
+        )
         if carried and max(carried) < least:
-            yield Problem.of(pool, f"its image loads NVIDIA driver {max(carried)}, and {what} needs {least}")
+            yield Problem.from_subject(pool, f"its image loads NVIDIA driver {max(carried)}, and {what} needs {least}")
 
 
 def _names_branch(image: str) -> bool:
@@ -338,7 +342,7 @@ def _names_branch(image: str) -> bool:
 
 def _needed(cluster: Cluster) -> tuple[str, int] | None:
     """Return what manages GPUs by claims, and the least driver that it takes."""
-    if found := cluster.of_kind("GPUCluster"):
+    if found := cluster.objects_of_kind("GPUCluster"):
         return f"GPUCluster {found[0].name}", _DRIVER_OF_GPU_CLUSTER
     chart = next((each for each in map(cluster.chart, DRA_DRIVERS) if each), None)
     return (f"chart {chart.name}", _DRIVER_OF_CLAIMS) if chart else None

@@ -17,7 +17,7 @@ from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, k
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.pools import group_tags
 from gpu_preflight.cluster.software import unremoved_taints
-from gpu_preflight.cluster.storage import driver_of, node_daemons
+from gpu_preflight.cluster.storage import storage_driver, node_daemons
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import DaemonSet
@@ -28,7 +28,7 @@ from gpu_preflight.node.devices import declared
 from gpu_preflight.node.nodes import gpu_types, surely_launches
 from gpu_preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.scheduling.fitting import autoscaler_of, startup_fix
+from gpu_preflight.scheduling.fitting import autoscaler_name, startup_fix
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
@@ -74,7 +74,7 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
         told = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
         if told:
             text = f"cluster autoscaler does not know {', '.join(told)} of its nodes"
-            yield Problem.of(pool, text, unknown=unknown)
+            yield Problem.from_subject(pool, text, unknown=unknown)
 
 
 def _unseen_labels(pool: Pool) -> list[str]:
@@ -113,7 +113,7 @@ def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
             lost = [key for key in tags if key.startswith(LABEL_TAG) and key.removeprefix(LABEL_TAG) not in labels]
             lost += [key for key in tags if key.startswith(TAINT_TAG) and key.removeprefix(TAINT_TAG) not in taints]
             for key in lost:
-                yield Problem.of(pool, f"nobody reads tag {key} of a managed node group")
+                yield Problem.from_subject(pool, f"nobody reads tag {key} of a managed node group")
 
 
 @rule("GPU158", "warning", source=_SOURCE)
@@ -130,7 +130,7 @@ def taint_tag_without_effect(case: Case) -> Iterator[Problem]:
         for key, value in group_tags(pool.properties).items():
             if key.startswith(TAINT_TAG) and not isinstance(value, Unknown) and not _TAINT_VALUE.fullmatch(str(value)):
                 text = f"tag {key} is {str(value)!r}, not <value>:<effect>"
-                yield Problem.of(pool, text)
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU159", "warning", source=_MANAGER)
@@ -145,7 +145,7 @@ def taint_of_a_managed_node_group_without_value(case: Case) -> Iterator[Problem]
         for taint in pool.taints:
             if pool.kind == "managed" and taint.written_without_value:
                 text = f"taint {taint} has no value, so cluster autoscaler drops it"
-                yield Problem.of(pool, text, unknown=unknown)
+                yield Problem.from_subject(pool, text, unknown=unknown)
 
 
 @rule("GPU160", "error", source=_MANAGER)
@@ -160,7 +160,7 @@ def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iter
         first = catalogue().get(pool.instance_types[0]) if pool.instance_types else None
         if first is not None and first.ec2_gpus == 0 and not _declares_gpus(pool):
             text = f"EC2 counts no GPU in {first.name}, and tag {RESOURCE_TAG}{GPU} is missing"
-            yield Problem.of(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
+            yield Problem.from_subject(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
 
 
 def _declares_gpus(pool: Pool) -> bool:
@@ -188,7 +188,7 @@ def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterat
     for pool, name, amount, expected in _offered(case):
         if amount and not expected:
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects none"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
     for pool, _ in _from_zero(case, surely=True):
         if not any(name.startswith(MIG) for name in case.nodes(pool)[0].most):
             yield from _sliced(pool)
@@ -206,7 +206,7 @@ def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]
     for pool, name, amount, expected in _offered(case):
         if 0 < expected < amount:
             text = f"its nodes offer {amount} {name}, cluster autoscaler expects {expected}"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU295", "note", source=_WAITS)
@@ -224,7 +224,7 @@ def second_node_for_a_pod_that_shares_a_gpu(case: Case) -> Iterator[Problem]:
         offered = [name for name, amount in case.nodes(pool)[0].most.items() if amount and name.startswith(NVIDIA)]
         if offered and GPU not in offered:
             text = f"its nodes offer {', '.join(sorted(offered))}"
-            yield Problem.of(pool, text, unknown=pool.max_nodes is None)
+            yield Problem.from_subject(pool, text, unknown=pool.max_nodes is None)
 
 
 def _sliced(pool: Pool) -> Iterator[Problem]:
@@ -232,7 +232,7 @@ def _sliced(pool: Pool) -> Iterator[Problem]:
     profile = getattr(label, "only", None)
     if profile and profile != "all-disabled" and not any("mig-" in each or each == GPU for each in declared(pool)):
         text = f"{MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
-        yield Problem.of(pool, text, unknown=True)
+        yield Problem.from_subject(pool, text, unknown=True)
 
 
 @rule("GPU163", "warning", source=_MANAGER)
@@ -249,7 +249,7 @@ def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Prob
         if answer is not Answer.NO and len(set(counts.values())) > 1 and not pool.undecided:
             shown = ", ".join(f"{name} {count}" for name, count in counts.items())
             text = f"GPUs differ ({shown}), and cluster autoscaler counts on {pool.instance_types[0]}"
-            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 def _whole_gpus(pool: Pool, case: Case) -> Answer:
@@ -288,7 +288,7 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
     for pool in case.gpu_pools:
         labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if labelled and _whole_gpus(pool, case) is Answer.NO:
-            yield Problem.of(pool, f"has label {ACCELERATOR}, and its nodes register no {GPU}")
+            yield Problem.from_subject(pool, f"has label {ACCELERATOR}, and its nodes register no {GPU}")
 
 
 @rule(
@@ -312,7 +312,7 @@ def gpu_nodes_without_accelerator_label(case: Case) -> Iterator[Problem]:
         if bare and _whole_gpus(pool, case) is Answer.YES:
             labels = {each.row.accelerator_label for each in case.nodes(pool) if each.row is not None}
             fix = f"Label the nodes {ACCELERATOR}={labels.pop()}." if len(labels) == 1 else ""
-            yield Problem.of(pool, f"its nodes have no label {ACCELERATOR}", fix=fix)
+            yield Problem.from_subject(pool, f"its nodes have no label {ACCELERATOR}", fix=fix)
 
 
 @rule("GPU168", "warning", source="https://karpenter.sh/docs/getting-started/migrating-from-cas/")
@@ -332,7 +332,7 @@ def two_autoscalers_for_the_same_pods(case: Case) -> Iterator[Problem]:
             alike = set(gpu_types(group)) & set(gpu_types(pool))
             if alike and set(map(str, group.taints)) == set(map(str, pool.taints)):
                 text = f"has taints and types of group {group.name}, and another autoscaler"
-                yield Problem.of(pool, text)
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU176", "warning", source=_NODE_POOLS)
@@ -347,7 +347,7 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
             text = f"nothing here is known to remove startup taint {taint}"
-            yield Problem.of(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
+            yield Problem.from_subject(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
 
 
 @rule("GPU420", "error", source=_FAQ)
@@ -364,8 +364,8 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
         for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
             if goes_by_itself(taint) and taint.effect == "NoExecute":
                 continue  # The API server lets every pod tolerate it that says nothing of it.
-            text = f"{autoscaler_of(pool)} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
-            yield Problem.of(pool, text)
+            text = f"{autoscaler_name(pool)} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU421", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/install.md")
@@ -390,17 +390,17 @@ def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
     if installed is not None and keeps_its_taint(driver, installed.version):
         first, second = TAINT_REMOVED_SINCE[driver]
         text = f"{addon} {installed.version} does not remove startup taint {taint}; v{first}.{second} does"
-        yield Problem.of(pool, text)
+        yield Problem.from_subject(pool, text)
         return
     daemons = node_daemons(addon, cluster)
-    kept_off = [_kept_off(each, pool, taint, case) for each in daemons]
+    kept_off = [_exclusion_reason(each, pool, taint, case) for each in daemons]
     # Of a version that nobody read it is not known what it tolerates.
     if kept_off and all(kept_off) and daemons[0].exact:
         text = f"DaemonSet {daemons[0].name}, which removes startup taint {taint}, does not run there: {kept_off[0]}"
-        yield Problem.of(pool, text)
+        yield Problem.from_subject(pool, text)
 
 
-def _kept_off(daemon: DaemonSet, pool: Pool, taint: Taint, case: Case) -> str:
+def _exclusion_reason(daemon: DaemonSet, pool: Pool, taint: Taint, case: Case) -> str:
     """Return why a DaemonSet surely does not come to nodes that have a taint; empty where it may."""
     refusing = refusing_taints(daemon, (*pool.taints, taint))
     if refusing:
@@ -420,13 +420,13 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
     """
     told: set[tuple[int, str]] = set()
     for workload, claim in case.gpu_claims:
-        _, driver = driver_of(claim, case.cluster)
+        _, driver = storage_driver(claim, case.cluster)
         key = STARTUP_TAINTS.get(driver or "")
-        for pool in case.pools_open_to(workload) if key else ():
+        for pool in case.candidate_pools(workload) if key else ():
             if key and not _waits(pool, key) and (id(pool), key) not in told:
                 told.add((id(pool), key))
                 text = f"no taint {key} keeps pods away until the driver of their volumes is there"
-                yield Problem.of(pool, text)
+                yield Problem.from_subject(pool, text)
 
 
 def _waits(pool: Pool, key: str) -> bool:

@@ -11,12 +11,12 @@ from gpu_preflight.cluster.iam import (
     has_credentials,
     identity,
     node_role,
-    role_of,
+    resolve_role,
     trusted_accounts,
 )
 from gpu_preflight.cluster.network import is_isolated
 from gpu_preflight.cluster.objects import is_bound, may_everywhere
-from gpu_preflight.model.answer import Answer, all_of, yes_if
+from gpu_preflight.model.answer import Answer, all_yes, yes_if
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.taints import Toleration, untolerated
@@ -109,7 +109,7 @@ def _controllers(cluster: Cluster) -> Iterator[Autoscaler]:
 
 
 def _role(autoscaler: Autoscaler, cluster: Cluster) -> Resource | None:
-    return role_of(identity(autoscaler, cluster), cluster.resources)
+    return resolve_role(identity(autoscaler, cluster), cluster.resources)
 
 
 @rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html", presumed=True)
@@ -126,7 +126,7 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
         who = f"{_NAMES[each.kind]}, service account {space}/{account}"
         said = identity(each, cluster)
         if not has_credentials(each, cluster) and cluster.shows_software:
-            answer = all_of(_may_not(pool, each, cluster) for pool in _groups(cluster))
+            answer = all_yes(_may_not(pool, each, cluster) for pool in _groups(cluster))
             others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
             hint = f" (associations name {', '.join(others)})" if others else ""
             if answer is not Answer.NO:
@@ -138,7 +138,7 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
                 condition = condition if maybe and answer is Answer.YES else ""
                 text = f"{who}: no Pod Identity association, role annotation or credentials grant it an IAM role{hint}"
                 yield Problem(each, text, unknown=maybe, condition=condition)
-        role = role_of(said, cluster.resources)
+        role = resolve_role(said, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
             yield Problem(each, f"{who}: its role trusts {', '.join(trusted)}")
@@ -209,7 +209,7 @@ def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
             called = dict(_calls_for_class(pool.node_class)) if pool.kind == "karpenter" and pool.node_class else {}
             if denied := _denied(each, (one for one in called if one not in reads), cluster):
                 text = f"Karpenter calls {', '.join(denied)} for its EC2NodeClass, and its role does not allow it"
-                yield Problem.of(pool, text, unknown=unread or not any(called[one] for one in denied))
+                yield Problem.from_subject(pool, text, unknown=unread or not any(called[one] for one in denied))
 
 
 def _denied(karpenter: Autoscaler, actions: Iterable[str], cluster: Cluster) -> list[str]:
@@ -285,7 +285,7 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
 
 
 @rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")
-def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
+def autoscaler_has_no_node(case: Case) -> Iterator[Problem]:
     """Autoscaler without a node to run on.
 
     An autoscaler cannot make the node that it would itself run on, so nothing ever starts.
@@ -293,7 +293,7 @@ def autoscaler_without_a_node_to_run_on(case: Case) -> Iterator[Problem]:
     Fix: Keep a managed node group of at least one node whose taints its pods tolerate, or a Fargate profile.
     """
     cluster = case.cluster
-    if not cluster.whole or cluster.auto_mode or cluster.resources_of("AWS::EKS::FargateProfile"):
+    if not cluster.whole or cluster.auto_mode or cluster.resources_of_type("AWS::EKS::FargateProfile"):
         return
     if any(each.type == "Custom::AWSCDK-EKS-FargateProfile" for each in cluster.resources.values()):
         return
@@ -331,7 +331,7 @@ def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iter
     groups = [each for each in cluster.pools if each.is_group and each.subnets]
     if not cluster.whole or not groups or not all(is_isolated(each, cluster.resources) for each in groups):
         return
-    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    endpoints = cluster.resources_of_type("AWS::EC2::VPCEndpoint")
     names = [each.properties.get("ServiceName") for each in endpoints]
     texts = [known_text(each) or getattr(each, "expression", "") for each in names]
     missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
@@ -387,7 +387,7 @@ def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
         ]
         if not is_bound(each.service_account, cluster):
             text = f"no ClusterRoleBinding names its service account {space}/{name}, so that it may not list nodes"
-            alone = not cluster.of_kind("ClusterRole", "ClusterRoleBinding")
+            alone = not cluster.objects_of_kind("ClusterRole", "ClusterRoleBinding")
             yield Problem(each, f"cluster autoscaler: {text}", unknown=alone or not cluster.sees_objects)
         elif lacking:
             text = (
@@ -398,6 +398,8 @@ def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
 
 def _tells_rights(autoscaler: Autoscaler, cluster: Cluster) -> bool:
     """Whether the input tells of accounts and their rights at all; who writes the one writes the other."""
-    accounts = {(each.namespace, each.name) for each in cluster.of_kind("ServiceAccount")}
-    written = autoscaler.service_account in accounts or bool(cluster.of_kind("ClusterRole", "ClusterRoleBinding"))
+    accounts = {(each.namespace, each.name) for each in cluster.objects_of_kind("ServiceAccount")}
+    written = autoscaler.service_account in accounts or bool(
+        cluster.objects_of_kind("ClusterRole", "ClusterRoleBinding")
+    )
     return written and known_text(autoscaler.pod.service_account) is not None

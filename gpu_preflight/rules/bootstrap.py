@@ -18,7 +18,7 @@ from gpu_facts.labels import CLUSTER_TAG, EKS_DOMAIN
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.images import has_driver, image_of
+from gpu_preflight.cluster.images import has_driver, pool_image
 from gpu_preflight.cluster.references import referred, refers
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
@@ -83,10 +83,10 @@ _OF_NODEADM = regex(r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\
 
 def _boots_itself(pool: Pool) -> bool:
     """Whether nobody adds to the user data: EKS does for a managed group without an image of its own."""
-    return bool(pool.launch) and (pool.kind == "self-managed" or (pool.kind == "managed" and bool(image_of(pool))))
+    return bool(pool.launch) and (pool.kind == "self-managed" or (pool.kind == "managed" and bool(pool_image(pool))))
 
 
-def _told(pool: Pool) -> dict[str, Any]:
+def _cluster_settings(pool: Pool) -> dict[str, Any]:
     """Return what user data says of the cluster, in the names of NodeConfig."""
     settings = mapping(dig(pool.user_data.settings, "kubernetes"))
     config = mapping(pool.user_data.node_config.get("cluster"))
@@ -106,20 +106,20 @@ def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem
     for pool in case.gpu_pools:
         if not _boots_itself(pool) or pool.user_data.format == "unknown":
             continue
-        if pool.operating_system == "al2023" and not _by_script(pool):
-            lacking = [each for each in _NODE_CONFIG if not _told(pool).get(each)]
+        if pool.operating_system == "al2023" and not _has_nodeadm_script(pool):
+            lacking = [each for each in _NODE_CONFIG if not _cluster_settings(pool).get(each)]
             if lacking:
                 names = ", ".join(f"cluster.{each}" for each in lacking)
-                yield Problem.of(pool, f"its user data gives nodeadm no {names}")
+                yield Problem.from_subject(pool, f"its user data gives nodeadm no {names}")
         elif pool.operating_system == "bottlerocket":
             settings = mapping(dig(pool.user_data.settings, "kubernetes"))
             lacking = [each for each in _BOTTLEROCKET_KEYS if not settings.get(each)]
             if lacking:
                 message = f"its user data lacks settings.kubernetes.{', '.join(lacking)}"
-                yield Problem.of(pool, message)
+                yield Problem.from_subject(pool, message)
 
 
-def _by_script(pool: Pool) -> bool:
+def _has_nodeadm_script(pool: Pool) -> bool:
     """Whether a script may do what the NodeConfig part does not, or is the wrong one, which is said elsewhere."""
     return any("nodeadm" in each or "/etc/eks/" in each for each in pool.user_data.scripts)
 
@@ -135,7 +135,7 @@ def bootstrap_script_of_amazon_linux_2_on_al2023(case: Case) -> Iterator[Problem
     for pool in case.gpu_pools:
         called = any(_AL2_SCRIPT in each for each in pool.user_data.scripts)
         if called and pool.operating_system == "al2023" and _boots_itself(pool):
-            yield Problem.of(pool, f"calls {_AL2_SCRIPT}, which AL2023 does not have")
+            yield Problem.from_subject(pool, f"calls {_AL2_SCRIPT}, which AL2023 does not have")
 
 
 @rule("GPU084", "error", source=_NODEADM)
@@ -148,24 +148,24 @@ def nodes_are_told_to_join_another_cluster(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        told = _told(pool)
+        told = _cluster_settings(pool)
         name = known_text(told.get("name"))
         if cluster.resource is None or not told:
             continue
         own = known_text(cluster.resource.properties.get("Name"))
         if name and own and not may_equal(name, own):
-            yield Problem.of(pool, f"its nodes are told to join {name}, the cluster is {own}")
+            yield Problem.from_subject(pool, f"its nodes are told to join {name}, the cluster is {own}")
         for key in _NODE_CONFIG[:3]:
             other = referred(told.get(key), cluster.resources)
             if other and other.type == cluster.resource.type and not refers(told[key], cluster.resource):
-                yield Problem.of(pool, f"cluster.{key} is that of {other.path}")
+                yield Problem.from_subject(pool, f"cluster.{key} is that of {other.path}")
         literal = [
             each for each in _NODE_CONFIG[1:3] if (text := known_text(told.get(each))) and not is_expression(text)
         ]
         if literal:
             keys = " and ".join(literal)
             message = f"{keys} is written out, and EKS chooses it when it makes the cluster"
-            yield Problem.of(pool, message, unknown=True)
+            yield Problem.from_subject(pool, message, unknown=True)
 
 
 @rule("GPU085", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/worker.html")
@@ -187,7 +187,7 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
             for tag in mappings(each.get("Tags"))
         ]
         if not any(_may_own(each.get("Key")) for each in (*group, *launched)):
-            yield Problem.of(pool, f"its instances get no tag {CLUSTER_TAG}{case.cluster.name}")
+            yield Problem.from_subject(pool, f"its instances get no tag {CLUSTER_TAG}{case.cluster.name}")
 
 
 def _may_own(key: Any) -> bool:
@@ -199,7 +199,7 @@ def _may_own(key: Any) -> bool:
     "error",
     source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html",
 )
-def metadata_service_of_the_instances_is_off(case: Case) -> Iterator[Problem]:
+def instance_metadata_is_disabled(case: Case) -> Iterator[Problem]:
     """Metadata service of the instances is off.
 
     Nodes read their user data and the credentials of their role there; they cannot join.
@@ -208,7 +208,7 @@ def metadata_service_of_the_instances_is_off(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_pools:
         if pool.launch.metadata_endpoint == "disabled":
-            yield Problem.of(pool, "its instances have no metadata service")
+            yield Problem.from_subject(pool, "its instances have no metadata service")
 
 
 @rule("GPU088", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html")
@@ -224,7 +224,7 @@ def user_data_installs_a_driver_that_the_image_has(case: Case) -> Iterator[Probl
         found = next((each for each in commands if _is_installation(each)), None)
         if found and has_driver(pool) is Answer.YES:
             command = " ".join(found.split())[:80]
-            yield Problem.of(pool, f"'{command}' over the driver that its image brings")
+            yield Problem.from_subject(pool, f"'{command}' over the driver that its image brings")
 
 
 def _is_installation(command: str) -> bool:
@@ -247,10 +247,10 @@ def kubelet_is_given_what_it_does_not_know(case: Case) -> Iterator[Problem]:
         for flag in flags:
             if flag in _GONE_FLAGS:
                 since = f" since {_GONE_FLAGS[flag]}" if _GONE_FLAGS[flag] else ""
-                yield Problem.of(pool, f"kubelet does not know --{flag}{since}")
+                yield Problem.from_subject(pool, f"kubelet does not know --{flag}{since}")
         pods = pool.user_data.kubelet_config.get("maxPods")
         if pods is not None and not isinstance(pods, Unknown) and known_number(pods) is None:
-            yield Problem.of(pool, f"maxPods of kubelet is {pods!r}, not a number")
+            yield Problem.from_subject(pool, f"maxPods of kubelet is {pods!r}, not a number")
 
 
 @rule("GPU093", "error", source="https://kubernetes.io/releases/version-skew-policy/")
@@ -269,12 +269,12 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
         if nodes > plane or plane[1] - nodes[1] > OLDEST_KUBELET:
-            yield Problem.of(pool, f"its nodes are {version}, the cluster is {cluster.version}")
+            yield Problem.from_subject(pool, f"its nodes are {version}, the cluster is {cluster.version}")
 
 
 def _version(pool: Pool) -> str | None:
     """Return the minor version of a pool's nodes, as its image or its group names it."""
-    images = [str(image_of(pool) or ""), *_selected(pool)]
+    images = [str(pool_image(pool) or ""), *_selected(pool)]
     found = {each.group(1) for each in map(_IMAGE_VERSION.search, images) if each}
     if found:
         return found.pop() if len(found) == 1 else None
@@ -297,14 +297,14 @@ def settings_that_the_node_refuses_at_boot(case: Case) -> Iterator[Problem]:
     """
     for pool in case.cluster.pools:
         if pool.operating_system == "bottlerocket":
-            found = tuple(_of_bottlerocket(pool.user_data.settings))
+            found = tuple(_bottlerocket_errors(pool.user_data.settings))
         else:
-            found = tuple(_of_nodeadm(pool)) if pool.operating_system == "al2023" else ()
+            found = tuple(_nodeadm_errors(pool)) if pool.operating_system == "al2023" else ()
         for text in found:
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
-def _of_bottlerocket(settings: Mapping[str, Any]) -> Iterator[str]:
+def _bottlerocket_errors(settings: Mapping[str, Any]) -> Iterator[str]:
     for name in settings:
         if name not in _SECTIONS and not is_expression(name):
             yield f"Bottlerocket has no settings.{name}{did_you_mean(name, _SECTIONS)}"
@@ -319,7 +319,7 @@ def _of_bottlerocket(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"{path} must be of {', '.join(known)}, got {value!r}"
 
 
-def _of_nodeadm(pool: Pool) -> Iterator[str]:
+def _nodeadm_errors(pool: Pool) -> Iterator[str]:
     for version, kind in dict.fromkeys(_OF_NODEADM.findall(pool.user_data.text or "")):
         if version != _VERSION:
             yield f"nodeadm knows no node.eks.aws/{version}; it is node.eks.aws/{_VERSION}"
@@ -344,7 +344,7 @@ def label_or_taint_that_a_node_cannot_have(case: Case) -> Iterator[Problem]:
     """
     for pool in case.cluster.pools:
         for why in _refusals(pool) if pool.is_group else ():
-            yield Problem.of(pool, why)
+            yield Problem.from_subject(pool, why)
 
 
 def _refusals(pool: Pool) -> Iterator[str]:

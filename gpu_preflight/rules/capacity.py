@@ -8,7 +8,7 @@ from itertools import product
 
 from gpu_facts.charts import KARPENTER
 from gpu_facts.hardware.catalogue import InstanceType, catalogue, columns, retired
-from gpu_facts.hardware.prices import Quota, quota_of
+from gpu_facts.hardware.prices import Quota, find_quota
 from gpu_facts.hardware.regions import (
     is_elsewhere,
     is_in_every_zone,
@@ -17,7 +17,7 @@ from gpu_facts.hardware.regions import (
     is_unseen,
     last_letter,
     region_hint,
-    regions_as_of,
+    offerings_date,
     zones_by_region,
 )
 from gpu_facts.labels import EKS_DOMAIN, INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, ZONE
@@ -25,7 +25,7 @@ from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import are_apart, names_zone_ids, region_of, spans_zones
+from gpu_preflight.cluster.network import are_apart, names_zone_ids, pool_region, spans_zones
 from gpu_preflight.cluster.pools import is_capacity_known, is_reserved, is_visible
 from gpu_preflight.cluster.references import referred, setting
 from gpu_preflight.model.answer import Answer
@@ -77,7 +77,7 @@ def _counted(pool: Pool) -> dict[Quota, list[InstanceType]]:
     found: dict[Quota, list[InstanceType]] = {}
     for capacity in pool.capacity_types:
         for row in (catalogue()[name] for name in gpu_types(pool)):
-            quota = quota_of(row, capacity)
+            quota = find_quota(row, capacity)
             if quota is not None and row.vcpus is not None:
                 found.setdefault(quota, []).append(row)
     return found
@@ -115,7 +115,7 @@ def spot_with_too_little_to_choose_from(case: Case) -> Iterator[Problem]:
         types, zones = gpu_types(pool), len(set(pool.zones))
         if pool.capacity_types == ("spot",) and 0 < len(types) * zones < _SPOT_POOLS:
             where = f"{_count(len(types), 'type')} in {_count(zones, 'zone')}"
-            yield Problem.of(pool, f"spot of {where}, {', '.join(types)}")
+            yield Problem.from_subject(pool, f"spot of {where}, {', '.join(types)}")
 
 
 def _count(number: int, noun: str) -> str:
@@ -134,7 +134,7 @@ def one_type_in_one_zone_without_a_reservation(case: Case) -> Iterator[Problem]:
         types = gpu_types(pool)
         bought = pool.capacity_types == ("on-demand",) and not (pool.is_group and _may_be_reserved(pool))
         if bought and len(types) == 1 and len(set(pool.zones)) == 1:
-            yield Problem.of(pool, f"only {types[0]}, on demand, in one Availability Zone")
+            yield Problem.from_subject(pool, f"only {types[0]}, on demand, in one Availability Zone")
 
 
 def _may_be_reserved(pool: Pool) -> bool:
@@ -153,13 +153,15 @@ def retired_instance_type(case: Case) -> Iterator[Problem]:
     """
     for pool in (*case.cluster.pools, *case.cluster.unclaimed):
         for name in _retired_choices(pool):
-            entry = retired().get(name) or _of_family(name)
+            entry = retired().get(name) or _retired_family(name)
             message = f"{name} is retired: {entry['reason']}"
             fix = f"Use a size of family {entry['successor']}."
-            yield Problem.of(pool, message, fix=fix, unknown=not surely_launches(pool, _retired_choices(pool)))
+            yield Problem.from_subject(
+                pool, message, fix=fix, unknown=not surely_launches(pool, _retired_choices(pool))
+            )
 
 
-def _of_family(family: str) -> dict[str, str]:
+def _retired_family(family: str) -> dict[str, str]:
     return dict(next(entry for name, entry in retired().items() if name.partition(".")[0] == family))
 
 
@@ -189,7 +191,7 @@ def instance_type_that_nobody_knows(case: Case) -> Iterator[Problem]:
         for name in dict.fromkeys(_named(pool)):
             if _LIKE_A_GPU_TYPE.match(name) and name not in catalogue() and name not in retired():
                 hint = did_you_mean(name.lower().removeprefix("ml."), catalogue(), closeness=0.85)
-                yield Problem.of(pool, f"EC2 had no type {name} on {as_of}{hint}")
+                yield Problem.from_subject(pool, f"EC2 had no type {name} on {as_of}{hint}")
 
 
 def _named(pool: Pool) -> list[str]:
@@ -213,7 +215,7 @@ def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
             if capacity not in row.purchase_options:
                 sold = ", ".join(row.purchase_options)
                 text = f"{row.name} is not sold as {capacity}, only as {sold}"
-                yield Problem.of(pool, text, unknown=not surely_launches(pool, [row.name]))
+                yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, [row.name]))
 
 
 @rule("GPU053", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html")
@@ -228,7 +230,7 @@ def cluster_placement_group_over_several_zones(case: Case) -> Iterator[Problem]:
         answer = spans_zones(pool)
         if _is_clustered(pool, case.cluster) and pool.zones and answer is not Answer.NO:
             message = f"a cluster placement group, and subnets in {len(set(pool.zones))} zones"
-            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 def _is_clustered(pool: Pool, cluster: Cluster) -> bool:
@@ -248,12 +250,12 @@ def instance_type_that_is_not_seen_in_the_region(case: Case) -> Iterator[Problem
     Fix: Take another region or type; aws ec2 describe-instance-type-offerings tells what is offered today.
     """
     for pool in case.gpu_pools:
-        region, types = region_of(pool, case.cluster), gpu_types(pool)
+        region, types = pool_region(pool, case.cluster), gpu_types(pool)
         unseen = [each for each in types if is_unseen(each, region)]
         # Karpenter launches the others.
         if unseen and (pool.is_group or len(unseen) == len(types)):
-            message = f"{_listed(unseen)} was not seen in {region} on {regions_as_of()}{_elsewhere(unseen[0])}"
-            yield Problem.of(pool, message)
+            message = f"{_listed(unseen)} was not seen in {region} on {offerings_date()}{_elsewhere(unseen[0])}"
+            yield Problem.from_subject(pool, message)
 
 
 def _listed(types: list[str]) -> str:
@@ -275,9 +277,9 @@ def region_that_there_is_not(case: Case) -> Iterator[Problem]:
     Fix: Correct the name.
     """
     for pool in case.gpu_pools:
-        region = region_of(pool, case.cluster)
+        region = pool_region(pool, case.cluster)
         if region and (hint := region_hint(region)):
-            yield Problem.of(pool, f"AWS has no region {region}{hint}")
+            yield Problem.from_subject(pool, f"AWS has no region {region}{hint}")
 
 
 @rule("GPU297", "note", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html")
@@ -289,7 +291,7 @@ def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Pro
     Fix: Name zones of aws ec2 describe-instance-type-offerings --location-type availability-zone.
     """
     for pool in case.gpu_pools:
-        region = region_of(pool, case.cluster) or ""
+        region = pool_region(pool, case.cluster) or ""
         types = [each for each in gpu_types(pool) if each.startswith(_SCARCE) and not is_in_every_zone(each, region)]
         named = any(isinstance(each, str) for each in pool.zones) or names_zone_ids(pool, case.cluster)
         # The zone of a reservation is known to whoever bought it.
@@ -297,8 +299,8 @@ def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Pro
         # Karpenter takes another type, and another zone.
         if types and len(types) == len(gpu_types(pool)) and not named and not reserved:
             where = ", ".join(zones_by_region(types[0]).get(region, ()))
-            seen = f" ({types[0]} was seen in {where} on {regions_as_of()})" if where else ""
-            yield Problem.of(pool, f"{_listed(types)} in zones that only deployment tells{seen}")
+            seen = f" ({types[0]} was seen in {where} on {offerings_date()})" if where else ""
+            yield Problem.from_subject(pool, f"{_listed(types)} in zones that only deployment tells{seen}")
 
 
 @rule("GPU427", "error", source=_ZONES)
@@ -311,11 +313,13 @@ def zone_that_the_region_does_not_have(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_groups:
-        for zone, region, unsure in _zones_of(pool, cluster):
+        for zone, region, unsure in _pool_zones(pool, cluster):
             if (answer := _has_zone(region, zone)) is not Answer.YES:
-                yield Problem.of(pool, f"is in {_nowhere(zone, region)}", unknown=unsure or answer is Answer.UNKNOWN)
-    for subnet in _made_with(cluster):
-        placed = _zone_of(subnet)
+                yield Problem.from_subject(
+                    pool, f"is in {_nowhere(zone, region)}", unknown=unsure or answer is Answer.UNKNOWN
+                )
+    for subnet in _cluster_subnets(cluster):
+        placed = _subnet_zone(subnet)
         answer = _has_zone(subnet.region, placed) if placed is not None else Answer.YES
         if cluster.resource is not None and answer is not Answer.YES:
             text = f"cluster {cluster.name}: {subnet.path} is in {_nowhere(placed, subnet.region)}"
@@ -326,25 +330,25 @@ def _nowhere(zone: str | Unknown | None, region: str | None) -> str:
     return f"zone {zone}, which {region or 'its region'} does not have{last_letter(str(zone))}"
 
 
-def _made_with(cluster: Cluster) -> list[Resource]:
+def _cluster_subnets(cluster: Cluster) -> list[Resource]:
     """Return the subnets without which CloudFormation, or eksctl, does not make the cluster."""
-    made, every = cluster.resource, cluster.resources_of("AWS::EC2::Subnet", CLUSTER_SUBNET)
+    made, every = cluster.resource, cluster.resources_of_type("AWS::EC2::Subnet", CLUSTER_SUBNET)
     return [each for each in every if made is not None and each.file == made.file]
 
 
-def _zones_of(pool: Pool, cluster: Cluster) -> Iterator[tuple[str | Unknown, str | None, bool]]:
+def _pool_zones(pool: Pool, cluster: Cluster) -> Iterator[tuple[str | Unknown, str | None, bool]]:
     """Yield zones of a group, the region of each, and whether it is there under a condition only."""
     region = pool.resource.region if pool.resource else None
     conditional = bool(pool.resource and pool.resource.conditional)
     subnets = [found for each in pool.subnets if (found := referred(each, cluster.resources))]
     for subnet in subnets:
-        if (zone := _zone_of(subnet)) is not None:
+        if (zone := _subnet_zone(subnet)) is not None:
             yield zone, subnet.region, conditional or subnet.conditional
     for zone in () if subnets else pool.zones:
         yield zone, region, conditional
 
 
-def _zone_of(subnet: Resource) -> str | Unknown | None:
+def _subnet_zone(subnet: Resource) -> str | Unknown | None:
     named = subnet.properties.get("AvailabilityZone") or subnet.properties.get("AvailabilityZoneId")
     return named if isinstance(named, (str, Unknown)) else None
 
@@ -370,20 +374,20 @@ def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
         # Pods that are alike share what they ask for.
         key = id(verdict.demand)
         if key not in told:
-            told[key] = _nowhere_of(verdict.demand)
+            told[key] = _missing_zone_request(verdict.demand)
         if text := told[key]:
-            yield Problem.of(verdict.workload, f"{text}, and AWS has no such zone")
+            yield Problem.from_subject(verdict.workload, f"{text}, and AWS has no such zone")
 
 
-def _nowhere_of(wanted: Demand) -> str:
+def _missing_zone_request(wanted: Demand) -> str:
     """Return what a pod asks of a zone that there is not, nothing where it asks for none."""
-    named, zones = _asked_nowhere(wanted.pod.selection), wanted.topology.zones
+    named, zones = _missing_zone_requirement(wanted.pod.selection), wanted.topology.zones
     if named is not None:
         return f"asks for {named}"
     return f"has a volume in {', '.join(zones)}" if zones and Requirement(ZONE, "In", zones).is_nowhere else ""
 
 
-def _asked_nowhere(selection: Selection) -> Requirement | None:
+def _missing_zone_requirement(selection: Selection) -> Requirement | None:
     """Return the requirement of a zone that there is not; of several terms each must have one."""
     found = [each for each in selection.selector if each.is_nowhere]
     of_terms = [next((one for one in term.labels if one.is_nowhere), None) for term in selection.terms or ()]
@@ -402,9 +406,9 @@ def zonal_shift_over_gpu_nodes_of_one_zone(case: Case) -> Iterator[Problem]:
     if not _shifts(case.cluster):
         return
     for pool in case.gpu_pools:
-        if spans_zones(pool) is Answer.NO and not any(_stands_in(each, pool) for each in case.gpu_pools):
+        if spans_zones(pool) is Answer.NO and not any(_is_alternative_pool(each, pool) for each in case.gpu_pools):
             zone = known_text(pool.zones[0]) or "one zone"
-            yield Problem.of(
+            yield Problem.from_subject(
                 pool, f"its nodes are all in {zone}, and a zonal shift leaves them without pods and traffic"
             )
 
@@ -413,7 +417,7 @@ def _shifts(cluster: Cluster) -> bool:
     return is_true(setting(cluster, "ZonalShiftConfig", "Enabled"))
 
 
-def _stands_in(other: Pool, pool: Pool) -> bool:
+def _is_alternative_pool(other: Pool, pool: Pool) -> bool:
     """Whether another pool has, or may have, the same instance types in another zone."""
     types = set(gpu_types(pool))
     alike = not types or bool(types & set(gpu_types(other))) or other.undecided

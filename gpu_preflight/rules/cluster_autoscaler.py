@@ -88,7 +88,7 @@ def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
     for pool in _scaled(case):
         bounds = f"from {pool.min_nodes} to {pool.max_nodes} nodes"
         text = f"may have {bounds}, and nothing here changes their number"
-        yield Problem.of(pool, text, unknown=not cluster.sees_programs)
+        yield Problem.from_subject(pool, text, unknown=not cluster.sees_programs)
 
 
 def _named(tags: dict[str, str]) -> list[str]:
@@ -123,7 +123,9 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
             if lacking and is_named(pool, explicit) is not True:
                 text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which it does not carry"
-                yield Problem.of(pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit))
+                yield Problem.from_subject(
+                    pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit)
+                )
 
 
 def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:
@@ -140,7 +142,7 @@ def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
         if said is not True:
             shown = ", ".join(each.name for each in named)
             text = f"cluster autoscaler is told of {shown} alone, and of no tags to discover others by"
-            yield Problem.of(pool, text, unknown=said is None)
+            yield Problem.from_subject(pool, text, unknown=said is None)
 
 
 def _is_other(name: str, cluster: Cluster) -> bool:
@@ -210,7 +212,7 @@ def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[P
         if missing:
             text = f"the list built into cluster autoscaler lacks {', '.join(missing)}"
             newer = autoscaler.version is None or minor(autoscaler.version) > (1, 36)
-            yield Problem.of(pool, text, unknown=newer or not surely_launches(pool, missing))
+            yield Problem.from_subject(pool, text, unknown=newer or not surely_launches(pool, missing))
 
 
 @rule("GPU164", "error", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
@@ -229,7 +231,7 @@ def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Prob
         for flag, needed, most, unit in _against(autoscaler, cluster, pool):
             if needed > most:
                 text = f"--{flag} allows {most} {unit}, a first node takes it to {needed}"
-                yield Problem.of(pool, text)
+                yield Problem.from_subject(pool, text)
 
 
 def _against(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
@@ -301,7 +303,11 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
     if autoscaler is None or "priority" not in chosen or charted or not cluster.shows_software:
         return
     space = str(autoscaler.flags.get("namespace") or autoscaler.service_account[0])
-    maps = [each for each in cluster.of_kind("ConfigMap") if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)]
+    maps = [
+        each
+        for each in cluster.objects_of_kind("ConfigMap")
+        if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)
+    ]
     if not maps:
         text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{PRIORITY_EXPANDER} does not exist"
         yield Problem(autoscaler, text, unknown=not cluster.sees_software)
@@ -358,16 +364,16 @@ def _refused(autoscaler: Autoscaler) -> Iterator[str]:
         # Of a flag that is given twice the last counts, but for those that list.
         words = text.split() or [""]
         for one in words if name in _LISTS else words[-1:]:
-            if name in FLAGS and not _is_filled_in(text):
-                yield from _of_one(name, one)
+            if name in FLAGS and not _has_placeholder(text):
+                yield from _flag_errors(name, one)
 
 
-def _is_filled_in(text: str) -> bool:
+def _has_placeholder(text: str) -> bool:
     """Whether somebody writes a part of a value later, as in ``<your cluster>``."""
     return is_expression(text) or bool(_BLANK.search(text))
 
 
-def _of_one(name: str, text: str) -> Iterator[str]:
+def _flag_errors(name: str, text: str) -> Iterator[str]:
     form, called = FLAGS[name]
     if not form.fullmatch(text):
         yield f"--{name} must be {called}, got {text!r}"

@@ -12,12 +12,12 @@ from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.objects import Makers
-from gpu_preflight.cluster.software import charts_of, is_defined, is_kind_defined
+from gpu_preflight.cluster.software import defining_charts, is_defined, is_kind_defined
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import minor
-from gpu_preflight.reading.eksctl.configs import cluster_of, configs
+from gpu_preflight.reading.eksctl.configs import cluster_or_config, configs
 from gpu_preflight.reading.eksctl.groups import metadata
 from gpu_preflight.reading.objects import Object, Origin, Repeated
 from gpu_preflight.reading.unknown import Unknown, as_written, dig, is_expression, known_text, mapping
@@ -189,12 +189,12 @@ def _subjects(each: Object, cluster: Cluster) -> list[Subject]:
     if workloads := _workloads(each, cluster):
         return [*workloads]
     # Of two pools that stand at one place one is left.
-    pools = each.origin.resource is None and any(isinstance(part, Pool) for part in cluster.parts_of(each))
+    pools = each.origin.resource is None and any(isinstance(part, Pool) for part in cluster.dependent_parts(each))
     return [_Place(each.origin.file) if pools else each]
 
 
 def _workloads(each: Object, cluster: Cluster) -> list[Workload]:
-    return [part for part in cluster.parts_of(each) if isinstance(part, Workload)]
+    return [part for part in cluster.dependent_parts(each) if isinstance(part, Workload)]
 
 
 def _taken(subject: Subject, each: Object, first: Object, cluster: Cluster) -> Problem:
@@ -227,14 +227,14 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
             homeless.setdefault(each.namespace, []).append(each)
     makers = Makers(cluster)
     for namespace, objects in homeless.items():
-        answer = makers.of(namespace)
+        answer = makers.has_namespace(namespace)
         if answer is Answer.YES or is_expression(namespace):
             continue
         workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
         unknown = answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
         text = f"nothing makes its namespace {namespace} in the new cluster"
         for workload in workloads.values():
-            yield Problem.of(workload, text, unknown=unknown)
+            yield Problem.from_subject(workload, text, unknown=unknown)
         if not workloads:
             yield Problem(objects[0], f"{objects[0].kind} {objects[0].name}: {text}", unknown=unknown)
 
@@ -273,7 +273,7 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
         return
     first: dict[tuple[str, ...], Object] = {}
     for each in cluster.objects:
-        if charts := charts_of(each):
+        if charts := defining_charts(each):
             first.setdefault(charts, each)
     for charts, example in first.items():
         if not is_kind_defined(example, cluster):
@@ -301,7 +301,7 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
         queue = known_text(each.owner.labels.get(KUEUE_QUEUE))
         if queue and each.asks_for_gpu:
             text = f"waits in queue {queue} of Kueue, which nothing installs"
-            yield Problem.of(each, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(each, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU219", "warning", source="https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/")
@@ -312,7 +312,7 @@ def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
 
     Fix: Remove the annotation and keep trafficDistribution.
     """
-    for each in case.cluster.of_kind("Service"):
+    for each in case.cluster.objects_of_kind("Service"):
         mode = each.annotations.get("service.kubernetes.io/topology-mode")
         spread = known_text(each.spec.get("trafficDistribution"))
         if mode is not None and spread and dig(each.spec, "selector"):
@@ -333,7 +333,7 @@ def placeholder_that_is_not_replaced(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for each in cluster.objects:
-        for text in dict.fromkeys(_of_object(each)):
+        for text in dict.fromkeys(_object_texts(each)):
             for subject in _placeholder_subjects(each, cluster):
                 yield Problem(subject, f"{each.origin.path}: {text}", unknown=True)
     for autoscaler in cluster.autoscalers:
@@ -345,11 +345,11 @@ def placeholder_that_is_not_replaced(case: Case) -> Iterator[Problem]:
 
 
 def _placeholder_subjects(each: Object, cluster: Cluster) -> Iterable[Subject]:
-    made = cluster_of(each, cluster.resources)
-    return cluster.parts_of(each) if made is each else [made]
+    made = cluster_or_config(each, cluster.resources)
+    return cluster.dependent_parts(each) if made is each else [made]
 
 
-def _of_object(each: Object) -> Iterator[str]:
+def _object_texts(each: Object) -> Iterator[str]:
     if each.kind in _KINDS:
         return _texts(each.content, "")
     metadata = mapping(each.content.get("metadata"))

@@ -11,7 +11,14 @@ from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import EFA, GPU, HUGE_PAGES
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import groups_of, known_groups, lets_everything, rules, spans_zones, ways_out
+from gpu_preflight.cluster.network import (
+    pool_security_groups,
+    known_groups,
+    lets_everything,
+    rules,
+    spans_zones,
+    ways_out,
+)
 from gpu_preflight.cluster.pools import is_given, launched_groups
 from gpu_preflight.cluster.references import referred, refers, setting
 from gpu_preflight.model.answer import Answer
@@ -53,7 +60,7 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
     """
     cluster = case.cluster
     for pool in _pools(case):
-        everyone = known_groups(groups_of(pool, efa=True), cluster.resources)
+        everyone = known_groups(pool_security_groups(pool, efa=True), cluster.resources)
         interfaces = [list(each.groups) for each in pool.launch.interfaces if each.is_efa and each.groups]
         sets = [everyone] if everyone else [known_groups(each, cluster.resources) for each in interfaces]
         others = [group for each in sets for group in each or ()]
@@ -64,17 +71,19 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
             if groups and lacking:
                 ways = " and ".join(_WAYS[each] for each in lacking)
                 names = ", ".join(each.path for each in groups)
-                yield Problem.of(pool, f"{names} does not let all traffic {ways} itself")
+                yield Problem.from_subject(pool, f"{names} does not let all traffic {ways} itself")
 
 
 def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
     """Whether a group lets all traffic through between the nodes; where its rules are not known it may."""
     found = rules(group, way, cluster.resources)
     key = "SourceSecurityGroupId" if way == "Ingress" else "DestinationSecurityGroupId"
-    return found is None or any(lets_everything(each) and _is_one_of(each.get(key), groups, cluster) for each in found)
+    return found is None or any(
+        lets_everything(each) and _may_match_group(each.get(key), groups, cluster) for each in found
+    )
 
 
-def _is_one_of(reference: Any, groups: list[Any], cluster: Cluster) -> bool:
+def _may_match_group(reference: Any, groups: list[Any], cluster: Cluster) -> bool:
     unclear = isinstance(reference, Unknown) and referred(reference, cluster.resources) is None
     return unclear or any(refers(reference, each) for each in groups)
 
@@ -97,7 +106,7 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
             told = f": {why}" if why else ""
             message = f"nothing advertises {EFA}, its nodes have {pool.launch.efa_interfaces}{told}"
-            yield Problem.of(pool, message, unknown=not plugins and not cluster.sees_programs)
+            yield Problem.from_subject(pool, message, unknown=not plugins and not cluster.sees_programs)
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
@@ -118,7 +127,9 @@ def efa_without_huge_pages(case: Case) -> Iterator[Problem]:
         for container in workload.containers:
             asked = container.names
             if EFA in asked and not any(each in asked for each in _PAGES):
-                yield Problem.of(workload, f"container {container.name} asks for {EFA} and for no hugepages-2Mi")
+                yield Problem.from_subject(
+                    workload, f"container {container.name} asks for {EFA} and for no hugepages-2Mi"
+                )
 
 
 @rule("GPU103", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
@@ -134,7 +145,7 @@ def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem
         # Of placement groups in several zones another rule speaks.
         if pool.zones and answer is not Answer.NO and not dig(pool.launch.placement, "GroupName"):
             message = f"its nodes with EFA may be in {len(set(pool.zones))} Availability Zones"
-            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")
@@ -151,7 +162,7 @@ def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
         reservation = referred(pool.launch.reservation, case.cluster.resources)
         if reservation is None or not reservation.properties.get("PlacementGroupArn"):
             message = "its reservation and its placement group must be in the same place"
-            yield Problem.of(pool, message, unknown=reservation is None)
+            yield Problem.from_subject(pool, message, unknown=reservation is None)
 
 
 @rule("GPU105", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html")
@@ -164,7 +175,7 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
     """
     cluster = case.cluster
     private = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
-    endpoints = cluster.resources_of("AWS::EC2::VPCEndpoint")
+    endpoints = cluster.resources_of_type("AWS::EC2::VPCEndpoint")
     # Then nodes need no way out of the VPC.
     inside = is_true(private) and any("ecr.dkr" in str(each.properties.get("ServiceName")) for each in endpoints)
     for pool in _pools(case) if not inside else ():
@@ -172,7 +183,7 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
         if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
             message = f"nodes with {several} interfaces get no public address, "
             tail = "and their subnets lead out by an internet gateway only"
-            yield Problem.of(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
+            yield Problem.from_subject(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
 
 
 @rule("GPU106", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-instance-types")
@@ -187,7 +198,7 @@ def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
         without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
         if without and len(without) == len(gpu_types(pool)):
             message = f"{', '.join(without[:4])} has no EFA, its node class asks for {pool.launch.efa_interfaces}"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU478", "warning", source=_EFA_DOCS)
@@ -207,7 +218,7 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
             continue
         if any(each in container.env for container in pod.containers or () for each in _CHOSEN_NETWORK):
             continue
-        taking = case.nodes_open_to(workload)
+        taking = case.candidate_nodes(workload)
         rows = [node.row for _, node in taking]
         gpus = pod.requests.get(GPU, 0)
         # Pods that use a part of a node may be on one node.
@@ -220,7 +231,7 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
             text = (
                 f"its pods talk between nodes of {names}, which have up to {most} EFA interfaces, and request no {EFA}"
             )
-            yield Problem.of(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
+            yield Problem.from_subject(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
 
 
 def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
@@ -228,7 +239,7 @@ def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
     owner = workload.owner
     if owner.kind == "LeaderWorkerSet":
         return (known_number(dig(dict(owner.spec), "leaderWorkerTemplate", "size")) or 1) > 1
-    pods = [each.replicas for each in case.cluster.workloads_of(owner) if each.asks_for_gpu]
+    pods = [each.replicas for each in case.cluster.owned_workloads(owner) if each.asks_for_gpu]
     if None not in pods and sum(each or 0 for each in pods) < 2:
         return False
     if owner.kind in _DISTRIBUTED:
@@ -253,7 +264,7 @@ def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Ite
         names = [name for name, groups in pool.launch.security_groups.items() if is_given(groups)]
         if names and pool.launch.interfaces:
             message = f"{' and '.join(names)} beside network interfaces in the launch template"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule(
@@ -273,7 +284,7 @@ def network_interface_of_a_type_that_ec2_does_not_know(case: Case) -> Iterator[P
         kinds = [each.kind for each in pool.launch.interfaces]
         for kind in dict.fromkeys(each for each in kinds if isinstance(each, str) and each not in _INTERFACE_TYPES):
             hint = did_you_mean(kind, _INTERFACE_TYPES)
-            yield Problem.of(pool, f"InterfaceType {kind} is none of {', '.join(_INTERFACE_TYPES)}{hint}")
+            yield Problem.from_subject(pool, f"InterfaceType {kind} is none of {', '.join(_INTERFACE_TYPES)}{hint}")
 
 
 @rule("GPU045", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
@@ -287,10 +298,10 @@ def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in launched_groups(cluster) if cluster.resource else []:
         groups = _security_groups(pool)
-        if groups and all(_is_own(each, cluster) for each in groups) and not _are_let_in(groups, cluster):
+        if groups and all(_is_own(each, cluster) for each in groups) and not _can_reach_control_plane(groups, cluster):
             names = ", ".join(str(each) for each in groups)
             message = f"its nodes are in {names}, not in the cluster's security group"
-            yield Problem.of(pool, message, unknown=any(isinstance(each, str) for each in groups))
+            yield Problem.from_subject(pool, message, unknown=any(isinstance(each, str) for each in groups))
 
 
 def _security_groups(pool: Pool) -> list[Any]:
@@ -308,7 +319,7 @@ def _is_own(group: Any, cluster: Cluster) -> bool:
     return resource is not None and resource.type == _GROUP
 
 
-def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
+def _can_reach_control_plane(groups: list[Any], cluster: Cluster) -> bool:
     """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
     resource = cluster.resource
     given = items(dig(resource.properties, "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
@@ -316,7 +327,9 @@ def _are_let_in(groups: list[Any], cluster: Cluster) -> bool:
     mine = [_start(each) for each in groups]
     if any(each in plane for each in mine):
         return True
-    rules = [str(each.ref()) + json.dumps(dict(each.properties), default=str) for each in cluster.resources_of(*_RULES)]
+    rules = [
+        str(each.ref()) + json.dumps(dict(each.properties), default=str) for each in cluster.resources_of_type(*_RULES)
+    ]
     return any(_names(rule, plane) and _names(rule, [*mine, "CidrIp"]) for rule in rules)
 
 
@@ -340,7 +353,7 @@ def public_address_with_several_network_interfaces(case: Case) -> Iterator[Probl
     for pool in launched_groups(case.cluster):
         cards = pool.launch.interfaces
         if len(cards) > 1 and any(is_true(each.public) for each in cards):
-            yield Problem.of(pool, f"a public address and {len(cards)} network interfaces")
+            yield Problem.from_subject(pool, f"a public address and {len(cards)} network interfaces")
 
 
 @rule("GPU054", "error", source=_EFA_TYPES_DOCS)
@@ -355,7 +368,7 @@ def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Pro
         for row in (catalogue()[name] for name in gpu_types(pool)):
             why = _why_not(pool, row)
             if why:
-                yield Problem.of(pool, f"{row.name} {why}", unknown=not surely_launches(pool, [row.name]))
+                yield Problem.from_subject(pool, f"{row.name} {why}", unknown=not surely_launches(pool, [row.name]))
 
 
 def _why_not(pool: Pool, row: InstanceType) -> str | None:

@@ -10,7 +10,7 @@ from gpu_facts.quantities import quantity
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.storage import FSX, S3
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import account_of, has_role
+from gpu_preflight.cluster.iam import pod_service_account, has_role
 from gpu_preflight.cluster.network import covers_port, known_groups, rules
 from gpu_preflight.cluster.references import referred
 from gpu_preflight.cluster.storage import (
@@ -18,9 +18,9 @@ from gpu_preflight.cluster.storage import (
     Claimed,
     is_bucket,
     is_ebs,
-    made_by_a_stateful_set,
+    is_stateful_set_claim,
     option_names,
-    volume_of,
+    bound_volume,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -51,7 +51,7 @@ _ONE_NODE = ("ReadWriteOnce", _ONE_POD)
 
 
 def _file_systems(cluster: Cluster) -> Iterator[Resource]:
-    for each in cluster.resources_of(_TYPE):
+    for each in cluster.resources_of_type(_TYPE):
         if known_text(each.properties.get("FileSystemType")) == "LUSTRE":
             yield each
 
@@ -77,27 +77,27 @@ def file_system_that_fsx_does_not_make(case: Case) -> Iterator[Problem]:
     Fix: Write the value that the message names.
     """
     for each in _file_systems(case.cluster):
-        for why in (*_of_size(each), *_of_throughput(each), *_of_version(each), *_of_subnets(each)):
+        for why in (*_size_errors(each), *_throughput_errors(each), *_version_errors(each), *_subnet_errors(each)):
             yield Problem(each, f"{_title(each)}: {why}")
 
 
-def _of_size(file_system: Resource) -> Iterator[str]:
+def _size_errors(file_system: Resource) -> Iterator[str]:
     deployment, storage = _kind(file_system)
     size = known_number(file_system.properties.get("StorageCapacity"))
     if size is None or deployment is None or storage is None or storage == _ELASTIC:
         return
     # A backup says itself of what kind it is.
-    if _OF_A_BACKUP in file_system.properties and "DeploymentType" not in _told(file_system):
+    if _OF_A_BACKUP in file_system.properties and "DeploymentType" not in _lustre_configuration(file_system):
         return
-    throughput = known_number(_told(file_system).get("PerUnitStorageThroughput"))
+    throughput = known_number(_lustre_configuration(file_system).get("PerUnitStorageThroughput"))
     if not is_size(size, deployment, storage, throughput):
         yield f"StorageCapacity must be {sizes(deployment, storage, throughput)}, got {size}"
 
 
-def _of_throughput(file_system: Resource) -> Iterator[str]:
+def _throughput_errors(file_system: Resource) -> Iterator[str]:
     deployment, storage = _kind(file_system)
     sold = THROUGHPUT.get((deployment or "", storage or ""))
-    written = _told(file_system).get("PerUnitStorageThroughput")
+    written = _lustre_configuration(file_system).get("PerUnitStorageThroughput")
     value = known_number(written)
     if sold and written is None and _OF_A_BACKUP not in file_system.properties:
         yield f"PerUnitStorageThroughput must be given with {deployment}, one of {_listed(sold)}"
@@ -105,20 +105,20 @@ def _of_throughput(file_system: Resource) -> Iterator[str]:
         yield f"PerUnitStorageThroughput must be one of {_listed(sold)} with {deployment}, got {value}"
 
 
-def _of_version(file_system: Resource) -> Iterator[str]:
+def _version_errors(file_system: Resource) -> Iterator[str]:
     deployment, _ = _kind(file_system)
     version = _written_version(file_system)
     if deployment == "PERSISTENT_2" and version == _TOO_OLD:
         yield f"FileSystemTypeVersion must be 2.12 or {VERSION} with {deployment}, got {version}"
 
 
-def _of_subnets(file_system: Resource) -> Iterator[str]:
+def _subnet_errors(file_system: Resource) -> Iterator[str]:
     subnets = file_system.properties.get("SubnetIds")
     if isinstance(subnets, list) and len(subnets) > 1 and all(isinstance(each, str) for each in subnets):
         yield f"SubnetIds must be one subnet, got {len(subnets)}"
 
 
-def _told(file_system: Resource) -> dict[str, object]:
+def _lustre_configuration(file_system: Resource) -> dict[str, object]:
     return dict(mapping(file_system.properties.get("LustreConfiguration")))
 
 
@@ -144,7 +144,7 @@ def _mounted(case: Case) -> Iterator[tuple[Workload, Resource]]:
     """Yield each GPU workload with each file system of the input that it mounts."""
     resources = case.cluster.resources
     for workload, claim in case.gpu_claims:
-        volume = volume_of(claim, case.cluster)
+        volume = bound_volume(claim, case.cluster)
         csi = mapping(volume.spec.get("csi")) if volume is not None else {}
         found = referred(csi.get("volumeHandle"), resources) if csi.get("driver") == FSX else None
         if found is not None and found.type == _TYPE:
@@ -161,10 +161,10 @@ def file_system_older_than_what_nodes_speak(case: Case) -> Iterator[Problem]:
     Fix: Write FileSystemTypeVersion: "2.15".
     """
     for workload, file_system in _mounted(case):
-        pools = case.pools_open_to(workload)
+        pools = case.candidate_pools(workload)
         if _version(file_system) == _TOO_OLD and pools and all(each.operating_system == "al2023" for each in pools):
             text = f"mounts {_title(file_system)} of Lustre {_TOO_OLD}, and its nodes run AL2023"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU425", "error", source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html")
@@ -206,10 +206,10 @@ def file_system_of_another_zone_than_its_pods(case: Case) -> Iterator[Problem]:
         listed = items(file_system.properties.get("SubnetIds"))
         subnet = referred(listed[0], resources) if len(listed) == 1 else None
         zone = subnet.properties.get("AvailabilityZone") if subnet is not None else None
-        pools = case.pools_open_to(workload)
+        pools = case.candidate_pools(workload)
         if isinstance(zone, str) and pools and all(_is_elsewhere(each, zone) for each in pools):
             text = f"mounts {_title(file_system)} of {zone}, and runs in {', '.join(sorted(_zones(pools)))}"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 def _is_elsewhere(pool: Pool, zone: str) -> bool:
@@ -222,7 +222,7 @@ def _zones(pools: tuple[Pool, ...]) -> set[str]:
 
 
 def _buckets(cluster: Cluster) -> Iterator[Object]:
-    for each in cluster.of_kind("PersistentVolume"):
+    for each in cluster.objects_of_kind("PersistentVolume"):
         if is_bucket(each):
             yield each
 
@@ -272,13 +272,15 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
     Fix: Add allow-other to the volume's mountOptions, and uid and gid where the pod writes.
     """
     for workload, claim in case.gpu_claims:
-        volume = volume_of(claim, case.cluster)
+        volume = bound_volume(claim, case.cluster)
         if volume is None or not is_bucket(volume):
             continue
         options = volume.spec.get("mountOptions")
         user = _user(workload.pod)
         if user is not None and not isinstance(options, Unknown) and not _OPEN & {*option_names(options)}:
-            yield Problem.of(workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read")
+            yield Problem.from_subject(
+                workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read"
+            )
 
 
 @rule("GPU414", "error", source=f"{_DOCS}/CONFIGURATION.md")
@@ -292,13 +294,13 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        volume, account = volume_of(claim, cluster), account_of(workload)
+        volume, account = bound_volume(claim, cluster), pod_service_account(workload)
         if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or account is None:
             continue
         answer = has_role(account, cluster)
         if answer is not Answer.YES:
             text = f"no role is given to service account {'/'.join(account)}, which mounts PersistentVolume"
-            yield Problem.of(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
 
 
 def _is_mounted_by_pod(volume: Object) -> bool:
@@ -335,19 +337,19 @@ def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        if claim.name is None or claim.spec is not None or made_by_a_stateful_set(claim.name, workload, cluster):
+        if claim.name is None or claim.spec is not None or is_stateful_set_claim(claim.name, workload, cluster):
             continue
         name, beside = f"{workload.namespace}/{claim.name}", _claims_beside(workload, cluster)
         if cluster.whole:
             hint = did_you_mean(claim.name, beside) or _elsewhere(claim.name, cluster)
             text = f"PersistentVolumeClaim {name} does not exist{hint}"
-            yield Problem.of(
+            yield Problem.from_subject(
                 workload, text, unknown=not cluster.sees_objects or not is_slip_for_one(claim.name, beside)
             )
         elif beside:
             # Of a cluster that is not in the input more may be there.
             text = f"PersistentVolumeClaim {name} is not among those of its namespace, {', '.join(beside)}"
-            yield Problem.of(workload, f"{text}{did_you_mean(claim.name, beside)}", unknown=True)
+            yield Problem.from_subject(workload, f"{text}{did_you_mean(claim.name, beside)}", unknown=True)
 
 
 def _claims_beside(workload: Workload, cluster: Cluster) -> list[str]:
@@ -355,7 +357,7 @@ def _claims_beside(workload: Workload, cluster: Cluster) -> list[str]:
 
 
 def _elsewhere(name: str, cluster: Cluster) -> str:
-    spaces = [each.namespace for each in cluster.of_kind("PersistentVolumeClaim") if each.name == name]
+    spaces = [each.namespace for each in cluster.objects_of_kind("PersistentVolumeClaim") if each.name == name]
     return f"; namespace {spaces[-1]} has one" if spaces else ""
 
 
@@ -375,7 +377,7 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
         if modes == [_ONE_POD]:
             # Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/volumerestrictions/
             text = f"{replicas} pods share {claim.title}, which is {_ONE_POD}: a second one stays Pending"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
             continue
         if not modes or any(isinstance(each, Unknown) or each not in _ONE_NODE for each in modes):
             continue
@@ -384,7 +386,7 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
         together = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         apart = bool(together) and all(each is not None and each < replicas for each in together)
         text = f"{replicas} pods share {claim.title}, which is {' and '.join(map(str, modes))}"
-        yield Problem.of(workload, text, unknown=not apart)
+        yield Problem.from_subject(workload, text, unknown=not apart)
 
 
 @rule("GPU323", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2178")
@@ -402,7 +404,9 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
         block = claim.spec.get("volumeMode") == "Block"
         wrong = [each for each in claim.modes if each == "ReadOnlyMany" or (each == "ReadWriteMany" and not block)]
         if wrong:
-            yield Problem.of(workload, f"{claim.title} wants {' and '.join(wrong)} of an EBS volume with a file system")
+            yield Problem.from_subject(
+                workload, f"{claim.title} wants {' and '.join(wrong)} of an EBS volume with a file system"
+            )
 
 
 @rule("GPU325", "error", source=_VOLUMES)
@@ -414,11 +418,11 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
     Fix: Give claim and volume the same class and access modes, and the volume at least the size of the claim.
     """
     for workload, claim in case.gpu_claims:
-        volume = volume_of(claim, case.cluster)
+        volume = bound_volume(claim, case.cluster)
         if claim.spec is None or volume is None:
             continue
         for why in _differs(claim, volume, workload):
-            yield Problem.of(workload, f"{claim.title} is not bound to PersistentVolume {volume.name}: {why}")
+            yield Problem.from_subject(workload, f"{claim.title} is not bound to PersistentVolume {volume.name}: {why}")
 
 
 def _differs(claim: Claimed, volume: Object, workload: Workload) -> Iterator[str]:
@@ -448,7 +452,7 @@ def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
     Fix: Make a disk for each volume, or let both pods use one claim on one node.
     """
     seen: dict[str, Object] = {}
-    for volume in case.cluster.of_kind("PersistentVolume"):
+    for volume in case.cluster.objects_of_kind("PersistentVolume"):
         handle = known_text(dig(dict(volume.spec), "csi", "volumeHandle"))
         if handle is None or dig(dict(volume.spec), "csi", "driver") not in EBS_PROVISIONERS:
             continue

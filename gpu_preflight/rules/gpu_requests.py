@@ -15,14 +15,14 @@ from gpu_facts.resources import DEVICE_CLASS, GPU, NVIDIA, OF_HAMI
 from gpu_preflight.case import Case
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.devices import claims_chart, offers_gpus
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping
-from gpu_preflight.rule import Problem, of_each_pod, rule
-from gpu_preflight.scheduling.claims import count_of, requests_of, ways_of
+from gpu_preflight.rule import Problem, check_each_pod, rule
+from gpu_preflight.scheduling.claims import device_count, claim_requests, request_alternatives
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _OLD = "alpha.kubernetes.io/nvidia-gpu"
@@ -73,7 +73,7 @@ def gpus_requested_without_the_same_limit(case: Case) -> Iterator[Problem]:
                 if name.startswith(NVIDIA) and _differs(name, asked, limits.get(name)):
                     limit = "no limit" if limits.get(name) is None else f"a limit of {limits[name]}"
                     text = f"container {container.name} requests {asked} {name} with {limit}"
-                    yield Problem.of(workload, text)
+                    yield Problem.from_subject(workload, text)
 
 
 def _differs(name: str, asked: Any, limit: Any) -> bool:
@@ -99,9 +99,11 @@ def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
             for name in sorted({*mapping(container.limits), *mapping(container.asked)} - registered):
                 if why := _strange(name):
                     sure = cluster.sees_software or name.startswith((NVIDIA, _OLD))
-                    yield Problem.of(workload, f"container {container.name} asks for {name}, {why}", unknown=not sure)
+                    yield Problem.from_subject(
+                        workload, f"container {container.name} asks for {name}, {why}", unknown=not sure
+                    )
 
-    yield from of_each_pod(cluster.workloads, strange_requests)
+    yield from check_each_pod(cluster.workloads, strange_requests)
 
 
 def _strange(name: str) -> str:
@@ -131,7 +133,7 @@ def gpu_image_in_a_pod_that_asks_for_no_gpu(case: Case) -> Iterator[Problem]:
             image = container.image_text
             if _GPU_IMAGE.fullmatch(image) and not _CLIENT.search(image) and not _is_told_what_to_do(container, image):
                 text = f"container {container.name} runs {image} and asks for no GPU"
-                yield Problem.of(workload, text)
+                yield Problem.from_subject(workload, text)
 
 
 def _is_told_what_to_do(container: Container, image: str) -> bool:
@@ -158,10 +160,10 @@ def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
 
     Fix: Give monitoring pods no GPU resource; run workloads as Deployment or Job.
     """
-    for daemon in case.cluster.of_kind("DaemonSet"):
+    for daemon in case.cluster.objects_of_kind("DaemonSet"):
         asked = {
             name: amount
-            for each in pod_of(daemon).every_container
+            for each in read_pod_template(daemon).every_container
             for name, amount in mapping(each.limits).items()
             if name.startswith(NVIDIA)
         }
@@ -182,7 +184,7 @@ def cronjob_whose_runs_can_pile_up_on_gpus(case: Case) -> Iterator[Problem]:
     """
     for workload in case.cluster.workloads:
         if workload.overlaps and workload.asks_for_gpu:
-            yield Problem.of(workload, "a run starts although the one before still waits or runs")
+            yield Problem.from_subject(workload, "a run starts although the one before still waits or runs")
 
 
 def _claims(cluster: Cluster) -> Iterator[tuple[Workload, str, str]]:
@@ -195,7 +197,7 @@ def _claims(cluster: Cluster) -> Iterator[tuple[Workload, str, str]]:
 
 
 def _object(cluster: Cluster, workload: Workload, kind: str, name: str) -> Object | None:
-    found = cluster.of_kind(kind)
+    found = cluster.objects_of_kind(kind)
     return next((each for each in found if (each.namespace, each.name) == (workload.namespace, name)), None)
 
 
@@ -213,7 +215,7 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
     for workload, kind, name in _claims(cluster):
         if _object(cluster, workload, kind, name) is None:
             text = f"{kind} {workload.namespace}/{name} does not exist"
-            yield Problem.of(workload, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(workload, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
@@ -227,9 +229,9 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if not cluster.shows_software:
         return
-    known = {each.name for each in cluster.of_kind("DeviceClass")}
-    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        for ways in ways_of(claim):
+    known = {each.name for each in cluster.objects_of_kind("DeviceClass")}
+    for claim in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for ways in request_alternatives(claim):
             names = [known_text(each.get("deviceClassName")) for each in ways]
             absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
             if absent and len(absent) == len(names):
@@ -257,9 +259,9 @@ def claimed_device_class_that_is_misspelt(case: Case) -> Iterator[Problem]:
     Fix: Write the name of a DeviceClass that is there.
     """
     cluster = case.cluster
-    known = {*_NVIDIAS, *(each.name for each in cluster.of_kind("DeviceClass"))}
-    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        for each in requests_of(claim):
+    known = {*_NVIDIAS, *(each.name for each in cluster.objects_of_kind("DeviceClass"))}
+    for claim in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        for each in claim_requests(claim):
             name = known_text(each.get("deviceClassName"))
             if name and name not in known and (near := did_you_mean(name, known, closeness=_NEAR)):
                 text = f"{claim.kind} {claim.name}: nothing here installs DeviceClass {name}{near}"
@@ -276,8 +278,8 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     most = max((catalogue()[name].gpus for pool in case.gpu_pools for name in gpu_types(pool)), default=0)
-    for claim in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        gpus = sum(min(map(_gpus, ways), default=0) for ways in ways_of(claim))
+    for claim in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        gpus = sum(min(map(_gpus, ways), default=0) for ways in request_alternatives(claim))
         if most and gpus > most:
             text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, no node of the pools has more than {most}"
             yield Problem(claim, text, unknown=not cluster.whole)
@@ -286,7 +288,7 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
 def _gpus(request: Mapping[str, Any]) -> int:
     """Return how many whole GPUs a request takes, at least."""
     whole = request.get("deviceClassName") == DEVICE_CLASS and not request.get("capacity")
-    return (count_of(request) or 0) if whole and not is_true(request.get("adminAccess")) else 0
+    return (device_count(request) or 0) if whole and not is_true(request.get("adminAccess")) else 0
 
 
 @rule("GPU134", "error", source="https://kubernetes.io/blog/2025/09/01/kubernetes-v1-34-dra-updates/")
@@ -301,6 +303,6 @@ def claims_on_a_kubernetes_version_without_their_api(case: Case) -> Iterator[Pro
     version = cluster.version
     if version is None or minor(version) >= _SERVED_FROM or minor(version) == (0, 0):
         return
-    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
+    for each in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
         if each.content.get("apiVersion") == _SERVED:
             yield Problem(each, f"{each.kind} {each.name}: Kubernetes {version} does not serve {_SERVED}")

@@ -21,10 +21,10 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import has_driver
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.daemon_miss import Miss, miss
-from gpu_preflight.node.devices import built_in, claim_drivers, claims_chart
+from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
 from gpu_preflight.node.nodes import FEATURE_WORKERS, reaches
 from gpu_preflight.reading.eksctl.configs import configs, default_plugin
 from gpu_preflight.reading.objects import Chart, Object, Origin
@@ -68,7 +68,7 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
     for chart in cluster.charts:
         for message in checks[chart.name](chart) if chart.name in checks else ():
             yield Problem(chart, f"chart {chart.name}: {message}")
-    policies = [each for each in cluster.of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
+    policies = [each for each in cluster.objects_of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
     if len({each.kind for each in policies}) > 1:
         names = " and ".join(f"{each.kind} {each.name}" for each in policies)
         yield Problem(policies[0], f"{names} cannot both be")
@@ -180,7 +180,7 @@ def _plugins(cluster: Cluster) -> list[DaemonSet]:
 
 def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
     found = [(each.name, case.reaches(each, pool)) for each in _plugins(case.cluster)]
-    image = built_in(pool)
+    image = built_in_device_manager(pool)
     return [*([image] if image else []), *found]
 
 
@@ -199,10 +199,10 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
             continue
         if "device-plugin" in cluster.assumed and not _misses(case, pool):
             continue
-        unknown = Answer.UNKNOWN in answers or not cluster.sees_plugins_for(GPU)
+        unknown = Answer.UNKNOWN in answers or not cluster.sees_device_plugins(GPU)
         # Without a cluster in the input, only a plugin of the input that misses the pool is reported.
         if cluster.whole or not unknown or _misses(case, pool):
-            yield Problem.of(pool, _why_nobody(case, pool), fix=_fix_of_miss(case, pool), unknown=unknown)
+            yield Problem.from_subject(pool, _why_nobody(case, pool), fix=_fix_of_miss(case, pool), unknown=unknown)
 
 
 def _fix_of_miss(case: Case, pool: Pool) -> str:
@@ -268,11 +268,11 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
         names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
         names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
         if len(names) > 1:
-            yield Problem.of(pool, f"{' and '.join(names)} both advertise its GPUs")
+            yield Problem.from_subject(pool, f"{' and '.join(names)} both advertise its GPUs")
         elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
             text = f"{names[0]} and the device plugin that eksctl installs by default both advertise its GPUs"
             fix = "Pass --install-nvidia-plugin=false to eksctl, or remove the other."
-            yield Problem.of(pool, text, fix=fix, unknown=True)
+            yield Problem.from_subject(pool, text, fix=fix, unknown=True)
 
 
 def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
@@ -281,9 +281,9 @@ def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
     Source: eksctl-io/eksctl 99984ad pkg/ctl/cmdutils/nodegroup_flags.go, pkg/eks/tasks.go (2026-08-21)
     """
     own = [each for each in configs(list(cluster.objects)) if each.name == cluster.name]
-    applied = {(each.namespace, each.name) for each in cluster.of_kind("DaemonSet")}
+    applied = {(each.namespace, each.name) for each in cluster.objects_of_kind("DaemonSet")}
     return [
-        DaemonSet(each.name, pod_of(each), each.origin, (GPU,))
+        DaemonSet(each.name, read_pod_template(each), each.origin, (GPU,))
         for config in own
         for each in default_plugin(config)
         if (each.namespace, each.name) not in applied
@@ -318,12 +318,12 @@ def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem
     Fix: Label the namespace pod-security.kubernetes.io/enforce=privileged, or install into another one.
     """
     cluster = case.cluster
-    for namespace in cluster.of_kind("Namespace"):
+    for namespace in cluster.objects_of_kind("Namespace"):
         level = namespace.labels.get(ENFORCED_LEVEL)
         if level not in ("baseline", "restricted"):
             continue
         found: list[Chart | Object] = [each for each in cluster.charts if each.name in _NEEDS_HOST]
-        found += [each for each in cluster.of_kind("DaemonSet") if _advertises(each, cluster)]
+        found += [each for each in cluster.objects_of_kind("DaemonSet") if _advertises(each, cluster)]
         for each in found:
             if each.namespace == namespace.name:
                 yield Problem(each, f"{each.name} is in namespace {each.namespace}, which enforces {level}")
@@ -366,7 +366,7 @@ def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
     """
     gpu_pools = {id(each) for each in case.gpu_pools}
     others = [each for each in case.cluster.pools if id(each) not in gpu_pools and each.kind != "fargate"]
-    written = {each.origin for each in case.cluster.of_kind("DaemonSet")}
+    written = {each.origin for each in case.cluster.objects_of_kind("DaemonSet")}
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises or daemon.origin not in written or _waits(daemon):
             continue
@@ -409,7 +409,7 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
         for agent in agents:
             if here and case.reaches(agent, pool) is not Answer.NO:
                 names = " and ".join([agent.name, *(each.name for each in here)])
-                yield Problem.of(pool, f"{names} each run a host engine of DCGM on its nodes")
+                yield Problem.from_subject(pool, f"{names} each run a host engine of DCGM on its nodes")
 
 
 def _is_engine(daemon: DaemonSet) -> bool:

@@ -20,19 +20,19 @@ from gpu_facts.image_releases import (
 from gpu_facts.light import regex
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import (
-    alias_of,
-    architecture_of,
-    branches_of,
+    ami_alias,
+    image_architecture,
+    pool_driver_branches,
     has_driver,
-    image_of,
+    pool_image,
     image_version,
     plain_images,
-    release_of,
+    ami_release,
 )
 from gpu_preflight.cluster.pools import is_given
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.node.gpu_pools import nodes_never_join, types_without_gpus
 from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_preflight.reading.unknown import dig, known_text
@@ -73,9 +73,9 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
             image = known_text(pool.properties.get("AmiType")) or own
             gets = f"its class selects {', '.join(selected)}" if selected else f"{', '.join(types)} gets {image}"
             # The operator installs a driver where the image has none.
-            elsewhere = bool(case.cluster.of_kind("ClusterPolicy"))
+            elsewhere = bool(case.cluster.objects_of_kind("ClusterPolicy"))
             unknown = elsewhere or not surely_launches(pool, types)
-            yield Problem.of(
+            yield Problem.from_subject(
                 pool, f"{gets}, which has no NVIDIA driver", fix=_ALIAS if selected else "", unknown=unknown
             )
 
@@ -94,7 +94,7 @@ def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
             types = ", ".join(types_without_gpus(pool)) or "no instance type that it allows"
             has = "has no NVIDIA GPU" if pool.is_group else "has an NVIDIA GPU"
             text = f"{types} {has}, and the image loads NVIDIA's driver at boot, so nodes never join"
-            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
@@ -106,14 +106,14 @@ def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
     Fix: Choose the image of the instance type's architecture, and make one pool per architecture.
     """
     for pool in case.gpu_groups:
-        image = architecture_of(pool)
+        image = image_architecture(pool)
         wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
         if wrong:
             text = f"the image is {image}, {', '.join(wrong)} is not"
-            yield Problem.of(pool, text, unknown=not surely_launches(pool, wrong))
+            yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, wrong))
         elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
-            yield Problem.of(pool, f"one image cannot serve {types}")
+            yield Problem.from_subject(pool, f"one image cannot serve {types}")
 
 
 def _rows(pool: Pool) -> list[InstanceType]:
@@ -134,7 +134,7 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
         if _is_published_amazon_linux_2(pool) and (version is None or minor(version) >= _WITHOUT_AMAZON_LINUX_2):
             runs = f"Kubernetes {version}" if version else "Kubernetes from 1.33 on"
             message = f"AWS published no Amazon Linux 2 image for {runs}"
-            yield Problem.of(pool, message, unknown=version is None)
+            yield Problem.from_subject(pool, message, unknown=version is None)
 
 
 def _version(cluster: Cluster, pool: Pool) -> str | None:
@@ -143,9 +143,9 @@ def _version(cluster: Cluster, pool: Pool) -> str | None:
 
 def _is_published_amazon_linux_2(pool: Pool) -> bool:
     if pool.kind == "karpenter":
-        return (alias_of(pool) or "").lower().startswith("al2@")
+        return (ami_alias(pool) or "").lower().startswith("al2@")
     named = (known_text(pool.properties.get("AmiType")) or "").startswith("AL2_")
-    return named or (pool.operating_system == "al2" and "/optimized-ami/" in str(image_of(pool)))
+    return named or (pool.operating_system == "al2" and "/optimized-ami/" in str(pool_image(pool)))
 
 
 @rule("GPU006", "error", source="awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh")
@@ -159,29 +159,29 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
     for pool in case.gpu_pools:
         if not _is_of_eks(pool):
             continue
-        carried = branches_of(pool, case.cluster.version)
+        carried = pool_driver_branches(pool, case.cluster.version)
         # What no source states may be the older branch alone.
         branches = (LTS,) if carried is None else carried
         loads = f"its image loads {' or '.join(map(str, branches))}"
         said = "no source states whether its image carries it" if carried is None else loads
-        undriven = [each for each in _rows(pool) if not each.driven_by(branches)]
-        needed = {each.name: _driver_of(each) for each in undriven}
+        undriven = [each for each in _rows(pool) if not each.supports_driver(branches)]
+        needed = {each.name: _required_driver(each) for each in undriven}
         # Karpenter may choose another type for a pod.
         some = len(undriven) < len(gpu_types(pool)) if not pool.is_group else not surely_launches(pool, needed)
         for driver in dict.fromkeys(needed.values()):
             names = ", ".join(name for name, its in needed.items() if its == driver)
             text = f"{names} needs NVIDIA driver {driver}, {said}"
-            yield Problem.of(pool, text, unknown=some or carried is None)
+            yield Problem.from_subject(pool, text, unknown=some or carried is None)
 
 
-def _driver_of(row: InstanceType) -> str:
+def _required_driver(row: InstanceType) -> str:
     return f"{row.driver_max} or older" if row.driver_max is not None else str(row.driver_min)
 
 
 def _is_of_eks(pool: Pool) -> bool:
     """Whether a pool boots an image that EKS publishes for every NVIDIA type; others name a branch of their own."""
     current = pool.kind != "auto-mode" and pool.operating_system in ("al2023", "bottlerocket")
-    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d{3}", str(image_of(pool)))
+    return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d{3}", str(pool_image(pool)))
 
 
 @rule("GPU270", "warning", source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261012")
@@ -196,20 +196,20 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         for each in _faults(pool, case.cluster.version):
             if not each.gpu_only or id(pool) in gpu_pools:
-                text = f"release {release_of(pool)}: {each.what}; {_mended_by(each)}"
+                text = f"release {ami_release(pool)}: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
-                yield Problem.of(pool, text, unknown=some)
+                yield Problem.from_subject(pool, text, unknown=some)
 
 
-def _mended_by(fault: Fault) -> str:
+def _describe_fix(fault: Fault) -> str:
     better = "" if fault.mended == NEWEST_WITHOUT_FAULT else f", of {NEWEST_WITHOUT_FAULT} no fault is known"
     return f"{fault.mended} mended it{better}"
 
 
 def _faults(pool: Pool, cluster_version: str | None) -> Iterator[Fault]:
-    release, version = release_of(pool), image_version(pool, cluster_version)
+    release, version = ami_release(pool), image_version(pool, cluster_version)
     found = (each for each in FAULTS if pool.operating_system == "al2023")
-    return (each for each in found if each.is_in(release, version))
+    return (each for each in found if each.affects(release, version))
 
 
 @rule("GPU007", "warning", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")
@@ -222,12 +222,12 @@ def custom_image_for_a_gpu_that_newer_nvidia_drivers_dropped(case: Case) -> Iter
     """
     for pool in case.gpu_groups:
         ageing = [each for each in _rows(pool) if each.driver_max is not None]
-        if ageing and image_of(pool) is not None and has_driver(pool) is Answer.UNKNOWN:
+        if ageing and pool_image(pool) is not None and has_driver(pool) is Answer.UNKNOWN:
             names = ", ".join(each.name for each in ageing)
             last = min(each.driver_max or 0 for each in ageing)
             grid = " with its GRID modules" if any(each.ec2_gpus == 0 for each in ageing) else ""
             message = f"{names} needs NVIDIA driver {last} or older{grid}; the image does not say"
-            yield Problem.of(pool, message, unknown=True)
+            yield Problem.from_subject(pool, message, unknown=True)
 
 
 @rule("GPU008", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html")
@@ -244,7 +244,7 @@ def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]
         runs = known_text(version) if version is not None else cluster.version if cluster.whole else None
         if release and runs and release[0] != runs:
             named = pool.properties["ReleaseVersion"]
-            yield Problem.of(pool, f"release {named} is not one for Kubernetes {runs}")
+            yield Problem.from_subject(pool, f"release {named} is not one for Kubernetes {runs}")
 
 
 @rule("GPU503", "error", source="https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md")
@@ -256,12 +256,12 @@ def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
     Fix: Name a release of the changelog of awslabs/amazon-eks-ami, or leave ReleaseVersion out.
     """
     for pool in case.cluster.pools:
-        date = release_date(release_of(pool)) if pool.operating_system == "al2023" else None
+        date = release_date(ami_release(pool)) if pool.operating_system == "al2023" else None
         with_driver = bool(gpu_types(pool)) and has_driver(pool) is Answer.YES
         first = AL2023_FIRST_WITH_NVIDIA if with_driver else AL2023_FIRST
         if date is not None and date < first:
             variant = "with NVIDIA's driver " if with_driver else ""
-            yield Problem.of(pool, f"release {release_of(pool)}: the first of AL2023 {variant}is v{first}")
+            yield Problem.from_subject(pool, f"release {ami_release(pool)}: the first of AL2023 {variant}is v{first}")
 
 
 def _release(pool: Pool) -> tuple[str, str] | None:
@@ -282,7 +282,7 @@ def image_or_kubernetes_version_without_ultraservers(case: Case) -> Iterator[Pro
     for pool in case.gpu_groups:
         for name in [each.name for each in _rows(pool) if each.ultraserver_only]:
             for why in _unfit_for_ultraserver(pool, _version(case.cluster, pool)):
-                yield Problem.of(pool, f"{name} {why}")
+                yield Problem.from_subject(pool, f"{name} {why}")
 
 
 def _unfit_for_ultraserver(pool: Pool, version: str | None) -> Iterator[str]:
@@ -305,13 +305,13 @@ def image_with_a_cuda_that_its_nodes_do_not_run(case: Case) -> Iterator[Problem]
     Fix: Take an image of a CUDA between the two.
     """
     for workload in case.gpu_workloads:
-        pools = case.pools_open_to(workload)
+        pools = case.candidate_pools(workload)
         for container in workload.containers:
             release = _cuda_release(container.image_text)
             whys = [_why(release, pool, case.cluster) for pool in pools] if release else []
             if whys and all(whys):
                 text = f"container {container.name} has CUDA {release[0]}.{release[1]}" if release else ""
-                yield Problem.of(workload, f"{text}; {whys[0]}", unknown=True)
+                yield Problem.from_subject(workload, f"{text}; {whys[0]}", unknown=True)
 
 
 def _cuda_release(image: str) -> Release | None:
@@ -333,7 +333,7 @@ def _why(release: Release | None, pool: Pool, cluster: Cluster) -> str:
         return f"the GPUs of {', '.join(families)} are known from CUDA {least[0]}.{least[1]} on"
     if last and all(release[0] > each for each in last) and max(last) < NEWEST_MAJOR:
         return f"CUDA {max(last)} is the last for the GPUs of {', '.join(families)}"
-    branches = branches_of(pool, cluster.version)
+    branches = pool_driver_branches(pool, cluster.version)
     if branches and families:
         needed = DRIVER_OF_MAJOR.get(release[0])
         if needed is None and release[0] > NEWEST_MAJOR:
@@ -358,9 +358,9 @@ def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
         default = _DEFAULT_RUNTIME.search(written)
         if default and default.group(1) != "nvidia":
             message = f"containerd is told to use {default.group(1)} instead of nvidia"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
         elif _NVIDIA_RUNTIME.search(written):
-            yield Problem.of(pool, "containerd is told another runtime nvidia than the image's")
+            yield Problem.from_subject(pool, "containerd is told another runtime nvidia than the image's")
 
 
 @rule("GPU019", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -374,14 +374,14 @@ def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Pr
     cluster = case.cluster
     if not cluster.shows_software or cluster.chart(GPU_OPERATOR):
         return
-    known = {each.name for each in cluster.of_kind("RuntimeClass")}
+    known = {each.name for each in cluster.objects_of_kind("RuntimeClass")}
     for chart in cluster.charts:
         name = known_text(chart.values.get("runtimeClassName")) if chart.name in _CHARTS else None
         if name and name not in known:
             message = f"chart {chart.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
             yield Problem(chart, message)
-    for daemon in cluster.of_kind("DaemonSet"):
-        name = pod_of(daemon).runtime_class
+    for daemon in cluster.objects_of_kind("DaemonSet"):
+        name = read_pod_template(daemon).runtime_class
         if name and name not in known:
             message = f"DaemonSet {daemon.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
             yield Problem(daemon, message)

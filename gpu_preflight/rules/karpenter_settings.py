@@ -10,7 +10,7 @@ from gpu_facts.charts import KARPENTER
 from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import allowed_on, allows, identity, listed, role_of, statements
+from gpu_preflight.cluster.iam import allowed_resources, allows, identity, listed, resolve_role, statements
 from gpu_preflight.cluster.references import referred, refers, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -72,7 +72,7 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
     """
     cluster = case.cluster
     karpenter_pools = [each for each in gpu_node_pools(cluster) if each.kind == "karpenter"]
-    overlays = cluster.of_kind("NodeOverlay")
+    overlays = cluster.objects_of_kind("NodeOverlay")
     if overlays and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO:
         yield Problem(overlays[0], f"NodeOverlay {overlays[0].name}: featureGates.nodeOverlay is off")
     for pool in karpenter_pools:
@@ -80,9 +80,9 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
             pool.properties.get("replicas") is not None
             and feature_gate(cluster, "staticCapacity", default=False) is Answer.NO
         ):
-            yield Problem.of(pool, "has replicas, and featureGates.staticCapacity is off")
+            yield Problem.from_subject(pool, "has replicas, and featureGates.staticCapacity is off")
         if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
-            yield Problem.of(pool, "allows reserved capacity, and its gate is off")
+            yield Problem.from_subject(pool, "allows reserved capacity, and its gate is off")
 
 
 @rule(
@@ -99,10 +99,10 @@ def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
         text = (
             f"NodeOverlay {each.overlay.name}: {each.other.name} has the same weight and says {', '.join(each.about)}"
         )
-        yield Problem(each.overlay, f"{text} too{_of_type(each.labels)}")
+        yield Problem(each.overlay, f"{text} too{_instance_type_suffix(each.labels)}")
 
 
-def _of_type(labels: Labels) -> str:
+def _instance_type_suffix(labels: Labels) -> str:
     named = labels.get(INSTANCE_TYPE)
     return f", for instance of {named.only}" if isinstance(named, LabelValues) and named.only else ""
 
@@ -137,7 +137,7 @@ def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
 
 def _takes_spot(pool: Pool) -> bool:
     wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
-    return all(each.met_by({CAPACITY_TYPE: exactly("spot")}) is not Answer.NO for each in wanted)
+    return all(each.matches({CAPACITY_TYPE: exactly("spot")}) is not Answer.NO for each in wanted)
 
 
 @rule("GPU197", "warning", source="aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml")
@@ -199,14 +199,14 @@ def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Proble
             text = f"Karpenter: settings.interruptionQueue is the {what} of {queue.path}, and Karpenter needs its name"
             yield Problem(karpenter, text)
             continue
-        role = role_of(identity(karpenter, cluster), cluster.resources)
+        role = resolve_role(identity(karpenter, cluster), cluster.resources)
         denied = [each for each in _CALLS if role and allows(role, each, cluster.resources) is Answer.NO]
         if denied:
             yield Problem(
                 karpenter, f"Karpenter: its role does not allow {', '.join(denied)} on its interruption queue"
             )
         elif role is not None:
-            granted = allowed_on(role, _CALLS[0], cluster.resources)
+            granted = allowed_resources(role, _CALLS[0], cluster.resources)
             answers = [_covers(each, name, queue, cluster) for each in granted]
             # Of a policy that can't be read nothing is known.
             known = [each for each in granted if not isinstance(each, Unknown) or _queue(each, cluster)]
@@ -221,7 +221,7 @@ def _queue(name: Any, cluster: Cluster) -> Resource | None:
     if isinstance(name, Unknown):
         found = referred(name, cluster.resources)
         return found if found is not None and found.type == _QUEUE else None
-    queues = cluster.resources_of(_QUEUE)
+    queues = cluster.resources_of_type(_QUEUE)
     return next((each for each in queues if each.properties.get("QueueName") == name), None)
 
 
@@ -257,7 +257,11 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     queue = _queue(option(cluster, "interruptionQueue"), cluster)
-    rules = [] if queue is None else [each for each in cluster.resources_of("AWS::Events::Rule") if _sends(each, queue)]
+    rules = (
+        []
+        if queue is None
+        else [each for each in cluster.resources_of_type("AWS::Events::Rule") if _sends(each, queue)]
+    )
     for each in rules:
         sources = _sources(each)
         if sources and not set(sources) & set(_EVENT_SOURCES):
@@ -280,9 +284,9 @@ def _sources(rule_: Resource) -> list[str]:
 
 def _may_send(queue: Resource, cluster: Cluster) -> Answer:
     """Say whether EventBridge may send messages to a queue."""
-    for policy in cluster.resources_of("AWS::SQS::QueuePolicy", "AWS::SQS::QueueInlinePolicy"):
+    for policy in cluster.resources_of_type("AWS::SQS::QueuePolicy", "AWS::SQS::QueueInlinePolicy"):
         queues = policy.properties.get("Queues", policy.properties.get("Queue"))
-        if not any(_is_of(each, queue) for each in listed(queues)):
+        if not any(_may_reference_queue(each, queue) for each in listed(queues)):
             continue
         document = policy.properties.get("PolicyDocument")
         if not isinstance(document, dict) or any(map(_may_let, statements(document))):
@@ -290,7 +294,7 @@ def _may_send(queue: Resource, cluster: Cluster) -> Answer:
     return Answer.NO
 
 
-def _is_of(reference: Any, queue: Resource) -> bool:
+def _may_reference_queue(reference: Any, queue: Resource) -> bool:
     """Whether a policy may be for a queue."""
     named = queue.properties.get("QueueName")
     text = str(reference).rpartition("/")[2]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from gpu_facts.labels import AUTOSCALED_TAG
 from gpu_facts.light import regex
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.images import has_driver, image_of
+from gpu_preflight.cluster.images import has_driver, pool_image
 from gpu_preflight.cluster.pools import has_open_tags, is_given, is_visible, launched_groups, launches_gpus
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
 from gpu_preflight.reading.user_data import MAX_BYTES, UserData
 from gpu_preflight.rule import Problem, rule
@@ -47,7 +47,7 @@ def launch_template_with_what_a_managed_group_must_not_have(case: Case) -> Itera
     for pool in _managed(case.cluster):
         names = list(_forbidden_parts(pool))
         if names:
-            yield Problem.of(pool, f"the launch template must not have {', '.join(names)}")
+            yield Problem.from_subject(pool, f"the launch template must not have {', '.join(names)}")
 
 
 def _forbidden_parts(pool: Pool) -> Iterator[str]:
@@ -77,11 +77,11 @@ def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
             continue
         group, template = pool.properties.get("InstanceTypes"), pool.launch.instance_type
         if is_given(group) and is_given(template):
-            yield Problem.of(pool, "instance types in the group and in its launch template")
+            yield Problem.from_subject(pool, "instance types in the group and in its launch template")
         elif group is None and template is None and pool.launch.attributes is None:
             ami_type = known_text(pool.properties.get("AmiType")) or ""
             if "NVIDIA" in ami_type:
-                yield Problem.of(pool, f"{ami_type} without instance type is a t3.medium")
+                yield Problem.from_subject(pool, f"{ami_type} without instance type is a t3.medium")
 
 
 @rule("GPU042", "error", source=_SUPPORT)
@@ -95,7 +95,7 @@ def disk_size_or_remote_access_beside_a_launch_template(case: Case) -> Iterator[
     for pool in case.cluster.pools:
         names = [name for name in ("DiskSize", "RemoteAccess") if is_given(pool.properties.get(name))]
         if pool.kind == "managed" and names and is_given(pool.properties.get("LaunchTemplate")):
-            yield Problem.of(pool, f"{' and '.join(names)} beside a launch template")
+            yield Problem.from_subject(pool, f"{' and '.join(names)} beside a launch template")
 
 
 @rule("GPU043", "error", source=_SUPPORT)
@@ -113,9 +113,9 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
         custom = pool.properties.get("AmiType") == "CUSTOM"
         beside = [name for name in given if not (name == "AmiType" and custom)]
         if is_given(pool.launch.image) and beside:
-            yield Problem.of(pool, f"{', '.join(beside)} beside ImageId in the launch template")
+            yield Problem.from_subject(pool, f"{', '.join(beside)} beside ImageId in the launch template")
         elif custom and pool.launch.image is None:
-            yield Problem.of(pool, "AmiType CUSTOM, but no ImageId in a launch template")
+            yield Problem.from_subject(pool, "AmiType CUSTOM, but no ImageId in a launch template")
 
 
 @rule("GPU055", "error", source=_SUPPORT)
@@ -131,11 +131,11 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
         partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
         why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
-            yield Problem.of(pool, f"user data {why}", unknown=partly)
+            yield Problem.from_subject(pool, f"user data {why}", unknown=partly)
     for pool in case.cluster.pools:
         text = pool.user_data.text or ""
         if pool.kind == "karpenter" and pool.operating_system == "bottlerocket" and text.strip() and _is_no_toml(pool):
-            yield Problem.of(pool, "user data is no TOML, into which Karpenter writes", unknown="${" in text)
+            yield Problem.from_subject(pool, "user data is no TOML, into which Karpenter writes", unknown="${" in text)
 
 
 def _is_no_toml(pool: Pool) -> bool:
@@ -182,7 +182,7 @@ def tag_that_only_aws_may_set(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         keys = [key for key in _tag_keys(pool) if key.lower().startswith("aws:")]
         if pool.is_group and keys:
-            yield Problem.of(pool, f"{', '.join(keys)} is a tag that only AWS may set")
+            yield Problem.from_subject(pool, f"{', '.join(keys)} is a tag that only AWS may set")
 
 
 def _tag_keys(pool: Pool) -> list[str]:
@@ -206,7 +206,7 @@ def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Prob
         if configured and (launches_gpus(pool) or not pool.instance_types):
             newer = [name for name in pool.instance_types if name.partition(".")[0] not in _OLD]
             what = f"takes no {newer[0]}" if newer else "cannot be made in accounts from October 2024 on"
-            yield Problem.of(pool, f"a launch configuration {what}", unknown=not newer or pool.undecided)
+            yield Problem.from_subject(pool, f"a launch configuration {what}", unknown=not newer or pool.undecided)
 
 
 @rule("GPU343", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html")
@@ -222,7 +222,7 @@ def gpu_group_that_names_no_cluster(case: Case) -> Iterator[Problem]:
         nodes = "eks" in str(pool.launch.image).lower() or pool.operating_system in ("al2023", "bottlerocket")
         read = pool.user_data.format == "none" and is_visible(pool) and not has_open_tags(pool.properties)
         text = f"neither its tags nor its user data name a cluster that its {pool.instance_types[0]} would join"
-        yield Problem.of(pool, text, unknown=not (nodes and read))
+        yield Problem.from_subject(pool, text, unknown=not (nodes and read))
 
 
 @rule("GPU245", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/cas.html")
@@ -233,12 +233,12 @@ def scaling_policy_on_the_group_of_gpu_nodes(case: Case) -> Iterator[Problem]:
 
     Fix: Remove the policy; cluster autoscaler or Karpenter makes nodes for pods that are Pending.
     """
-    for policy in case.cluster.resources_of("AWS::AutoScaling::ScalingPolicy"):
+    for policy in case.cluster.resources_of_type("AWS::AutoScaling::ScalingPolicy"):
         group = policy.properties.get("AutoScalingGroupName")
         for pool in case.gpu_pools:
             if pool.kind == "self-managed" and pool.resource is not None and _is_group(group, pool):
                 kind = known_text(policy.properties.get("PolicyType")) or "SimpleScaling"
-                yield Problem.of(pool, f"{kind} policy {policy.path} changes its size too")
+                yield Problem.from_subject(pool, f"{kind} policy {policy.path} changes its size too")
 
 
 def _is_group(reference: object, pool: Pool) -> bool:
@@ -260,7 +260,7 @@ def driver_installed_at_boot_over_the_images_own(case: Case) -> Iterator[Problem
             found = next((match for text in pool.user_data.scripts if (match := _INSTALLS.search(text))), None)
             if found:
                 shown = " ".join(found.group().split())[:60]
-                yield Problem.of(pool, f"its image has the driver, and user data runs '{shown}'")
+                yield Problem.from_subject(pool, f"its image has the driver, and user data runs '{shown}'")
 
 
 @rule("GPU247", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html")
@@ -272,9 +272,9 @@ def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
     Fix: Set AmiType, or resolve the SSM parameter of the accelerated image.
     """
     for pool in case.gpu_pools:
-        image = known_text(image_of(pool)) or ""
+        image = known_text(pool_image(pool)) or ""
         if pool.is_group and re.fullmatch(r"ami-[0-9a-f]{8,17}", image):
-            yield Problem.of(pool, f"image {image} is of one Region, version and day")
+            yield Problem.from_subject(pool, f"image {image} is of one Region, version and day")
 
 
 @rule("GPU248", "error", source=f"{_AUTOSCALER}/examples/cluster-autoscaler-autodiscover.yaml")
@@ -286,8 +286,8 @@ def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem
     Fix: Install the chart, or take all of the upstream manifest.
     """
     cluster = case.cluster
-    for each in cluster.of_kind("Deployment"):
-        pod = pod_of(each)
+    for each in cluster.objects_of_kind("Deployment"):
+        pod = read_pod_template(each)
         containers = pod.containers or ()
         images = [one.image_text for one in containers]
         if each.name != "cluster-autoscaler" and not any("/cluster-autoscaler:" in image for image in images):

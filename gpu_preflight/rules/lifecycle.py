@@ -83,7 +83,7 @@ def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         if pool.is_group and "spot" in pool.capacity_types and pool.launch.efa_interfaces:
             message = "nodes with EFA are spot; one that goes stops the job on all of them"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU115", "note", source=_HEALTH)
@@ -105,7 +105,7 @@ def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         if pool.kind == "managed" and is_true(dig(pool.properties, "NodeRepairConfig", "Enabled")):
             message = f"node auto repair is on, and add-on {NODE_MONITORING_AGENT}, which sees GPU errors, is not there"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU110", "warning", source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts")
@@ -121,7 +121,7 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
         if daemon.name != DCGM_SERVER:
             continue
         for pool in case.gpu_pools:
-            if taint := case.kept_off(daemon, pool):
+            if taint := case.blocking_taint(daemon, pool):
                 message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
                 yield Problem(daemon, message)
 
@@ -138,7 +138,7 @@ def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     managed = [each for each in case.gpu_pools if each.kind == "managed"]
     stalled = [each.name for each in managed if _may_stall(each)]
-    for budget in cluster.of_kind("PodDisruptionBudget"):
+    for budget in cluster.objects_of_kind("PodDisruptionBudget"):
         for workload in case.gpu_workloads:
             if not _allows_none(budget, workload):
                 continue
@@ -146,7 +146,7 @@ def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
                 text = f"an update of {', '.join(stalled)} waits"
                 yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
                 continue
-            drained = [each.name for each in case.pools_open_to(workload) if _drains_without_end(each)]
+            drained = [each.name for each in case.candidate_pools(workload) if _drains_without_end(each)]
             if drained and not workload.ends:
                 text = f"Karpenter can't drain nodes of {', '.join(drained)}"
                 yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
@@ -197,7 +197,7 @@ def gpu_pods_on_fargate(case: Case) -> Iterator[Problem]:
         for workload in case.cluster.workloads:
             if workload.asks_for_gpu and takes(profile, workload):
                 message = f"Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
-                yield Problem.of(workload, message)
+                yield Problem.from_subject(workload, message)
 
 
 @rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")
@@ -243,7 +243,7 @@ def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         if _is_repaired(pool, case.cluster):
             who = "Karpenter" if pool.kind == "karpenter" else "EKS"
-            yield Problem.of(pool, f"{who} repairs its nodes, and so does NVSentinel ({', '.join(acting)})")
+            yield Problem.from_subject(pool, f"{who} repairs its nodes, and so does NVSentinel ({', '.join(acting)})")
 
 
 def _acting(chart: Chart) -> list[str]:
@@ -273,7 +273,9 @@ def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]
     for pool in case.gpu_pools:
         budgets = mappings(dig(dict(pool.properties), "disruption", "budgets")) if pool.kind == "karpenter" else []
         if any(_forbids_repair(each) for each in budgets):
-            yield Problem.of(pool, "a budget lets no node go, and Karpenter may not repair one that is broken")
+            yield Problem.from_subject(
+                pool, "a budget lets no node go, and Karpenter may not repair one that is broken"
+            )
 
 
 def _repairs_within_budgets(cluster: Cluster) -> bool:
@@ -307,11 +309,11 @@ def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
     # A node as large as the largest of any pool, so that the bound holds for all pools together.
     largest = {each: max(one.get(each, _UNLIMITED) for one in capacities) for each in RESOURCES}
     needed = nodes_at_least(pods, largest)
-    short = next((each for each in RESOURCES if requested(pods, each) > _of_all(capacities, nodes, each)), None)
+    short = next((each for each in RESOURCES if requested(pods, each) > _total_capacity(capacities, nodes, each)), None)
     if short is None and needed is not None and needed <= sum(nodes):
         return
     resource = short or "cpu"
-    most, wanted = _of_all(capacities, nodes, resource), requested(pods, resource)
+    most, wanted = _total_capacity(capacities, nodes, resource), requested(pods, resource)
     totals = {each.name: requested([each], resource) for each in pods}
     listed = sorted(totals, key=lambda name: -totals[name])[:_MAX_LISTED]
     parts = ", ".join(f"{name} {show(resource, totals[name])}" for name in listed)
@@ -353,7 +355,7 @@ def _capacity(case: Case, pool: Pool) -> Mapping[str, int]:
     return {each: max(all_known(amounts)) for each, amounts in found.items() if all_known(amounts)}
 
 
-def _of_all(capacities: Sequence[Mapping[str, int]], nodes: Sequence[int], resource: str) -> int:
+def _total_capacity(capacities: Sequence[Mapping[str, int]], nodes: Sequence[int], resource: str) -> int:
     return sum(each.get(resource, _UNLIMITED) * number for each, number in zip(capacities, nodes, strict=True))
 
 

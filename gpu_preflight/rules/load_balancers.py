@@ -16,7 +16,7 @@ from gpu_preflight.cluster.objects import (
     is_shared,
     network_load_balancers,
     runs_controller,
-    said,
+    alb_annotation,
     services_behind,
     workloads_behind,
 )
@@ -77,7 +77,7 @@ def load_balancer_that_ends_long_answers(case: Case) -> Iterator[Problem]:
     Fix: Annotate the Ingress with load-balancer-attributes: idle_timeout.timeout_seconds=900.
     """
     for ingress, _, workload in _before_gpus(case):
-        set_to = attributes(said(ingress, "load-balancer-attributes"))
+        set_to = attributes(alb_annotation(ingress, "load-balancer-attributes"))
         if set_to is None or is_shared(ingress) or has_class_parameters(ingress, case.cluster) or _IDLE in set_to:
             continue
         yield Problem(
@@ -112,7 +112,7 @@ def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -
 def _target_type(ingress: Object, service: Object, cluster: Cluster) -> str | None:
     """Return what targets are; ``None`` where that is not known."""
     for each in (service, ingress):
-        written = said(each, "target-type")
+        written = alb_annotation(each, "target-type")
         if written is not None:
             return known_text(written)
     chart = cluster.chart(LOAD_BALANCER_CONTROLLER)
@@ -132,7 +132,7 @@ def gpus_for_everybody_on_the_internet_in_the_clear(case: Case) -> Iterator[Prob
     """
     for ingress, _, workload in _before_gpus(case):
         known = not is_shared(ingress) and not has_class_parameters(ingress, case.cluster)
-        if known and said(ingress, "scheme") == "internet-facing" and not has_https(ingress):
+        if known and alb_annotation(ingress, "scheme") == "internet-facing" and not has_https(ingress):
             yield Problem(ingress, f"{_who(ingress)}: plain HTTP from the internet to {workload.name}")
 
 
@@ -145,12 +145,14 @@ def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
     Fix: Set terminationGracePeriodSeconds to at least the deregistration delay.
     """
     for ingress, service, workload in _before_gpus(case):
-        written = said(service, "target-group-attributes") or said(ingress, "target-group-attributes")
+        written = alb_annotation(service, "target-group-attributes") or alb_annotation(
+            ingress, "target-group-attributes"
+        )
         delay = known_number((attributes(written) or {}).get(_DELAY))
         grace = workload.pod.written.get("terminationGracePeriodSeconds", _GRACE)
         lives = known_number(grace)
         if delay is not None and lives is not None and lives < delay:
-            yield Problem.of(
+            yield Problem.from_subject(
                 workload, f"is ended after {lives} s, and {_who(ingress)} lets its answers end for {delay} s"
             )
 
@@ -210,7 +212,7 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
     config = "serviceMutatorWebhookConfig"
     if dig(chart.values, config, "failurePolicy") == "Ignore" or dig(chart.values, config, "namespaceSelectors"):
         return
-    beside = sorted(_beside(release, cluster))
+    beside = sorted(_concurrent_service_sources(release, cluster))
     if beside:
         more = f" and {len(beside) - _SHOWN} more" if len(beside) > _SHOWN else ""
         yield Problem(
@@ -218,13 +220,13 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
         )
 
 
-def _beside(release: Resource, cluster: Cluster) -> Iterator[str]:
+def _concurrent_service_sources(release: Resource, cluster: Cluster) -> Iterator[str]:
     """Yield what brings Services of the same template neither before nor after a release."""
     earlier = created_before(release, cluster)
     # What brings definitions alone has no Services.
     charts = [each for each in cluster.charts if not each.name.endswith(("-crd", "-crds"))]
     named = {each.origin.resource: f"chart {each.name}" for each in charts}
-    named |= {each.origin.resource: f"Service {each.name}" for each in cluster.of_kind("Service")}
+    named |= {each.origin.resource: f"Service {each.name}" for each in cluster.objects_of_kind("Service")}
     for key, name in named.items():
         resource = cluster.resources.get(key or "")
         if resource is None or resource.key == release.key or resource.file != release.file:

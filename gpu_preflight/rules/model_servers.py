@@ -11,19 +11,19 @@ from typing import Any
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.cuda import COMPUTE_CAPABILITY
 from gpu_facts.light import regex
-from gpu_facts.model_servers import SERVER_OPTIONS, Weights, weights_of
+from gpu_facts.model_servers import SERVER_OPTIONS, Weights, estimate_weights
 from gpu_facts.quantities import GIB, MIB, quantity, show
 from gpu_facts.resources import DISK
 from gpu_preflight.case import Case
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.programs import SERVERS, Program, gpus_of
+from gpu_preflight.model.programs import SERVERS, Program, count_whole_gpus
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.node_size import root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.unknown import Unknown, is_expression, known_text, mapping, mappings
-from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.rule import Problem, check_each_pod, rule
 
 # vLLM uses this share of a GPU's memory, some of it for activations and the key-value cache. SGLang computes its share.
 # Source: vllm-project/vllm 002f10e vllm/config/cache.py ``gpu_memory_utilization``;
@@ -70,7 +70,7 @@ def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
     """
     for workload, container, program, weights in _served_models(case):
         group = program.gpus_of_a_model
-        if not isinstance(group, int) or gpus_of(container) is None:
+        if not isinstance(group, int) or count_whole_gpus(container) is None:
             continue
         # More of them than the container has is a fault of its own.
         memory_of = _gpu_memory(case, workload)
@@ -89,11 +89,11 @@ def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
         text = f"the weights of {program.model} are {weights.text}, and {gpus} {largest[name] / 1e9:.0f} GB"
         if weights.bytes_likely <= largest[name]:
             text += f", of which {program.name} uses {share:.0%}"
-        yield Problem.of(workload, text, unknown=not certain)
+        yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 @rule("GPU476", "warning", source="https://huggingface.co/docs/huggingface_hub/guides/manage-cache")
-def weights_larger_than_the_disk_they_are_downloaded_to(case: Case) -> Iterator[Problem]:
+def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
     """Model weights are larger than the disk that they are downloaded to.
 
     The download fills the disk of the node. It fails with "no space left on device", or kubelet evicts the pod, which
@@ -118,7 +118,7 @@ def weights_larger_than_the_disk_they_are_downloaded_to(case: Case) -> Iterator[
             )
             text += f" have {show(DISK, most)} of the disk of pool {pool.name}{_unused(pool)}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
-            yield Problem.of(workload, text, unknown=not certain)
+            yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
@@ -139,11 +139,13 @@ def memory_limit_smaller_than_the_weights(case: Case) -> Iterator[Problem]:
         shared = _memory_volumes(workload, container)
         if isinstance(offloaded, int) and isinstance(group, int) and offloaded * GIB * group + shared > limit:
             text = f"container {container.name} keeps {offloaded} GiB of weights for each of {group} GPUs in memory"
-            yield Problem.of(workload, f"{text}, and its limit is {show('memory', limit)}", unknown=not program.is_sure)
+            yield Problem.from_subject(
+                workload, f"{text}, and its limit is {show('memory', limit)}", unknown=not program.is_sure
+            )
         elif limit < weights.bytes_min * _RESIDENT_SHARE:
             text = f"container {container.name} loads {weights.text} of {program.model}"
             text += f", and its memory limit is {show('memory', limit)}"
-            yield Problem.of(workload, text, unknown=True)
+            yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _memory_volumes(workload: Workload, container: Container) -> int:
@@ -162,7 +164,7 @@ def _served_models(case: Case) -> Iterator[tuple[Workload, Container, Program, W
         model = program.model
         if program.name not in SERVERS or not isinstance(model, str):
             continue
-        weights = weights_of(model, quantization=_quantization(program), dtype=_known(program.dtype))
+        weights = estimate_weights(model, quantization=_quantization(program), dtype=_known(program.dtype))
         if weights is not None:
             yield workload, container, program, weights
 
@@ -195,7 +197,7 @@ def _share(program: Program) -> float:
 
 def _gpu_memory(case: Case, workload: Workload) -> Mapping[str, int | None]:
     """Return the bytes of one GPU of each instance type whose nodes take the pods of a workload."""
-    rows = {str(node.instance_type): node.row for _, node in case.nodes_open_to(workload)}
+    rows = {str(node.instance_type): node.row for _, node in case.candidate_nodes(workload)}
     return {
         name: None if row is None or row.gpu_memory_mib is None else row.gpu_memory_mib * MIB
         for name, row in rows.items()
@@ -269,7 +271,7 @@ def option_with_a_value_that_the_program_rejects(case: Case) -> Iterator[Problem
     for workload, container, program in case.gpu_programs:
         for option, value, range_ in _rejected(program):
             text = f"container {container.name} runs {program.name} with {option} {value}, which must be {range_}"
-            yield Problem.of(workload, text, unknown=not program.is_sure)
+            yield Problem.from_subject(workload, text, unknown=not program.is_sure)
 
 
 def _rejected(program: Program) -> Iterator[tuple[str, str, str]]:
@@ -304,7 +306,7 @@ def misspelt_option_of_a_server(case: Case) -> Iterator[Problem]:
         for option in program.options if known and not program.is_worker else ():
             if right := _likely_option(option, known):
                 text = f"container {container.name} runs {program.name} with --{option}, an unknown option"
-                yield Problem.of(workload, f"{text}; did you mean --{right}?", unknown=True)
+                yield Problem.from_subject(workload, f"{text}; did you mean --{right}?", unknown=True)
 
 
 def _likely_option(option: str, known: frozenset[str]) -> str:
@@ -335,7 +337,7 @@ def quantization_that_contradicts_the_name_of_the_model(case: Case) -> Iterator[
         written = _QUANTIZED.match(method)
         if named and written and named[1].lower() != written[1].lower():
             text = f"container {container.name} runs {program.name} with quantization {method}, and the name of model"
-            yield Problem.of(workload, f"{text} {model} names {named[1]}", unknown=True)
+            yield Problem.from_subject(workload, f"{text} {model} names {named[1]}", unknown=True)
 
 
 def _is_share(text: str) -> bool:
@@ -357,7 +359,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     for workload, container, program in case.gpu_programs:
         if program.name != "vllm":
             continue
-        nodes = [node for _, node in case.nodes_open_to(workload)]
+        nodes = [node for _, node in case.candidate_nodes(workload)]
         for name in (program.dtype, program.quantization):
             least = _MIN_CAPABILITY.get(name) if isinstance(name, str) else None
             if least is None or not isinstance(name, str):
@@ -373,7 +375,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
                 )
                 text += f", and {models[first]} of {first} has {_dotted(found[first])}"
                 certain = len(lacking) == len(found) and program.is_sure and not may_run
-                yield Problem.of(workload, text, unknown=not certain)
+                yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 def _dotted(capability: tuple[int, int]) -> str:
@@ -394,12 +396,12 @@ def cuda_visible_devices_that_the_container_lacks(case: Case) -> Iterator[Proble
 
     Fix: Remove CUDA_VISIBLE_DEVICES: the container sees only the GPUs that it requests.
     """
-    yield from of_each_pod(case.gpu_workloads, _lacking_devices)
+    yield from check_each_pod(case.gpu_workloads, _lacking_devices)
 
 
 def _lacking_devices(workload: Workload) -> Iterator[Problem]:
     for container in workload.pod.containers or ():
-        gpus, listed = gpus_of(container), container.env.get("CUDA_VISIBLE_DEVICES")
+        gpus, listed = count_whole_gpus(container), container.env.get("CUDA_VISIBLE_DEVICES")
         if gpus is None or isinstance(listed, Unknown) or not isinstance(listed, str) or is_expression(listed):
             continue
         if "NVIDIA_VISIBLE_DEVICES" in container.env:
@@ -409,4 +411,4 @@ def _lacking_devices(workload: Workload) -> Iterator[Problem]:
         if lacking:
             text = f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, numbered from 0, and"
             text += f" CUDA_VISIBLE_DEVICES={listed} names {', '.join(map(str, lacking))}"
-            yield Problem.of(workload, text, unknown=lacking[0] != numbers[0])
+            yield Problem.from_subject(workload, text, unknown=lacking[0] != numbers[0])

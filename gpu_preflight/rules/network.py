@@ -15,19 +15,19 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import (
     are_apart,
     covers_port,
-    groups_of,
+    pool_security_groups,
     is_isolated,
     known_groups,
     rules,
     shut_out,
-    vpcs_of,
+    pool_vpcs,
     way_out,
 )
-from gpu_preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_preflight.cluster.references import cluster_resources, referred, refers, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Addon
-from gpu_preflight.node.node_size import told_max_pods
+from gpu_preflight.node.node_size import kubelet_max_pods
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_true, items, mapping
@@ -86,7 +86,7 @@ def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
         if groups := shut_out(pool, cluster):
             names = ", ".join(each.path for each in groups)
             text = f"its nodes have security group {names}, and no rule lets them call the API server on port 443"
-            yield Problem.of(pool, text, fix=_LET_IN, unknown=private is None)
+            yield Problem.from_subject(pool, text, fix=_LET_IN, unknown=private is None)
     if private is not False:
         return
     listed = items(setting(cluster, "ResourcesVpcConfig", "PublicAccessCidrs"))
@@ -94,11 +94,11 @@ def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
     for pool in _placed(case):
         if is_isolated(pool, cluster.resources):
             message = "the API server is public only, and nothing leads out of its subnets"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
         elif not open_to_all:
             cidrs = ", ".join(str(each) for each in listed[:4])
             message = f"its nodes reach the API server from a public address, which {cidrs} must cover"
-            yield Problem.of(pool, message, unknown=True)
+            yield Problem.from_subject(pool, message, unknown=True)
 
 
 def _offers(endpoint: Resource, service: str) -> bool:
@@ -116,17 +116,17 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
     Fix: Add interface endpoints for the services, and a gateway endpoint for S3, or a NAT gateway.
     """
     cluster = case.cluster
-    identities = of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    identities = cluster_resources(cluster, "AWS::EKS::PodIdentityAssociation")
     wanted = (*_SERVICES, "eks-auth") if identities else _SERVICES
     for pool in _placed(case):
         shut = [each for each in pool.subnets if way_out(each, cluster.resources) == "nowhere"]
         every = len(shut) == len(pool.subnets)
         names = ", ".join(str(each.resource) for each in shut)
         where = "its subnets" if every else f"{len(shut)} of its {len(pool.subnets)} subnets ({names})"
-        for vpc in vpcs_of(pool, cluster.resources) if shut else ():
+        for vpc in pool_vpcs(pool, cluster.resources) if shut else ():
             own = [
                 each
-                for each in cluster.resources_of("AWS::EC2::VPCEndpoint")
+                for each in cluster.resources_of_type("AWS::EC2::VPCEndpoint")
                 if refers(each.properties.get("VpcId"), vpc)
                 or referred(each.properties.get("VpcId"), cluster.resources) is None
             ]
@@ -134,7 +134,7 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             if lacking:
                 message = f"nothing leads out of {where}, and {vpc.path} has no endpoint for "
                 # A node starts in any of the subnets.
-                yield Problem.of(pool, message + ", ".join(lacking), unknown=not every)
+                yield Problem.from_subject(pool, message + ", ".join(lacking), unknown=not every)
 
 
 @rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
@@ -158,7 +158,7 @@ def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem
         bare = [each for each in pool.subnets if _is_bare(each, cluster)]
         if bare and not asked:
             names = ", ".join(str(each.resource) for each in bare)
-            yield Problem.of(pool, f"public subnet {names} gives its nodes no public address")
+            yield Problem.from_subject(pool, f"public subnet {names} gives its nodes no public address")
 
 
 def _is_bare(subnet: Any, cluster: Cluster) -> bool:
@@ -178,7 +178,7 @@ def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iter
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        groups = known_groups(groups_of(pool), cluster.resources)
+        groups = known_groups(pool_security_groups(pool), cluster.resources)
         if groups is None:
             continue
         written = [rules(each, "Egress", cluster.resources) for each in groups]
@@ -187,11 +187,11 @@ def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iter
             continue
         if not any(covers_port(rule, 443) for each in written for rule in each or ()):
             names = ", ".join(each.path for each in groups)
-            yield Problem.of(pool, f"{names} lets nothing out on port 443")
+            yield Problem.from_subject(pool, f"{names} lets nothing out on port 443")
 
 
 @rule("GPU080", "error", source=_REQUIREMENTS)
-def dns_of_the_vpc_is_off(case: Case) -> Iterator[Problem]:
+def vpc_dns_is_disabled(case: Case) -> Iterator[Problem]:
     """DNS of the VPC is off.
 
     Nodes cannot register: the names of a private API server and of endpoints do not resolve.
@@ -200,7 +200,7 @@ def dns_of_the_vpc_is_off(case: Case) -> Iterator[Problem]:
     """
     seen = set()
     for pool in _groups(case):
-        for vpc in vpcs_of(pool, case.cluster.resources):
+        for vpc in pool_vpcs(pool, case.cluster.resources):
             support, hostnames = (vpc.properties.get(f"EnableDns{each}") for each in ("Support", "Hostnames"))
             off = [
                 *(["EnableDnsSupport"] if support in (False, "false") else []),
@@ -208,11 +208,11 @@ def dns_of_the_vpc_is_off(case: Case) -> Iterator[Problem]:
             ]
             if off and vpc.key not in seen:
                 seen.add(vpc.key)
-                yield Problem.of(pool, f"{' and '.join(off)} of {vpc.path} is off")
+                yield Problem.from_subject(pool, f"{' and '.join(off)} of {vpc.path} is off")
 
 
 @rule("GPU081", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/ip-opt.html")
-def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Problem]:
+def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
     """More nodes than the subnets have addresses for.
 
     Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
@@ -229,7 +229,7 @@ def more_nodes_than_the_subnets_have_addresses_for(case: Case) -> Iterator[Probl
         if each_takes * pool.max_nodes > free:
             message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
             guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
-            yield Problem.of(pool, message + f"its subnets have {free}", unknown=guessed)
+            yield Problem.from_subject(pool, message + f"its subnets have {free}", unknown=guessed)
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
@@ -264,7 +264,7 @@ def _is_eks_own(cluster: Cluster) -> bool:
     """Whether the network plugin is the one that EKS puts into a new cluster, and nothing in the input changes it."""
     bare = setting(cluster, "BootstrapSelfManagedAddons") in (None, True, "true")
     brought = any(cluster.chart(each) for each in (VPC_CNI, *NETWORKS))
-    written = any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet"))
+    written = any(each.name == AWS_NODE for each in cluster.objects_of_kind("DaemonSet"))
     return bare and cluster.sees_objects and not cluster.auto_mode and not brought and not written
 
 
@@ -339,19 +339,19 @@ def more_pods_than_addresses_of_a_node(case: Case) -> Iterator[Problem]:
     # They have the address of their node.
     without = sum(each.pod.host_network for each in case.cluster.daemon_sets)
     for pool in case.gpu_pools:
-        told = told_max_pods(pool)
+        told = kubelet_max_pods(pool)
         room = {name: eni_pods(catalogue()[name]) for name in gpu_types(pool)}
         known = {name: pods for name, pods in room.items() if pods is not None}
         if told is not None and known and len(known) == len(room) and told > max(known.values()) + without:
             most = max(known, key=lambda name: known[name])
-            yield Problem.of(pool, f"kubelet takes {told} pods, and {most} has addresses for {known[most]}")
+            yield Problem.from_subject(pool, f"kubelet takes {told} pods, and {most} has addresses for {known[most]}")
 
 
 def _gives_single_addresses(cluster: Cluster) -> bool:
     """Whether the add-on of the network plugin is in the input, and certainly gives no blocks of addresses."""
     addon = cluster.addon(VPC_CNI)
     others = any(cluster.chart(each) for each in NETWORKS)
-    if addon is None or others or any(each.name == AWS_NODE for each in cluster.of_kind("DaemonSet")):
+    if addon is None or others or any(each.name == AWS_NODE for each in cluster.objects_of_kind("DaemonSet")):
         return False
     if isinstance(addon.resource.properties.get("ConfigurationValues"), Unknown) and not addon.configuration:
         return False
@@ -378,7 +378,7 @@ def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:
     if addon is None or _enforces(addon) or _has_another(cluster):
         return
     unknown = bool(cluster.unknown_software) or addon.resource.conditional or _is_open(addon)
-    for each in cluster.of_kind("NetworkPolicy"):
+    for each in cluster.objects_of_kind("NetworkPolicy"):
         if each.group == "networking.k8s.io":
             text = f"NetworkPolicy {each.namespace}/{each.name}: add-on {VPC_CNI} has {_SWITCH} off"
             yield Problem(each, text, unknown=unknown)

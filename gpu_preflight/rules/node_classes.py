@@ -8,10 +8,10 @@ from typing import Any
 from gpu_facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_facts.labels import CLUSTER_TAG, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import role_of
-from gpu_preflight.cluster.images import alias_of
+from gpu_preflight.cluster.iam import resolve_role
+from gpu_preflight.cluster.images import ami_alias
 from gpu_preflight.cluster.network import class_has_subnet, is_own_network, may_select, tags_later, zone_requirements
-from gpu_preflight.cluster.references import of_cluster, setting
+from gpu_preflight.cluster.references import cluster_resources, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import Requirement
@@ -57,16 +57,16 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         kind, name = _reference(pool)
         if pool.is_group or not kind or not name:
             continue
-        if text := _of_nobody(pool, kind):
-            yield Problem.of(pool, text)
+        if text := _unmanaged_reason(pool, kind):
+            yield Problem.from_subject(pool, text)
             continue
-        known = [each.name for each in cluster.of_kind(kind)]
+        known = [each.name for each in cluster.objects_of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
-        yield Problem.of(pool, f"{kind} {name} does not exist", unknown=not cluster.tells_of(kind))
+        yield Problem.from_subject(pool, f"{kind} {name} does not exist", unknown=not cluster.has_every_object(kind))
 
 
-def _of_nobody(pool: Pool, kind: str) -> str | None:
+def _unmanaged_reason(pool: Pool, kind: str) -> str | None:
     """Return why nobody takes a NodePool for its own: Karpenter leaves those of other classes alone.
 
     Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/utils/nodepool/nodepool.go ``IsManaged``
@@ -94,12 +94,12 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if not cluster.whole or tags_later(cluster.resources):
         return
-    for each in cluster.of_kind("EC2NodeClass", "NodeClass"):
+    for each in cluster.objects_of_kind("EC2NodeClass", "NodeClass"):
         for field, kind in (
             ("subnetSelectorTerms", "AWS::EC2::Subnet"),
             ("securityGroupSelectorTerms", "AWS::EC2::SecurityGroup"),
         ):
-            candidates = cluster.resources_of(kind)
+            candidates = cluster.resources_of_type(kind)
             terms = [mapping(one) for one in items(each.spec.get(field))]
             if kind == "AWS::EC2::SecurityGroup" and any(map(_selects_group_of_eks, terms)):
                 continue
@@ -127,11 +127,13 @@ def role_of_a_node_class_by_its_arn(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         role = dig(dict(pool.node_class.spec), "role") if pool.node_class else None
         if isinstance(role, str) and role.startswith("arn:"):
-            yield Problem.of(pool, f"its class {pool.node_class.name if pool.node_class else ''} names role {role}")
+            yield Problem.from_subject(
+                pool, f"its class {pool.node_class.name if pool.node_class else ''} names role {role}"
+            )
 
 
 @rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
-def role_of_a_node_class_that_the_cluster_does_not_let_in(case: Case) -> Iterator[Problem]:
+def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
     """Role of a node class that the cluster does not let in.
 
     The instance starts and is paid for, cannot join, and is replaced after 15 minutes.
@@ -142,9 +144,9 @@ def role_of_a_node_class_that_the_cluster_does_not_let_in(case: Case) -> Iterato
     cluster = case.cluster
     if not cluster.whole:
         return
-    for each in cluster.of_kind("EC2NodeClass", "NodeClass"):
+    for each in cluster.objects_of_kind("EC2NodeClass", "NodeClass"):
         kind = "karpenter" if each.kind == "EC2NodeClass" else "auto-mode"
-        role = role_of(each.spec.get("role") or each.spec.get("instanceProfile"), cluster.resources)
+        role = resolve_role(each.spec.get("role") or each.spec.get("instanceProfile"), cluster.resources)
         if role is None or _is_let_in_by_eks(role, cluster) or _is_mapped(role, cluster):
             continue
         types = _entry_types(role, cluster)
@@ -161,12 +163,12 @@ def _is_let_in_by_eks(role: Resource, cluster: Cluster) -> bool:
     """Whether EKS makes the entry itself: of managed groups, and of Auto Mode's own role."""
     known = [each.properties.get("NodeRole") for each in cluster.pools if each.kind == "managed"]
     known.append(setting(cluster, "ComputeConfig", "NodeRoleArn"))
-    return any(role_of(each, cluster.resources) is role for each in known if each is not None)
+    return any(resolve_role(each, cluster.resources) is role for each in known if each is not None)
 
 
 def _is_mapped(role: Resource, cluster: Cluster) -> bool:
     """Whether aws-auth may map a role."""
-    maps = [each for each in cluster.of_kind("ConfigMap") if each.name == "aws-auth"]
+    maps = [each for each in cluster.objects_of_kind("ConfigMap") if each.name == "aws-auth"]
     name = known_text(role.properties.get("RoleName"))
     texts = [str(each.content.get("data")) for each in maps]
     return any(role.key in text or (name is not None and name in text) or "mapRoles" not in text for text in texts)
@@ -175,9 +177,9 @@ def _is_mapped(role: Resource, cluster: Cluster) -> bool:
 def _entry_types(role: Resource, cluster: Cluster) -> list[str | None] | None:
     """Return the type of each access entry of a role, ``None`` where an entry may be of any role."""
     found: list[str | None] = []
-    for each in of_cluster(cluster, "AWS::EKS::AccessEntry"):
+    for each in cluster_resources(cluster, "AWS::EKS::AccessEntry"):
         principal = each.properties.get("PrincipalArn")
-        holder = role_of(principal, cluster.resources)
+        holder = resolve_role(principal, cluster.resources)
         if holder is None and isinstance(principal, Unknown):
             return None
         if holder is role:
@@ -195,12 +197,12 @@ def gpu_nodes_on_the_latest_image(case: Case) -> Iterator[Problem]:
     Fix: Pin the alias to a release, and move it on purpose.
     """
     for pool in gpu_node_pools(case.cluster):
-        alias = alias_of(pool) if pool.kind == "karpenter" else None
+        alias = ami_alias(pool) if pool.kind == "karpenter" else None
         if alias and alias.endswith("@latest"):
             text = f"alias {alias} replaces its nodes, driver and all, at each release of the image"
             family = alias.partition("@")[0]
             pinned = f", as {family}@{NEWEST_WITHOUT_FAULT}" if family == "al2023" else ""
-            yield Problem.of(pool, text, fix=f"Pin the alias to a release{pinned}, and move it on purpose.")
+            yield Problem.from_subject(pool, text, fix=f"Pin the alias to a release{pinned}, and move it on purpose.")
 
 
 @rule("GPU193", "warning", source="https://karpenter.sh/docs/tasks/dra/")
@@ -218,11 +220,11 @@ def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator
     for pool in gpu_node_pools(cluster):
         if pool.launch.interfaces:
             text = "its class lists networkInterfaces, and pods claim EFA devices"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 def _claims(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
-    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+    for each in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
         requests = mappings(dig(_claim_spec(each), "devices", "requests"))
         yield [mapping(one.get("exactly")) or one for one in requests]
 
@@ -242,7 +244,7 @@ def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Proble
     karpenter = case.cluster.autoscaler("karpenter")
     if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _FREE_FROM:
         return
-    for each in case.cluster.of_kind("EC2NodeClass"):
+    for each in case.cluster.objects_of_kind("EC2NodeClass"):
         for name in mapping(each.spec.get("kubelet")):
             if name not in _KUBELET:
                 yield Problem(each, f"EC2NodeClass {each.name}: kubelet has no {name} in Karpenter {karpenter.version}")
@@ -263,12 +265,12 @@ def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
         if answer is Answer.NO or (
             answer is Answer.UNKNOWN and all(isinstance(each, str) for each in pool.class_zones)
         ):
-            asked, there = _asked(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
+            asked, there = _format_requirements(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
             text = f"asks for zone {asked}, and the subnets of its class are in {there}"
-            yield Problem.of(pool, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
-def _asked(requirements: list[Requirement]) -> str:
+def _format_requirements(requirements: list[Requirement]) -> str:
     return " and ".join(
         ", ".join(each.values or ()) if each.operator == "In" else f"{each.operator} {', '.join(each.values or ())}"
         for each in requirements

@@ -9,13 +9,13 @@ from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_facts.kubernetes import NodeCondition
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import allows, node_role, own_actions, policy_names, role_of, trusted_services
+from gpu_preflight.cluster.iam import allows, node_role, own_actions, policy_names, resolve_role, trusted_services
 from gpu_preflight.cluster.pools import desired_nodes, is_given, is_of_eksctl
-from gpu_preflight.cluster.references import of_cluster, referred, refers, setting
+from gpu_preflight.cluster.references import cluster_resources, referred, refers, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.configs import cluster_of, configs
+from gpu_preflight.reading.eksctl.configs import cluster_or_config, configs
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, Subject, rule
@@ -51,11 +51,11 @@ def sizes_that_contradict_each_other(case: Case) -> Iterator[Problem]:
             continue
         desired, least, most = desired_nodes(pool), pool.min_nodes, pool.max_nodes
         if pool.kind == "managed" and most == 0:
-            yield Problem.of(pool, "MaxSize is 0, EKS takes 1 or more")
+            yield Problem.from_subject(pool, "MaxSize is 0, EKS takes 1 or more")
         elif least is not None and least > most:
-            yield Problem.of(pool, f"MinSize {least} is above MaxSize {most}")
+            yield Problem.from_subject(pool, f"MinSize {least} is above MaxSize {most}")
         elif desired is not None and not (least or 0) <= desired <= most:
-            yield Problem.of(pool, f"{desired} nodes wanted, MinSize {least}, MaxSize {most}")
+            yield Problem.from_subject(pool, f"{desired} nodes wanted, MinSize {least}, MaxSize {most}")
 
 
 @rule("GPU059", "warning", source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html")
@@ -68,7 +68,7 @@ def group_that_can_have_no_node(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_groups:
         if pool.kind == "self-managed" and pool.max_nodes == 0:
-            yield Problem.of(pool, "MaxSize is 0")
+            yield Problem.from_subject(pool, "MaxSize is 0")
 
 
 @rule("GPU060", "warning", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html")
@@ -82,7 +82,9 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
         desired = desired_nodes(pool)
         if desired is not None and pool.min_nodes != pool.max_nodes:
-            yield Problem.of(pool, f"a deployment may set it back to {_nodes(desired)}", fix=_without_size(pool))
+            yield Problem.from_subject(
+                pool, f"a deployment may set it back to {_nodes(desired)}", fix=_without_size(pool)
+            )
 
 
 def _without_size(pool: Pool) -> str:
@@ -114,10 +116,10 @@ def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
         if not is_true(warm.get("Enabled")):
             continue
         if is_given(pool.launch.image):
-            yield Problem.of(pool, "a warm pool with an image of its own")
+            yield Problem.from_subject(pool, "a warm pool with an image of its own")
         hibernates = str(warm.get("PoolState")).upper() == "HIBERNATED"
         if pool.operating_system == "bottlerocket" and (hibernates or is_true(warm.get("ReuseOnScaleIn"))):
-            yield Problem.of(pool, "a warm pool of Bottlerocket that hibernates or is reused")
+            yield Problem.from_subject(pool, "a warm pool of Bottlerocket that hibernates or is reused")
 
 
 @rule("GPU062", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
@@ -134,7 +136,7 @@ def fixed_version_of_a_launch_template(case: Case) -> Iterator[Problem]:
         )
         version = mapping(specification).get("Version", "$Default")
         if pool.launch_resource is not None and isinstance(version, (str, int)):
-            yield Problem.of(pool, f"uses version {version} of its launch template for good")
+            yield Problem.from_subject(pool, f"uses version {version} of its launch template for good")
 
 
 @rule("GPU063", "note", source=_NODE_GROUP)
@@ -148,7 +150,7 @@ def node_group_with_a_name_of_its_own(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_groups:
         name = pool.properties.get("NodegroupName")
         if pool.kind == "managed" and is_given(name) and not is_of_eksctl(pool):
-            yield Problem.of(pool, f"NodegroupName is {name}")
+            yield Problem.from_subject(pool, f"NodegroupName is {name}")
 
 
 @rule("GPU064", "warning", source="aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go")
@@ -165,7 +167,7 @@ def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem
             condition = known_text(override.get("NodeMonitoringCondition"))
             if condition is not None and condition not in _CONDITIONS:
                 hint = did_you_mean(condition, _CONDITIONS)
-                yield Problem.of(pool, f"no node has a condition {condition}{hint}")
+                yield Problem.from_subject(pool, f"no node has a condition {condition}{hint}")
 
 
 def _mode(cluster: Cluster) -> str | None:
@@ -175,14 +177,14 @@ def _mode(cluster: Cluster) -> str | None:
 
 def _entries(cluster: Cluster, role: Resource) -> list[Resource] | None:
     """Return the access entries of a role, ``None`` when one of the cluster's may be for any role."""
-    found = of_cluster(cluster, _ENTRY)
+    found = cluster_resources(cluster, _ENTRY)
     if any(referred(each.properties.get("PrincipalArn"), cluster.resources) is None for each in found):
         return None
     return [each for each in found if refers(each.properties.get("PrincipalArn"), role)]
 
 
 def _map(cluster: Cluster) -> Object | None:
-    return next((each for each in cluster.of_kind("ConfigMap") if each.name == "aws-auth"), None)
+    return next((each for each in cluster.objects_of_kind("ConfigMap") if each.name == "aws-auth"), None)
 
 
 def _mentions(mapped: Object | None, role: Resource) -> bool:
@@ -198,7 +200,7 @@ def _is_known_to_eks(cluster: Cluster, role: Resource) -> bool:
 
 
 @rule("GPU070", "error", source=_ACCESS)
-def role_of_self_managed_nodes_is_not_let_in(case: Case) -> Iterator[Problem]:
+def self_managed_role_unauthorized(case: Case) -> Iterator[Problem]:
     """Role of self-managed nodes is not let in.
 
     Kubelet is refused as Unauthorized; instances run and cost money, and no node appears.
@@ -219,7 +221,7 @@ def role_of_self_managed_nodes_is_not_let_in(case: Case) -> Iterator[Problem]:
         wrong = f"has an access entry of type {_type(entries[0])}" if entries else "has no access entry"
         told = wrong if mode == "API" else f"{wrong}, and aws-auth does not map it"
         # Whoever writes aws-auth may do so after the deployment.
-        yield Problem.of(pool, f"role {role.path} {told}", unknown=mode != "API")
+        yield Problem.from_subject(pool, f"role {role.path} {told}", unknown=mode != "API")
 
 
 def _type(entry: Resource) -> str:
@@ -244,7 +246,7 @@ def access_entry_on_a_cluster_that_reads_only_aws_auth(case: Case) -> Iterator[P
     cluster = case.cluster
     if not cluster.whole or _mode(cluster) != "CONFIG_MAP":
         return
-    for each in of_cluster(cluster, _ENTRY):
+    for each in cluster_resources(cluster, _ENTRY):
         message = f"access entry {each.path}: the cluster's authentication mode is CONFIG_MAP, which has no entries"
         yield Problem(each, message)
 
@@ -264,7 +266,7 @@ def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
         path = known_text(role.properties.get("Path")) if role else None
         if role and path not in (None, "/") and _mentions(mapped, role) and _mode(cluster) != "API":
             message = f"aws-auth maps role {role.path}, whose path is {path}"
-            yield Problem.of(pool, message, unknown=bool(_entries(cluster, role)))
+            yield Problem.from_subject(pool, message, unknown=bool(_entries(cluster, role)))
 
 
 @rule("GPU073", "error", source=_ROLE)
@@ -283,13 +285,13 @@ def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
             continue
         lacking = [name for name, prefixes in _needed(cluster, pool, names) if not _allow(actions, prefixes)]
         if lacking:
-            yield Problem.of(pool, f"role {role.path} lacks {', '.join(lacking)}")
+            yield Problem.from_subject(pool, f"role {role.path} lacks {', '.join(lacking)}")
     plugin = _powerless_network_role(cluster)
     for pool in case.gpu_pools if plugin else ():
         if plugin and pool.kind != "auto-mode":
             calls = " and ".join(_assigning(cluster))
             text = f"its pods get no addresses: role {plugin.path} of the network plugin does not allow {calls}"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 def _allow(actions: list[str], prefixes: tuple[str, ...]) -> bool:
@@ -317,13 +319,13 @@ def _network_needs_role(cluster: Cluster) -> bool:
         or setting(cluster, "KubernetesNetworkConfig", "IpFamily") == "ipv6"
     ):
         return False
-    addon, linked = cluster.addon(VPC_CNI), of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    addon, linked = cluster.addon(VPC_CNI), cluster_resources(cluster, "AWS::EKS::PodIdentityAssociation")
     own = addon.resource.properties if addon else {}
     return not (
         own.get("ServiceAccountRoleArn")
         or own.get("PodIdentityAssociations")
         or any(each.properties.get("ServiceAccount") == AWS_NODE for each in linked)
-        or any(each.name == AWS_NODE for each in cluster.of_kind("ServiceAccount", "DaemonSet"))
+        or any(each.name == AWS_NODE for each in cluster.objects_of_kind("ServiceAccount", "DaemonSet"))
         or any(cluster.chart(each) for each in NETWORKS)
     )
 
@@ -333,11 +335,11 @@ def _powerless_network_role(cluster: Cluster) -> Resource | None:
     addon = cluster.addon(VPC_CNI)
     if addon is None or any(cluster.chart(each) for each in NETWORKS):
         return None
-    own, linked = addon.resource.properties, of_cluster(cluster, "AWS::EKS::PodIdentityAssociation")
+    own, linked = addon.resource.properties, cluster_resources(cluster, "AWS::EKS::PodIdentityAssociation")
     given = [*mappings(own.get("PodIdentityAssociations")), *(each.properties for each in linked)]
     named = [each.get("RoleArn") for each in given if each.get("ServiceAccount") == AWS_NODE]
     named += [own["ServiceAccountRoleArn"]] if "ServiceAccountRoleArn" in own else []
-    roles = [role_of(each, cluster.resources) for each in named]
+    roles = [resolve_role(each, cluster.resources) for each in named]
     powerless = [each for each in roles if each and all(_denies(each, one, cluster) for one in _assigning(cluster))]
     return powerless[0] if powerless and len(powerless) == len(roles) else None
 
@@ -365,7 +367,7 @@ def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
         trusted = trusted_services(role) if role else None
         if role and trusted is not None and not any(each.startswith(("ec2.", "${")) for each in trusted):
             names = ", ".join(trusted) or "no service"
-            yield Problem.of(pool, f"role {role.path} trusts {names}, not ec2.amazonaws.com")
+            yield Problem.from_subject(pool, f"role {role.path} trusts {names}, not ec2.amazonaws.com")
 
 
 @rule("GPU329", "error", source=_ROLE)
@@ -379,7 +381,9 @@ def self_managed_nodes_without_an_instance_profile(case: Case) -> Iterator[Probl
     for pool in case.cluster.pools:
         data = pool.launch_resource.properties.get("LaunchTemplateData") if pool.launch_resource else None
         if pool.kind == "self-managed" and isinstance(data, dict) and data.get("IamInstanceProfile") is None:
-            yield Problem.of(pool, "its launch template names no instance profile, so that its nodes have no role")
+            yield Problem.from_subject(
+                pool, "its launch template names no instance profile, so that its nodes have no role"
+            )
 
 
 @rule("GPU094", "error", source="https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/")
@@ -401,7 +405,7 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
             continue
         if "SessionName" not in str(_map(cluster)):
             message = "its nodes are named by instance id, and its role has no access entry of type EC2"
-            yield Problem.of(pool, message, unknown=not cluster.whole)
+            yield Problem.from_subject(pool, message, unknown=not cluster.whole)
 
 
 @rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)
@@ -423,4 +427,4 @@ def value_that_eksctl_rejects(case: Case) -> Iterator[Problem]:
 def _subject(found: Rejection, config: Object, cluster: Cluster) -> Subject:
     key = f"{config.name}/{found.group}"
     pool = next((each for each in cluster.pools if each.resource is not None and each.resource.key == key), None)
-    return pool or cluster_of(config, cluster.resources)
+    return pool or cluster_or_config(config, cluster.resources)

@@ -66,7 +66,7 @@ def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     Fix: Correct the field as the message says.
     """
     cluster = case.cluster
-    for each in cluster.of_kind("NodePool"):
+    for each in cluster.objects_of_kind("NodePool"):
         if each.content.get("apiVersion") == f"{KARPENTER_DOMAIN}/{_SERVED}":
             yield from _without_pause(each, cluster)
             yield from _problems(each, _pool_faults(each), cluster)
@@ -74,7 +74,7 @@ def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 
 def _problems(each: Object, faults: Iterable[str], cluster: Cluster, *, unknown: bool = False) -> Iterator[Problem]:
     for text in faults:
-        for subject in cluster.parts_of(each):
+        for subject in cluster.dependent_parts(each):
             yield Problem(subject, f"{each.kind} {each.name}: {text}", unknown=unknown)
 
 
@@ -156,7 +156,7 @@ def ec2nodeclass_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     Fix: Correct the field as the message says.
     """
     cluster = case.cluster
-    for each in cluster.of_kind("EC2NodeClass"):
+    for each in cluster.objects_of_kind("EC2NodeClass"):
         served = each.content.get("apiVersion") == f"{KARPENTER_AWS_DOMAIN}/{_SERVED}"
         if served and not isinstance(each.content.get("spec"), Unknown):
             yield from _problems(each, _class_faults(dict(each.spec)), cluster)
@@ -222,7 +222,7 @@ def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iter
             best = max(reached, key=lambda each: each[0], default=None)
             if best is not None and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
                 short[best[1].name] = best[0]
-        if short and not case.cluster.of_kind("NodeOverlay"):
+        if short and not case.cluster.objects_of_kind("NodeOverlay"):
             yield Problem(pool, _bound_text(pool, short, gpus))
 
 
@@ -259,7 +259,7 @@ def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
             figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
             others = ", ".join(each.name for each in pools[1:])
             beside = f"; NodePool {others} of the same weight takes it too" if others else ""
-            yield Problem.of(pools[0], f"a pod that asks for one GPU gets {figures}{beside}")
+            yield Problem.from_subject(pools[0], f"a pod that asks for one GPU gets {figures}{beside}")
 
 
 def _interchangeable(pools: list[Pool]) -> list[list[Pool]]:
@@ -318,7 +318,9 @@ def nodepool_with_one_instance_type(case: Case) -> Iterator[Problem]:
             continue
         if not _has_fallback(case, pool):
             how = " or ".join(pool.capacity_types) or "on-demand"
-            yield Problem.of(pool, f"its requirements leave only {types[0]} ({how}), and its pods have no other pool")
+            yield Problem.from_subject(
+                pool, f"its requirements leave only {types[0]} ({how}), and its pods have no other pool"
+            )
 
 
 def _is_reserved(pool: Pool) -> bool:
@@ -329,7 +331,7 @@ def _is_reserved(pool: Pool) -> bool:
 
 def _has_fallback(case: Case, pool: Pool) -> bool:
     """Whether pods that the pool takes can go to another pool as well."""
-    open_to = [case.pools_open_to(each) for each in case.gpu_workloads]
+    open_to = [case.candidate_pools(each) for each in case.gpu_workloads]
     taking = [pools for pools in open_to if any(each is pool for each in pools)]
     return bool(taking) and all(len(pools) > 1 for pools in taking)
 
@@ -349,7 +351,7 @@ def nodepool_of_karpenter_in_a_cluster_of_eks_auto_mode(case: Case) -> Iterator[
     for pool in cluster.pools:
         if pool.kind == "karpenter":
             text = "EKS Auto Mode runs here, and it knows no EC2NodeClass"
-            yield Problem.of(pool, text, unknown=runs is not Answer.NO)
+            yield Problem.from_subject(pool, text, unknown=runs is not Answer.NO)
 
 
 @rule("GPU259", "warning", source="https://karpenter.sh/v1.15/upgrading/compatibility/")

@@ -24,7 +24,7 @@ from gpu_facts.quantities import show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import DISK, GPU, NVIDIA
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.network import region_of, zone_requirements
+from gpu_preflight.cluster.network import pool_region, zone_requirements
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import exactly
@@ -78,7 +78,7 @@ def nodepool_for_gpus_that_no_gpu_type_meets(case: Case) -> Iterator[Problem]:
         if names_gpus(pool) and not gpu_types(pool):
             asked = "; ".join(str(each) for each in pool.requirements)
             text = f"no NVIDIA instance type meets {asked}"
-            yield Problem.of(pool, text, unknown=_may_be_newer(pool))
+            yield Problem.from_subject(pool, text, unknown=_may_be_newer(pool))
 
 
 def _may_be_newer(pool: Pool) -> bool:
@@ -103,7 +103,7 @@ def limits_below_one_gpu_node(case: Case) -> Iterator[Problem]:
             limits = ", ".join(f"{show(name, amount)} {name}" for name, amount in pool.limits.items())
             smallest = min(rows, key=lambda row: (row.gpus, row.vcpus or 0))
             text = f"limits of {limits} are below its smallest type, {smallest.name}"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 def _fits(pool: Pool, row: InstanceType) -> bool:
@@ -128,7 +128,7 @@ def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
         known = isinstance(pool.properties.get("limits", {}), dict)
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
-            yield Problem.of(pool, "has no limits on GPUs, CPU, memory or nodes")
+            yield Problem.from_subject(pool, "has no limits on GPUs, CPU, memory or nodes")
 
 
 @rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
@@ -143,7 +143,7 @@ def limit_on_a_resource_that_no_node_has(case: Case) -> Iterator[Problem]:
         for name in mapping(pool.properties.get("limits")):
             near = did_you_mean(name, _LIMITED, closeness=_NEAR)
             if near and name not in _LIMITED:
-                yield Problem.of(pool, f"limits {name}, which no node has{near}")
+                yield Problem.from_subject(pool, f"limits {name}, which no node has{near}")
 
 
 @rule("GPU177", "warning", source=f"{_NODE_POOLS}#spectemplatespecstartuptaints")
@@ -159,7 +159,7 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
         for taint in boot_taints(pool.user_data):
             if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
                 text = f"user data taints its nodes with {taint}, of which Karpenter does not know"
-                yield Problem.of(pool, text)
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU178", "error", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
@@ -180,7 +180,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
                 text = f"its nodes offer {name}, and Karpenter expects none"
-                yield Problem.of(pool, text, unknown=not cluster.sees_software)
+                yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU148", "warning", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
@@ -199,7 +199,7 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
-            yield Problem.of(pool, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")
@@ -212,7 +212,7 @@ def nodepool_for_gpus_without_taint(case: Case) -> Iterator[Problem]:
     """
     for pool in gpu_node_pools(case.cluster):
         if not any(each.effect in ("NoSchedule", "NoExecute") for each in pool.taints):
-            yield Problem.of(pool, "no taint keeps pods without GPUs off its nodes")
+            yield Problem.from_subject(pool, "no taint keeps pods without GPUs off its nodes")
 
 
 @rule("GPU190", "warning", source=f"{_NODE_POOLS}#spectemplatespecrequirements")
@@ -230,7 +230,7 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
         found = {each.architecture: each.name for each in rows if image in (None, each.architecture)}
         if len(found) > 1 and not any(each.key == ARCH for each in pool.requirements):
             text = " and ".join(f"{name} ({kind})" for kind, name in sorted(found.items()))
-            yield Problem.of(pool, f"may launch {text}")
+            yield Problem.from_subject(pool, f"may launch {text}")
 
 
 def _architecture_of_images(pool: Pool) -> str | None:
@@ -250,7 +250,7 @@ def nodepool_that_names_no_capacity_type(case: Case) -> Iterator[Problem]:
     """
     for pool in gpu_node_pools(case.cluster):
         if pool.kind == "karpenter" and not any(each.key == CAPACITY_TYPE for each in pool.requirements):
-            yield Problem.of(pool, f"names no {CAPACITY_TYPE}, so it takes spot before on-demand")
+            yield Problem.from_subject(pool, f"names no {CAPACITY_TYPE}, so it takes spot before on-demand")
 
 
 @rule("GPU192", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
@@ -268,14 +268,14 @@ def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
             continue
         if not pool.is_group:
             text = f"{', '.join(types)} comes in UltraServers, which NodePools do not launch"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
         elif cluster.version and (0, 0) < minor(cluster.version) < _ULTRASERVER_FROM:
             text = f"{', '.join(types)} needs Kubernetes 1.33, the cluster has {cluster.version}"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU186", "warning", source="https://karpenter.sh/docs/tasks/odcrs/")
-def reservations_that_pool_and_class_do_not_agree_on(case: Case) -> Iterator[Problem]:
+def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
     """Reservations that pool and class do not agree on.
 
     Reserved capacity is used where the class selects it and the pool allows it; else it is paid and idle.
@@ -286,11 +286,11 @@ def reservations_that_pool_and_class_do_not_agree_on(case: Case) -> Iterator[Pro
         wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
         terms = pool.launch.reservation_terms
         allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
-        refuses = any(each.met_by({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
+        refuses = any(each.matches({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
         if allows and pool.launch and not terms:
-            yield Problem.of(pool, "allows reserved capacity, and its class selects no reservation")
+            yield Problem.from_subject(pool, "allows reserved capacity, and its class selects no reservation")
         if refuses and terms:
-            yield Problem.of(pool, "its class selects reservations, and the pool does not use them")
+            yield Problem.from_subject(pool, "its class selects reservations, and the pool does not use them")
 
 
 @rule(
@@ -313,7 +313,7 @@ def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[P
             if wrong:
                 hint = did_you_mean(wrong[0], known)
                 text = f"{key} is one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
-                yield Problem.of(pool, text, unknown=len(wrong) < len(values))
+                yield Problem.from_subject(pool, text, unknown=len(wrong) < len(values))
         yield from _in_no_zone(pool, region)
 
 
@@ -325,19 +325,19 @@ def _in_no_zone(pool: Pool, region: str | None) -> Iterator[Problem]:
         if wrong := [one for one in values if one in never or not is_seen_zone(one)]:
             where = f"a zone of {region}" if region else "a zone such as us-east-1a"
             text = f"{each.key} is {where}, got {', '.join(wrong)}{last_letter(wrong[0])}"
-            yield Problem.of(pool, text, unknown=len(never) < len(each.values or ()))
+            yield Problem.from_subject(pool, text, unknown=len(never) < len(each.values or ()))
     for _, ids in _listed(pool, (ZONE_ID,)):
         known = [one for one in ids if not is_expression(one)]
         never = [one for one in known if is_no_zone(one) or is_elsewhere(one, region)]
         if wrong := [one for one in known if one in never or not is_seen_zone(one)]:
             text = f"{ZONE_ID} is that of a zone{f' of {region}' if region else ''}, got {', '.join(wrong)}"
-            yield Problem.of(pool, text, unknown=len(never) < len(ids))
+            yield Problem.from_subject(pool, text, unknown=len(never) < len(ids))
 
 
 def _region(cluster: Cluster) -> str | None:
     """Return the region of a cluster or of its groups, ``None`` where they say none or several: not what is judged."""
     stack = cluster.resource.region if cluster.resource else None
-    named = {region_of(each, cluster) for each in cluster.pools if each.is_group} - {None}
+    named = {pool_region(each, cluster) for each in cluster.pools if each.is_group} - {None}
     return stack or (named.pop() if len(named) == 1 else None)
 
 
@@ -367,13 +367,13 @@ def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterat
             name = own_name(key, pool.kind)
             if name:
                 who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
-                yield Problem.of(pool, f"{who} chooses no instance type by {key}; it calls the label {name}")
+                yield Problem.from_subject(pool, f"{who} chooses no instance type by {key}; it calls the label {name}")
 
 
 def _jobs(case: Case) -> Iterator[tuple[Workload, Pool]]:
     for workload in case.cluster.workloads:
         if workload.owner.kind in _JOBS and workload.asks_for_gpu:
-            for pool in case.pools_open_to(workload):
+            for pool in case.candidate_pools(workload):
                 if gpu_types(pool):
                     yield workload, pool
 
@@ -394,7 +394,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
             text = (
                 f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
             )
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 def _budgeted(pool: Pool) -> bool:
@@ -421,7 +421,7 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
         default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
-            yield Problem.of(workload, f"nodes of pool {pool.name} are replaced after {after}")
+            yield Problem.from_subject(workload, f"nodes of pool {pool.name} are replaced after {after}")
 
 
 @rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")
@@ -437,13 +437,13 @@ def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
         kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() == "true"
         if not kept or workload.ends:
             continue
-        for pool in case.pools_open_to(workload):
+        for pool in case.candidate_pools(workload):
             template = dig(pool.properties, "template", "spec")
             after = known_text(dig(template, "expireAfter"))
             grace = dig(template, "terminationGracePeriod")
             if pool.kind == "karpenter" and after not in (None, "Never") and grace is None:
                 text = f"nodes of pool {pool.name} expire after {after}, and {DO_NOT_DISRUPT} keeps them from draining"
-                yield Problem.of(workload, text)
+                yield Problem.from_subject(workload, text)
 
 
 @rule("GPU496", "warning", source=f"{_DISRUPTION}#nodepool-disruption-budgets")
@@ -460,7 +460,7 @@ def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
             reasons = each.get("reasons")
             every = not reasons or (isinstance(reasons, list) and "Empty" in reasons)
             if str(each.get("nodes")) in ("0", "0%") and not each.get("schedule") and every:
-                yield Problem.of(
+                yield Problem.from_subject(
                     pool, f"budget of {each['nodes']} nodes has no schedule, so Karpenter removes no empty node"
                 )
 
@@ -482,4 +482,4 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
             text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)

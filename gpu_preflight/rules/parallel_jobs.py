@@ -11,7 +11,7 @@ from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.operators import count
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.programs import LAUNCHERS, Program, gpus_of, programs, uses_ray, visible_gpus
+from gpu_preflight.model.programs import LAUNCHERS, Program, count_whole_gpus, programs, uses_ray, visible_gpus
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, mapping, mappings
@@ -50,13 +50,13 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
         if workload.owner.kind not in _JOBS or pods is None:
             continue
         for container in workload.pod.containers or ():
-            world, gpus = known_number(container.env.get("WORLD_SIZE")), gpus_of(container)
+            world, gpus = known_number(container.env.get("WORLD_SIZE")), count_whole_gpus(container)
             # torchrun sets the variable itself.
             if world is not None and gpus is not None and not programs(container) and world > pods * max(gpus, 1):
                 text = (
                     f"container {container.name} has WORLD_SIZE={world}, and its job has {pods} pods with {gpus} GPUs"
                 )
-                yield Problem.of(workload, text, unknown=True)
+                yield Problem.from_subject(workload, text, unknown=True)
             for program in programs(container):
                 nodes = program.nodes
                 if isinstance(nodes, int) and nodes != pods and nodes > 1:
@@ -67,9 +67,9 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                         # An elastic job may come to more pods.
                         elastic = workload.owner.spec.get("elasticPolicy") is not None
                         certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
-                        yield Problem.of(workload, text, unknown=not certain)
+                        yield Problem.from_subject(workload, text, unknown=not certain)
                     elif pods % nodes:
-                        yield Problem.of(workload, text, unknown=True)
+                        yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _has_other_parts(workload: Workload, program: Program, case: Case) -> bool:
@@ -92,7 +92,7 @@ def _pods(workload: Workload, case: Case) -> int | None:
     if owner.kind == "Job" and owner.spec.get("completionMode") != "Indexed":
         # Several Jobs, of one pod each, may form one.
         return None
-    counts = [each.replicas for each in case.cluster.workloads_of(owner)]
+    counts = [each.replicas for each in case.cluster.owned_workloads(owner)]
     return None if None in counts else sum(each or 0 for each in counts)
 
 
@@ -109,7 +109,7 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
 
     Fix: Set -np to slotsPerWorker times the workers.
     """
-    for job in case.cluster.of_kind("MPIJob"):
+    for job in case.cluster.objects_of_kind("MPIJob"):
         workers = known_number(dig(job.content, "spec", "mpiReplicaSpecs", "Worker", "replicas"))
         slots = known_number(job.spec.get("slotsPerWorker", 1))
         words = " ".join(map(str, _words(job, "Launcher")))
@@ -137,7 +137,7 @@ def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
             continue
         slots, gpus = known_number(job.spec.get("slotsPerWorker", 1)), workload.pod.requests.get(GPU, 0)
         if slots is not None and gpus and slots != gpus:
-            yield Problem.of(
+            yield Problem.from_subject(
                 workload, f"slotsPerWorker is {slots}, and a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
             )
 
@@ -169,7 +169,7 @@ def ray_that_counts_other_gpus_than_the_pod_has(case: Case) -> Iterator[Problem]
         gpus = workload.pod.requests.get(GPU, 0)
         # A head with 0 runs no tasks on GPUs, which is meant.
         if counted and gpus and counted != gpus:
-            yield Problem.of(workload, f"rayStartParams sets num-gpus {counted}, and the pod has {gpus}")
+            yield Problem.from_subject(workload, f"rayStartParams sets num-gpus {counted}, and the pod has {gpus}")
 
 
 @rule("GPU472", "error", source=_VLLM, at_start=True)
@@ -190,9 +190,9 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         certain = certain and program.setting("backend") in (None, "mp")
         wanted = program.gpus_per_node_min
         if wanted > gpus and not _spans_pods(workload, container, program):
-            yield Problem.of(workload, _text(container, program, wanted, gpus), unknown=not certain)
+            yield Problem.from_subject(workload, _text(container, program, wanted, gpus), unknown=not certain)
         elif (total := _gpus_of_group(workload, case)) is not None and _world(program) > total:
-            yield Problem.of(workload, _group_text(program, total), unknown=True)
+            yield Problem.from_subject(workload, _group_text(program, total), unknown=True)
 
 
 @rule("GPU473", "warning", source=_VLLM)
@@ -219,9 +219,9 @@ def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         if _spans_pods(workload, container, program):
             total = _gpus_of_group(workload, case)
             if total is not None and 0 < _world(program) < total:
-                yield Problem.of(workload, _group_text(program, total), unknown=True)
+                yield Problem.from_subject(workload, _group_text(program, total), unknown=True)
         elif needed < gpus:
-            yield Problem.of(workload, _text(container, program, needed, gpus))
+            yield Problem.from_subject(workload, _text(container, program, needed, gpus))
 
 
 def _spans_pods(workload: Workload, container: Container, program: Program) -> bool:
@@ -243,7 +243,7 @@ def _gpus_of_group(workload: Workload, case: Case) -> int | None:
     if workload.owner.kind != "LeaderWorkerSet" or not groups:
         return None
     total = 0
-    for each in case.cluster.workloads_of(workload.owner):
+    for each in case.cluster.owned_workloads(workload.owner):
         gpus = each.pod.requests.get(GPU, 0)
         if each.pod.is_open or each.replicas is None or any(one.devices - {GPU} for one in each.containers):
             return None
@@ -291,16 +291,16 @@ def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
         if workload.pod.written.get("hostIPC") not in (None, False):
             continue
         for container in workload.pod.containers or ():
-            gpus = gpus_of(container)
+            gpus = count_whole_gpus(container)
             if gpus is None or gpus < 2 or _has_shared_memory(workload, container):
                 continue
             several = next((each for each in programs(container) if _is_distributed(each)), None)
             if several is not None:
                 text = f"container {container.name} runs {several.name} on {gpus} GPUs, and {_found(container)}"
-                yield Problem.of(workload, text)
+                yield Problem.from_subject(workload, text)
             elif _IMAGE.search(container.image_text) and not _is_idle(container) and not programs(container):
                 text = f"container {container.name} has {gpus} GPUs, and {_found(container)}"
-                yield Problem.of(workload, text, unknown=True)
+                yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _found(container: Container) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from gpu_facts.access_tokens import token_in
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.labels import EBS_ZONE, ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
@@ -18,11 +18,11 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import Requirement, Selection
-from gpu_preflight.model.pod import pod_of
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, items, known_text
-from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.rule import Problem, check_each_pod, rule
 from gpu_preflight.schema.fault import is_slip_for_one
 
 # Source: torvalds/linux v6.12 include/uapi/linux/capability.h
@@ -52,12 +52,12 @@ def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
     Fix: Remove it: NVIDIA's device plugin needs none, and SYS_ADMIN only for MIG strategies.
     """
     cluster = case.cluster
-    for each in cluster.of_kind("DaemonSet"):
-        for name in _unknown_capabilities(pod_of(each).every_container):
+    for each in cluster.objects_of_kind("DaemonSet"):
+        for name in _unknown_capabilities(read_pod_template(each).every_container):
             yield Problem(each, f"DaemonSet {each.namespace}/{each.name}: there is no capability {name}")
     for workload in cluster.workloads:
         for name in _unknown_capabilities(workload.containers) if workload.asks_for_gpu else ():
-            yield Problem.of(workload, f"there is no capability {name}")
+            yield Problem.from_subject(workload, f"there is no capability {name}")
 
 
 def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def image_named_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         images = [each.image_text for each in workload.containers] if workload.asks_for_gpu else []
         for image in dict.fromkeys(each for each in images if each and _moves(each)):
-            yield Problem.of(workload, f"image {image} is whatever was pushed last")
+            yield Problem.from_subject(workload, f"image {image} is whatever was pushed last")
 
 
 def _moves(image: str) -> bool:
@@ -101,7 +101,7 @@ def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for container in workload.containers:
             if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
-                yield Problem.of(workload, f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all")
+                yield Problem.from_subject(workload, f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all")
 
 
 @rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")
@@ -115,10 +115,10 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for workload in cluster.workloads:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
-            yield Problem.of(workload, f"annotation {GPU} grants no GPU, limits do")
+            yield Problem.from_subject(workload, f"annotation {GPU} grants no GPU, limits do")
         # With pools in view the label is looked for on their nodes.
         if not cluster.pools and _selects_by_resource(workload.pod.selection):
-            yield Problem.of(workload, f"selects nodes by label {GPU}, which nothing sets")
+            yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which nothing sets")
     labelled = any(GPU in pool.labels for pool in cluster.pools)
     for each in cluster.daemon_sets:
         if not labelled and _selects_by_resource(each.pod.selection):
@@ -146,7 +146,7 @@ def finished_pod_that_is_run_again_and_keeps_its_gpu(case: Case) -> Iterator[Pro
     for workload in case.cluster.workloads:
         always = workload.pod.restart_policy in (None, "Always")
         if workload.owner.kind in ("Pod", "Deployment") and always and workload.asks_for_gpu and _finishes(workload):
-            yield Problem.of(workload, "its command ends, and restartPolicy Always runs it again")
+            yield Problem.from_subject(workload, "its command ends, and restartPolicy Always runs it again")
 
 
 def _finishes(workload: Workload) -> bool:
@@ -172,7 +172,7 @@ def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
         for wanted in dict.fromkeys(named_data(workload.pod)):
             yield from _missing(workload, wanted, case.cluster)
 
-    yield from of_each_pod(case.gpu_workloads, missing_data)
+    yield from check_each_pod(case.gpu_workloads, missing_data)
 
 
 def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterator[Problem]:
@@ -181,12 +181,12 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
     if wanted.name not in there:
         if _should_be_there(wanted, there, workload, cluster):
             text = f"{title} does not exist{did_you_mean(wanted.name, there)}"
-            yield Problem.of(workload, text, unknown=True)
+            yield Problem.from_subject(workload, text, unknown=True)
         return
     keys = there[wanted.name]
     for key in dict.fromkeys(wanted.keys):
         if keys is not None and key not in keys:
-            yield Problem.of(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
+            yield Problem.from_subject(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
 
 
 def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
@@ -208,7 +208,7 @@ def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for container in workload.containers:
             for place, kind in dict.fromkeys(_tokens(container)):
-                yield Problem.of(workload, f"container {container.name} has {kind} in {place}")
+                yield Problem.from_subject(workload, f"container {container.name} has {kind} in {place}")
 
 
 def _tokens(container: Container) -> Iterator[tuple[str, str]]:
@@ -217,7 +217,7 @@ def _tokens(container: Container) -> Iterator[tuple[str, str]]:
     for place, variable, value in said:
         # References that CloudFormation fills in are not known, and stand in the template as they are.
         text = value.expression if isinstance(value, Unknown) else known_text(value)
-        kind = token_in(text, variable=variable) if text is not None else None
+        kind = access_token_kind(text, variable=variable) if text is not None else None
         if kind is not None:
             yield place, kind
 
@@ -244,7 +244,7 @@ def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
             continue
         for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
             text = f"StorageClass {each} makes the disk in any zone, before the pod has a node"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 def _is_early(storage: Object) -> bool:
@@ -278,10 +278,10 @@ def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
     for workload in cluster.workloads:
         if not workload.asks_for_gpu or not any(_disks(workload, cluster)):
             continue
-        for pool in case.pools_open_to(workload):
+        for pool in case.candidate_pools(workload):
             if pool.is_group and pool.min_nodes == 0 and _may_span(pool):
                 text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
-                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
+                yield Problem.from_subject(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
 
 
 @rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
@@ -295,7 +295,7 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:
             continue
-        for pool in case.pools_open_to(workload):
+        for pool in case.candidate_pools(workload):
             if pool.kind == "karpenter" and _may_span(pool) and not pool.launch.placement_terms:
                 text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
-                yield Problem.of(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
+                yield Problem.from_subject(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)

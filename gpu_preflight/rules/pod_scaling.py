@@ -20,7 +20,7 @@ from gpu_preflight.cluster.scalers import (
     most_pods,
     signals,
     signals_of_gpus,
-    target_of,
+    scale_target,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
@@ -115,7 +115,7 @@ def two_autoscalers_of_one_workload(case: Case) -> Iterator[Problem]:
     Fix: Keep one, with every metric in it.
     """
     cluster = case.cluster
-    for one, other in combinations([*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)], 2):
+    for one, other in combinations([*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)], 2):
         namespace, kind, name = _reference(one)
         adopted = any(is_true(each.annotations.get(_TWICE)) for each in (one, other))
         if name and _reference(other) == (namespace, kind, name) and not adopted and not _same(one, other):
@@ -160,13 +160,13 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
         of_adapter = each.scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
             text = f"nothing serves metric {each.query} as {each.kind}"
-            yield Problem.of(each, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(each, text, unknown=not cluster.sees_software)
 
 
 def _is_served(cluster: Cluster, signal: Signal) -> bool:
     """Whether an adapter serves a metric, or one runs of which it is not known what it serves."""
     api = "external.metrics.k8s.io" if signal.kind == "External" else "custom.metrics.k8s.io"
-    if any(each.spec.get("group") == api for each in cluster.of_kind("APIService")):
+    if any(each.spec.get("group") == api for each in cluster.objects_of_kind("APIService")):
         return True
     adapter = cluster.chart(PROMETHEUS_ADAPTER)
     if adapter is None:
@@ -188,12 +188,12 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
     Fix: Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.
     """
     cluster = case.cluster
-    for each in cluster.of_kind(SCALED_OBJECT):
+    for each in cluster.objects_of_kind(SCALED_OBJECT):
         idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
         triggers = [one for one in signals(cluster) if one.scaler is each]
         if known_number(idle) != 0 or not triggers or each.spec.get("fallback"):
             continue
-        own, any_server = _of_its_server(target_of(each, cluster))
+        own, any_server = _server_metric_patterns(scale_target(each, cluster))
         measured = [_measured(one, own) for one in triggers]
         asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in triggers]
         if any(measured) and all(asleep):
@@ -204,7 +204,7 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
             yield Problem(each, f"{each.kind} {each.namespace}/{each.name}: {count}, and {what}", unknown=not sure)
 
 
-def _of_its_server(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
+def _server_metric_patterns(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
     """Return what the metrics of a workload's own server look like, and whether that is a guess.
 
     A GPU pod of an image that says nothing may be any server.
@@ -237,9 +237,9 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
             continue
         query = each.query.strip()
         if re.match(r"avg\s*(?:\(|by|without)", query):
-            yield Problem.of(each, "the query is an average, which KEDA divides by the threshold")
+            yield Problem.from_subject(each, "the query is an average, which KEDA divides by the threshold")
         elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
-            yield Problem.of(each, "the query has a value for each GPU or pod, KEDA takes one")
+            yield Problem.from_subject(each, "the query has a value for each GPU or pod, KEDA takes one")
 
 
 @rule("GPU231", "note", source=_KEDA)
@@ -252,7 +252,7 @@ def missing_measurement_that_counts_as_zero(case: Case) -> Iterator[Problem]:
     """
     for each in signals_of_gpus(case.cluster):
         if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
-            yield Problem.of(each, "no measurement counts as 0, an exporter that is down too")
+            yield Problem.from_subject(each, "no measurement counts as 0, an exporter that is down too")
 
 
 @rule("GPU389", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/", stops=False)
@@ -264,7 +264,7 @@ def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
     Fix: Correct the trigger as the message says.
     """
     known = _TYPES.split()
-    for each in case.cluster.of_kind(SCALED_OBJECT, "ScaledJob"):
+    for each in case.cluster.objects_of_kind(SCALED_OBJECT, "ScaledJob"):
         for trigger in mappings(each.spec.get("triggers")):
             kind = known_text(trigger.get("type")) or ""
             near = did_you_mean(kind, known, closeness=_NEAR) if kind not in known else ""
@@ -311,11 +311,11 @@ def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
     release = known_text(chart.properties.get("Release")) if chart else None
     if chart is None or release is None or any(each in spec for each in _SELECTING):
         return
-    for each in case.cluster.of_kind("ServiceMonitor", "PodMonitor"):
+    for each in case.cluster.objects_of_kind("ServiceMonitor", "PodMonitor"):
         have = each.labels.get("release")
         if not isinstance(have, Unknown) and have != release:
             text = f"{each.kind} {each.namespace}/{each.name}: has no label release={release}"
-            yield Problem(each, text, unknown=bool(case.cluster.of_kind("Prometheus")))
+            yield Problem(each, text, unknown=bool(case.cluster.objects_of_kind("Prometheus")))
 
 
 @rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")
@@ -326,17 +326,17 @@ def autoscaler_of_pods_that_goes_beyond_the_pools(case: Case) -> Iterator[Proble
 
     Fix: Raise the maximum of a pool, or lower that of the autoscaler.
     """
-    for scaler in (*horizontal_autoscalers(case.cluster), *case.cluster.of_kind(SCALED_OBJECT)):
-        workload, most = target_of(scaler, case.cluster), most_pods(scaler)
+    for scaler in (*horizontal_autoscalers(case.cluster), *case.cluster.objects_of_kind(SCALED_OBJECT)):
+        workload, most = scale_target(scaler, case.cluster), most_pods(scaler)
         if workload is None or most is None or not workload.asks_for_gpu:
             continue
-        for text, answer in _beyond(case, workload, most):
+        for text, answer in _max_replicas_shortage(case, workload, most):
             who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
             message = f"{who}: makes up to {most} pods of {workload.name}; {text}"
             yield Problem(scaler, message, unknown=answer is not Answer.NO or not case.cluster.whole)
 
 
-def _beyond(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:
+def _max_replicas_shortage(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:
     """Yield how many of the most pods run, where that is not all."""
     now = case.verdict(workload)
     if now.answer is Answer.NO:

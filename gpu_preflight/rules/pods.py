@@ -13,12 +13,12 @@ from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.pod import Pod, pod_of
+from gpu_preflight.model.pod import Pod, read_pod_template
 from gpu_preflight.model.taints import Taint, stay
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, mapping
-from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.rule import Problem, check_each_pod, rule
 from gpu_preflight.scheduling.scheduler import priority_cutoff
 from gpu_preflight.scheduling.verdict import Verdict
 
@@ -42,7 +42,7 @@ def _refused(case: Case, id: str) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for each in case.admitted(workload).refusals:
             if each.rule == id:
-                yield Problem.of(workload, each.text, unknown=each.answer is Answer.UNKNOWN)
+                yield Problem.from_subject(workload, each.text, unknown=each.answer is Answer.UNKNOWN)
 
 
 @rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -103,8 +103,8 @@ def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
     judged = {each.origin for each in cluster.workloads}
     # GPU014 is about device plugins.
     judged |= {each.origin for each in cluster.daemon_sets if each.advertises}
-    for daemon in cluster.of_kind("DaemonSet"):
-        found = [] if daemon.origin in judged else below_level(pod_of(daemon), daemon.namespace, cluster)
+    for daemon in cluster.objects_of_kind("DaemonSet"):
+        found = [] if daemon.origin in judged else below_level(read_pod_template(daemon), daemon.namespace, cluster)
         for each in found:
             yield Problem(daemon, f"{daemon.origin.path}: {each.text}", unknown=each.answer is Answer.UNKNOWN)
 
@@ -155,7 +155,7 @@ def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
     """
     for verdict in case.verdicts:
         for text in verdict.rests_on:
-            yield Problem.of(verdict.workload, text)
+            yield Problem.from_subject(verdict.workload, text)
 
 
 @rule("GPU380", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/")
@@ -166,7 +166,7 @@ def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
 
     Fix: Give the pods of the template every label that the selector names.
     """
-    for each in case.cluster.of_kind(*_SELECTING):
+    for each in case.cluster.objects_of_kind(*_SELECTING):
         wanted = mapping(dig(each.spec, "selector", "matchLabels"))
         labels = dig(each.content, "spec", "template", "metadata", "labels")
         differing = [key for key, value in wanted.items() if _differs(labels, key, value)]
@@ -201,7 +201,7 @@ def job_whose_pods_restart_always(case: Case) -> Iterator[Problem]:
         ends = workload.owner.kind in ("Job", "CronJob") and workload.owner.group == "batch"
         if ends and known and policy not in _ENDING:
             got = policy or "Always, the default"
-            yield Problem.of(workload, f"restartPolicy must be Never or OnFailure, got {got}")
+            yield Problem.from_subject(workload, f"restartPolicy must be Never or OnFailure, got {got}")
 
 
 @rule("GPU382", "error", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
@@ -220,7 +220,7 @@ def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
                 # A part such as REGISTRY_PLACEHOLDER may be replaced before the manifest is applied.
                 filled_in = any(_FILLED_IN.fullmatch(each) for each in str(image).split("/"))
                 text = f"container {container.name} has image {image}, with capitals in its path"
-                yield Problem.of(workload, text, unknown=filled_in)
+                yield Problem.from_subject(workload, text, unknown=filled_in)
 
 
 def _path(image: str) -> str:
@@ -238,7 +238,7 @@ def memory_limit_too_low_to_start(case: Case) -> Iterator[Problem]:
 
     Fix: Write Mi or Gi.
     """
-    yield from of_each_pod(case.cluster.workloads, _low_limits)
+    yield from check_each_pod(case.cluster.workloads, _low_limits)
 
 
 def _low_limits(workload: Workload) -> Iterator[Problem]:
@@ -247,7 +247,7 @@ def _low_limits(workload: Workload) -> Iterator[Problem]:
         amount = quantity("memory", limits.get("memory"))
         if amount is not None and 0 < amount < _LEAST_MEMORY:
             text = f"container {container.name} may have {limits['memory']} memory, which is {amount} bytes"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU384", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
@@ -258,7 +258,7 @@ def quota_of_limits_of_an_extended_resource(case: Case) -> Iterator[Problem]:
 
     Fix: Write requests.nvidia.com/gpu.
     """
-    for each in case.cluster.of_kind("ResourceQuota"):
+    for each in case.cluster.objects_of_kind("ResourceQuota"):
         for name in mapping(each.spec.get("hard")):
             resource = name.removeprefix("limits.")
             if resource != name and "/" in resource:
@@ -286,7 +286,7 @@ def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
         if for_a_while:
             pool, taint, seconds = for_a_while[0]
             text = f"its pods are evicted from pool {pool.name} after {seconds} s: they tolerate {taint} for that long"
-            yield Problem.of(verdict.workload, text, unknown=len(for_a_while) < len(pools))
+            yield Problem.from_subject(verdict.workload, text, unknown=len(for_a_while) < len(pools))
 
 
 def _shortest_stay(pod: Pod, pool: Pool) -> tuple[Taint, int] | None:
@@ -311,9 +311,9 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
         if workload.suspended and not is_queued(workload):
-            yield Problem.of(workload, "is suspended, and no queue is named that would start it")
+            yield Problem.from_subject(workload, "is suspended, and no queue is named that would start it")
 
 
 @rule("GPU128", "error", source="https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/")
@@ -327,7 +327,7 @@ def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
     for workload in case.gpu_workloads if case.cluster.whole else ():
         for each in case.verdict(workload).reasons:
             if each.kind == "scheduler":
-                yield Problem.of(workload, each.text, unknown=each.answer is not Answer.NO)
+                yield Problem.from_subject(workload, each.text, unknown=each.answer is not Answer.NO)
 
 
 @rule("GPU129", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
@@ -345,7 +345,7 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
             text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -360,7 +360,7 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
     for verdict in case.verdicts:
         refused = [each for each in verdict.reasons if each.kind == "refused" and each.answer is Answer.NO]
         if refused:
-            yield from (Problem.of(verdict.workload, each.text) for each in refused[:1] if not each.rule)
+            yield from (Problem.from_subject(verdict.workload, each.text) for each in refused[:1] if not each.rule)
             continue
         if not _none_takes(verdict):
             continue
@@ -369,7 +369,7 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
 
 def pending_problem(verdict: Verdict, *, unknown: bool) -> Problem:
     """Return the problem of a workload that would stay Pending."""
-    return Problem.of(verdict.workload, _why(verdict), unknown=unknown)
+    return Problem.from_subject(verdict.workload, _why(verdict), unknown=unknown)
 
 
 def _none_takes(verdict: Verdict) -> bool:
@@ -403,7 +403,7 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
         for each in verdict.reasons:
             if each.rule == "GPU121":
                 maybe = each.answer is not Answer.NO or not case.cluster.whole
-                yield Problem.of(workload, each.text, unknown=maybe)
+                yield Problem.from_subject(workload, each.text, unknown=maybe)
 
 
 @rule("GPU374", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -421,4 +421,4 @@ def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]
         for each in verdict.reasons:
             if each.rule == "GPU374":
                 maybe = each.answer is not Answer.NO or not case.cluster.whole
-                yield Problem.of(verdict.workload, each.text, unknown=maybe)
+                yield Problem.from_subject(verdict.workload, each.text, unknown=maybe)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_facts.model_servers import weights_of
+from gpu_facts.model_servers import estimate_weights
 from gpu_preflight.case import Case
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.programs import SERVERS, Program, programs
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings, may_equal
-from gpu_preflight.rule import Problem, of_each_pod, rule
+from gpu_preflight.rule import Problem, check_each_pod, rule
 
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 # Ports that servers listen on by default.
@@ -45,7 +45,7 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
         if allowed is not None and allowed < needed:
             text = f"{name} of container {container.name} restarts it after {allowed} s without an answer, and"
             loads = f"{program.name} takes about {needed:.0f} s or more to load {program.model or 'its model'}"
-            yield Problem.of(workload, f"{text} {loads}", unknown=True)
+            yield Problem.from_subject(workload, f"{text} {loads}", unknown=True)
 
 
 def _allowed_seconds(probe: Any) -> int | None:
@@ -62,7 +62,7 @@ def _allowed_seconds(probe: Any) -> int | None:
 
 def _load_seconds(program: Program) -> float:
     model = program.model
-    weights = weights_of(model) if isinstance(model, str) else None
+    weights = estimate_weights(model) if isinstance(model, str) else None
     return _ENGINE_SECONDS + (weights.bytes_min / _BYTES_PER_SECOND if weights is not None else 0)
 
 
@@ -72,14 +72,14 @@ def _load_seconds(program: Program) -> float:
     source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
     at_start=True,
 )
-def probe_of_a_port_that_nothing_listens_on(case: Case) -> Iterator[Problem]:
+def probe_port_without_listener(case: Case) -> Iterator[Problem]:
     """Probe checks a port that no container of the pod listens on.
 
     The probe fails each time: the pod never becomes ready, or kubelet restarts the container again and again.
 
     Fix: Set the port of the probe to the port of the server, or its --port to that of the probe.
     """
-    yield from of_each_pod(case.gpu_workloads, _probes_of_other_ports)
+    yield from check_each_pod(case.gpu_workloads, _probes_of_other_ports)
 
 
 def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
@@ -92,17 +92,17 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
             text = f"{name} of container {container.name} checks port {port}"
             if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
                 if named is not None and port not in named:
-                    yield Problem.of(workload, f"{text}, a name that no port of the container has")
+                    yield Problem.from_subject(workload, f"{text}, a name that no port of the container has")
                 port = (named or {}).get(port)
             number = known_number(port)
             if listens is not None and number is not None and number != listens[1]:
-                yield Problem.of(
+                yield Problem.from_subject(
                     workload,
                     f"{text}, and {listens[0].name} listens on {listens[1]}",
                     unknown=not listens[0].is_sure,
                 )
             elif listens is None and number is not None and _is_undeclared(number, workload):
-                yield Problem.of(workload, f"{text}, which no container of the pod declares", unknown=True)
+                yield Problem.from_subject(workload, f"{text}, which no container of the pod declares", unknown=True)
 
 
 def _is_undeclared(port: int, workload: Workload) -> bool:
@@ -113,14 +113,14 @@ def _is_undeclared(port: int, workload: Workload) -> bool:
 
 
 @rule("GPU491", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
-def service_with_a_target_port_that_nothing_listens_on(case: Case) -> Iterator[Problem]:
+def target_port_without_listener(case: Case) -> Iterator[Problem]:
     """Service sends requests to a port that the server of its pods doesn't listen on.
 
     Clients get "connection refused", while the pods are ready and hold their GPUs.
 
     Fix: Set targetPort to the port of the server.
     """
-    for service in case.cluster.of_kind("Service"):
+    for service in case.cluster.objects_of_kind("Service"):
         selector = service.spec.get("selector")
         if not isinstance(selector, dict) or not selector:
             continue
@@ -132,7 +132,7 @@ def service_with_a_target_port_that_nothing_listens_on(case: Case) -> Iterator[P
             for each in mappings(service.spec.get("ports")):
                 if why := _unreached(workload, each.get("targetPort", each.get("port"))):
                     text = f"Service {service.namespace}/{service.name} sends requests to {why}"
-                    yield Problem.of(workload, text)
+                    yield Problem.from_subject(workload, text)
 
 
 @rule("GPU505", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
@@ -144,7 +144,7 @@ def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
     Fix: Write labels of the workload's pods into the selector of the Service.
     """
     gpus = {id(each) for each in case.gpu_workloads}
-    for service in case.cluster.of_kind("Service"):
+    for service in case.cluster.objects_of_kind("Service"):
         selector = service.spec.get("selector")
         if not isinstance(selector, dict) or any(each.startswith(_MADE_LABELS) for each in selector):
             continue
@@ -156,7 +156,7 @@ def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
             if meant and id(each) in gpus:
                 wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
                 text = f"Service {service.namespace}/{service.name} selects {wanted}, which no pod in the input has"
-                yield Problem.of(each, text)
+                yield Problem.from_subject(each, text)
 
 
 def _may_be_selected(workload: Workload, selector: Mapping[str, Any]) -> bool:

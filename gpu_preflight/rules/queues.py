@@ -26,7 +26,7 @@ from gpu_preflight.cluster.kueue import (
     pods_at_once,
     quotas,
     reads_other_resources,
-    takes_jobs_of,
+    accepts_namespace,
 )
 from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer
@@ -71,8 +71,8 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
             continue
         hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
         message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
-        unknown = not cluster.tells_of("LocalQueue") or _has_open_name(found)
-        yield Problem.of(job, message, unknown=unknown)
+        unknown = not cluster.has_every_object("LocalQueue") or _has_open_name(found)
+        yield Problem.from_subject(job, message, unknown=unknown)
 
 
 @rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
@@ -100,7 +100,7 @@ def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object
         if known_text(name) and name not in there and (there or cluster.shows_software):
             message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
             open_ = _has_open_name(kueue_objects(cluster, kind))
-            yield Problem(source, message, unknown=not cluster.tells_of(kind) or open_)
+            yield Problem(source, message, unknown=not cluster.has_every_object(kind) or open_)
 
 
 def _has_open_name(objects: Iterable[Object]) -> bool:
@@ -138,9 +138,11 @@ def _too_much(
     if undeclared and covered:
         message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
         # It may be told to leave resources out, or to count others in their place.
-        yield Problem.of(job, message, unknown=not is_configuration_seen(cluster))
+        yield Problem.from_subject(job, message, unknown=not is_configuration_seen(cluster))
     if has_unknown_groups(queue):
-        yield Problem.of(job, f"whether ClusterQueue {queue.name} has quota for it is not known", unknown=True)
+        yield Problem.from_subject(
+            job, f"whether ClusterQueue {queue.name} has quota for it is not known", unknown=True
+        )
     for group in groups:
         wanted = {name: asked[name] * pods for name in group.covered if name in asked}
         short = [group.short(flavor, wanted) for flavor in group.flavors]
@@ -148,10 +150,10 @@ def _too_much(
             name, most = next(each for each in short if each)
             shown = f"{pods} pods ask for {show(name, wanted[name])} {name} at once"
             message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
-            yield Problem.of(job, message, unknown=may_borrow_elsewhere(queue, cluster))
+            yield Problem.from_subject(job, message, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
             text = f"ClusterQueue {queue.name} may lack quota for the job: only deployment sets nominalQuota"
-            yield Problem.of(job, text, unknown=True)
+            yield Problem.from_subject(job, text, unknown=True)
 
 
 def _is_open(group: Quotas, flavor: str, wanted: Mapping[str, int]) -> bool:
@@ -170,7 +172,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for flavor in gpu_flavors(cluster):
         labels = mapping(flavor.spec.get("nodeLabels"))
-        taking = case.pools_with(flavor_labels(flavor))
+        taking = case.match_pool_labels(flavor_labels(flavor))
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
             message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
@@ -193,7 +195,7 @@ def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem
         flavors = [used[name] for name in dict.fromkeys(names) if name in used]
         yield from _never_admitted(job, flavors)
         for flavor in flavors:
-            yield from _kept_off(case, job, flavor)
+            yield from _flavor_taint_problems(case, job, flavor)
 
 
 def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
@@ -202,7 +204,7 @@ def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
         closed = [_closed(part, flavor) for flavor in flavors]
         if closed and all(closed) and part.asks_for_gpu:
             text = f"{part.name}: does not tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
-            yield Problem.of(job, f"{text}, and Kueue looks at the template, to which EKS adds nothing")
+            yield Problem.from_subject(job, f"{text}, and Kueue looks at the template, to which EKS adds nothing")
 
 
 def _closed(part: Workload, flavor: Object) -> Taint | None:
@@ -211,8 +213,8 @@ def _closed(part: Workload, flavor: Object) -> Taint | None:
     return next((taint for taint, answer in kept if answer is Answer.NO), None)
 
 
-def _kept_off(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
-    pools = [pool for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is Answer.YES]
+def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
+    pools = [pool for pool, answer in case.match_pool_labels(flavor_labels(flavor)) if answer is Answer.YES]
     for part in job.parts:
         if not part.asks_for_gpu:
             continue
@@ -259,14 +261,14 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
     queues = cluster_queues(cluster)
     for each in kueue_objects(cluster, "LocalQueue"):
         queue = queues.get(known_text(each.spec.get("clusterQueue")) or "")
-        if queue is not None and takes_jobs_of(queue, each.namespace, cluster) is Answer.NO:
+        if queue is not None and accepts_namespace(queue, each.namespace, cluster) is Answer.NO:
             shown = f"LocalQueue {each.namespace}/{each.name}"
             yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
     for job in case.queued_jobs:
         queue = queues.get(job.cluster_queue or "")
-        if queue is not None and takes_jobs_of(queue, job.namespace, cluster) is Answer.UNKNOWN:
+        if queue is not None and accepts_namespace(queue, job.namespace, cluster) is Answer.UNKNOWN:
             text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
-            yield Problem.of(job, f"{text}: it selects namespaces by labels", unknown=True)
+            yield Problem.from_subject(job, f"{text}: it selects namespaces by labels", unknown=True)
     yield from _stopped(case)
 
 
@@ -280,16 +282,16 @@ def _stopped(case: Case) -> Iterator[Problem]:
             yield Problem(each, f"{each.kind} {each.name}: its stopPolicy {policy} admits no job")
 
 
-def _queue_of(workload: Workload) -> str | None:
+def _kai_queue_name(workload: Workload) -> str | None:
     return known_text(workload.owner.labels.get(KAI_QUEUE)) or known_text(workload.labels.get(KAI_QUEUE))
 
 
 def _queues(cluster: Cluster) -> list[Object]:
-    return [each for each in cluster.of_kind("Queue") if each.group == "scheduling.run.ai"]
+    return [each for each in cluster.objects_of_kind("Queue") if each.group == "scheduling.run.ai"]
 
 
-def _of_kai(cluster: Cluster) -> list[tuple[Workload, str]]:
-    named = [(each, _queue_of(each)) for each in cluster.workloads if each.pod.scheduler == KAI_SCHEDULER]
+def _kai_workloads(cluster: Cluster) -> list[tuple[Workload, str]]:
+    named = [(each, _kai_queue_name(each)) for each in cluster.workloads if each.pod.scheduler == KAI_SCHEDULER]
     return [(each, queue) for each, queue in named if queue]
 
 
@@ -297,12 +299,12 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
     queues = _queues(cluster)
     names = {each.name for each in queues} | {_DEFAULT_QUEUE, _DEFAULT_PARENT}
     parents = {known_text(each.spec.get("parentQueue")) for each in queues} | {_DEFAULT_PARENT}
-    for workload, queue in _of_kai(cluster):
+    for workload, queue in _kai_workloads(cluster):
         if queue in parents:
-            yield Problem.of(workload, f"queue {queue} has queues of its own and takes no pods")
+            yield Problem.from_subject(workload, f"queue {queue} has queues of its own and takes no pods")
         elif queue not in names and (queues or cluster.shows_software):
             message = f"nothing defines queue {queue} of KAI Scheduler"
-            yield Problem.of(workload, message, unknown=not (queues or cluster.sees_software))
+            yield Problem.from_subject(workload, message, unknown=not (queues or cluster.sees_software))
 
 
 def _orphans(cluster: Cluster) -> Iterator[Problem]:
@@ -337,11 +339,11 @@ def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator
     Fix: Set schedulerName: kai-scheduler in the pod.
     """
     for each in case.cluster.workloads:
-        queue, scheduler = _queue_of(each), each.pod.scheduler
+        queue, scheduler = _kai_queue_name(each), each.pod.scheduler
         later = each.owner.kind in _NAMED_LATER and scheduler is None
         if queue and scheduler != KAI_SCHEDULER and not later and not isinstance(scheduler, Unknown):
             name = known_text(scheduler) or "the default scheduler"
-            yield Problem.of(each, f"is in queue {queue} of KAI Scheduler, but {name} places it")
+            yield Problem.from_subject(each, f"is in queue {queue} of KAI Scheduler, but {name} places it")
 
 
 @rule("GPU212", "error", source=f"{_DOCUMENTED}/gpu-sharing")
@@ -360,9 +362,9 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
         if asked is None or each.pod.scheduler != KAI_SCHEDULER:
             continue
         if each.pod.requests.get(GPU):
-            yield Problem.of(each, f"asks for {asked} and for whole {GPU} at once")
+            yield Problem.from_subject(each, f"asks for {asked} and for whole {GPU} at once")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
-            yield Problem.of(each, f"asks for {asked}, and the chart has global.gpuSharing off")
+            yield Problem.from_subject(each, f"asks for {asked}, and the chart has global.gpuSharing off")
 
 
 @rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")
@@ -397,11 +399,11 @@ def suspended_job_whose_queue_stands_on_its_pods(case: Case) -> Iterator[Problem
         misplaced = KUEUE_QUEUE in workload.labels and KUEUE_QUEUE not in owner.labels
         if owner.kind == "Job" and workload.suspended and misplaced and _has_kueue(workload, cluster):
             text = f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job"
-            yield Problem.of(workload, text, unknown=cluster.chart(KUEUE) is None)
+            yield Problem.from_subject(workload, text, unknown=cluster.chart(KUEUE) is None)
 
 
 def _has_kueue(workload: Workload, cluster: Cluster) -> bool:
     """Whether Kueue is in the input, or queues of it are; it may put a job without a queue into one called default."""
-    queues = cluster.of_kind("LocalQueue")
+    queues = cluster.objects_of_kind("LocalQueue")
     given = any((each.namespace, each.name) == (workload.namespace, _DEFAULT_LOCAL_QUEUE) for each in queues)
     return cluster.chart(KUEUE) is not None or (bool(queues) and not given)

@@ -50,13 +50,15 @@ def quota_of_more_gpus_than_the_pools_can_have(case: Case) -> Iterator[Problem]:
     over = [
         problem
         for name, quotas in told.items()
-        for problem in _beyond(quotas, f"of flavor {name}", _pools_of(flavors.get(name), case), case)
+        for problem in _excess_quota_problems(quotas, f"of flavor {name}", _flavor_pools(flavors.get(name), case), case)
     ]
     every = [each for quotas in told.values() for each in quotas]
-    yield from over or _beyond(every, "in all", case.gpu_pools, case)
+    yield from over or _excess_quota_problems(every, "in all", case.gpu_pools, case)
 
 
-def _beyond(quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool], case: Case) -> Iterator[Problem]:
+def _excess_quota_problems(
+    quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool], case: Case
+) -> Iterator[Problem]:
     """Yield that quotas come to more GPUs than some pools can have."""
     quota, most = sum(amount for _, amount in quotas), _most(pools, case)
     if most is None or quota <= most:
@@ -87,21 +89,21 @@ def _nominal(queue: Object) -> Iterator[tuple[str, int]]:
                     yield str(flavor.get("name")), quantity(GPU, each.get("nominalQuota")) or 0
 
 
-def _pools_of(flavor: Object | None, case: Case) -> list[Pool]:
+def _flavor_pools(flavor: Object | None, case: Case) -> list[Pool]:
     """Return the pools whose nodes have the labels of a flavor, or may; all pools for GPUs where it is not known."""
     if flavor is None:
         return list(case.gpu_pools)
-    labelled = {id(pool) for pool, answer in case.pools_with(flavor_labels(flavor)) if answer is not Answer.NO}
+    labelled = {id(pool) for pool, answer in case.match_pool_labels(flavor_labels(flavor)) if answer is not Answer.NO}
     return [pool for pool in case.gpu_pools if id(pool) in labelled]
 
 
 def _most(pools: Sequence[Pool], case: Case) -> int | None:
     """Return the most GPUs by that name that pools can have, ``None`` without bound or where it is not known."""
-    found = [_most_of(pool, case) for pool in pools]
+    found = [_max_pool_gpus(pool, case) for pool in pools]
     return None if None in found or not found else sum(each or 0 for each in found)
 
 
-def _most_of(pool: Pool, case: Case) -> int | None:
+def _max_pool_gpus(pool: Pool, case: Case) -> int | None:
     limits = [(node, node_limit(pool, node)) for node in case.nodes(pool)]
     if any(limit is None or GPU in node.unsaid or not node.device_managers for node, limit in limits):
         return None
@@ -122,7 +124,7 @@ def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
     for job in case.queued_jobs if seen is not Answer.NO else ():
         queue = cluster_queues(cluster).get(job.cluster_queue or "")
         for text in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
-            yield Problem.of(job, text, unknown=seen is Answer.UNKNOWN)
+            yield Problem.from_subject(job, text, unknown=seen is Answer.UNKNOWN)
 
 
 def _looks_at_topologies(cluster: Cluster) -> Answer:

@@ -11,8 +11,8 @@ from gpu_facts.charts import NVIDIA_CHARTS, NVIDIA_REGISTRY, PUBLIC_REGISTRIES, 
 from gpu_facts.light import regex
 from gpu_facts.versions import pinned_charts
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import functions_of
-from gpu_preflight.cluster.network import Way, is_isolated, region_of, way_out
+from gpu_preflight.cluster.iam import custom_resource_functions
+from gpu_preflight.cluster.network import Way, is_isolated, pool_region, way_out
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Pod
@@ -64,7 +64,7 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
     near = _regions_of_endpoints(cluster)
     for workload in cluster.workloads:
         for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
-            yield Problem.of(workload, f"image {image}, and {tail}", unknown=unknown)
+            yield Problem.from_subject(workload, f"image {image}, and {tail}", unknown=unknown)
     for daemon in cluster.daemon_sets:
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
             yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
@@ -78,7 +78,7 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
     """Return the regions whose ECR endpoints of the VPC reach; nothing where that is not known."""
     found: set[str] = set()
-    for each in cluster.resources_of("AWS::EC2::VPCEndpoint"):
+    for each in cluster.resources_of_type("AWS::EC2::VPCEndpoint"):
         service = _ECR_ENDPOINT.fullmatch(known_text(each.properties.get("ServiceName")) or "")
         other = each.properties.get("ServiceRegion")
         if not isinstance(each.properties.get("ServiceName"), str) or not (other is None or isinstance(other, str)):
@@ -124,12 +124,14 @@ def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
     Fix: Copy images and charts to ECR of the partition; with this library by values= and gpu-constructs:chartMirror.
     """
     for pool in case.gpu_pools:
-        region = region_of(pool, case.cluster) or ""
+        region = pool_region(pool, case.cluster) or ""
         why = next((each for begins, each in _FAR.items() if region.startswith(begins)), None)
         if why is not None:
             hosts = {*_hosts_of_charts(case.cluster), *(() if _is_mirrored(pool) else _hosts_of_images(case.cluster))}
             if hosts:
-                yield Problem.of(pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}")
+                yield Problem.from_subject(
+                    pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}"
+                )
             return
 
 
@@ -176,7 +178,7 @@ def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem
 def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
     """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
     resources = cluster.resources
-    called = functions_of(chart.properties.get("ServiceToken"), resources)
+    called = custom_resource_functions(chart.properties.get("ServiceToken"), resources)
     for each in called:
         variables = dig(each.properties, "Environment", "Variables") or {}
         if not isinstance(variables, dict) or any(str(name).upper().endswith("PROXY") for name in variables):
@@ -199,7 +201,7 @@ def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
     names = ", ".join(each.name for each in pools)
     for workload in cluster.workloads:
         for repo in _downloads(workload.pod) if workload.asks_for_gpu else ():
-            yield Problem.of(
+            yield Problem.from_subject(
                 workload, f"downloads {repo} from the hub, and nothing leads out of the subnets of {names}"
             )
 

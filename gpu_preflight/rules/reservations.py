@@ -73,7 +73,7 @@ def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Proble
     for pool in case.cluster.pools:
         if pool.is_group and is_visible(pool):
             for lacks in _lacks_of_block(pool):
-                yield Problem.of(pool, lacks)
+                yield Problem.from_subject(pool, lacks)
 
 
 def _lacks_of_block(pool: Pool) -> Iterator[str]:
@@ -105,7 +105,7 @@ def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem
         one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
         if one_place and pool.zones and answer is not Answer.NO:
             message = f"a reservation is in one Availability Zone, the group has {len(set(pool.zones))}"
-            yield Problem.of(pool, message, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU026", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
@@ -121,7 +121,7 @@ def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem
         resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
         if resource is not None and resource.type == _RESERVATION:
             for unlike in _differences(pool, resource.properties):
-                yield Problem.of(pool, unlike)
+                yield Problem.from_subject(pool, unlike)
 
 
 def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
@@ -147,7 +147,7 @@ def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if _may_target_any(cluster):
         return
-    for resource in cluster.resources_of(_RESERVATION):
+    for resource in cluster.resources_of_type(_RESERVATION):
         kind = known_text(resource.properties.get("InstanceType"))
         targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
         if targeted and kind in catalogue() and not _is_named(resource, cluster):
@@ -167,7 +167,8 @@ def _size(resource: Resource) -> str:
 def _may_target_any(cluster: Cluster) -> bool:
     """Whether something may use reservations that it does not name, or that cannot be seen."""
     classes = (
-        each.spec.get("capacityReservationSelectorTerms") for each in cluster.of_kind("EC2NodeClass", "NodeClass")
+        each.spec.get("capacityReservationSelectorTerms")
+        for each in cluster.objects_of_kind("EC2NodeClass", "NodeClass")
     )
     unseen = any(pool.is_group and not is_visible(pool) for pool in cluster.pools)
     grouped = any(pool.launch.reservation_group is not None for pool in cluster.pools)
@@ -187,7 +188,7 @@ def nodes_asked_for_before_a_capacity_block_begins(case: Case) -> Iterator[Probl
         asked = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
         if "capacity-block" in pool.capacity_types and asked > 0:
             nodes = f"{asked} node{'' if asked == 1 else 's'}"
-            yield Problem.of(pool, f"asks for {nodes} when it is deployed", unknown=True)
+            yield Problem.from_subject(pool, f"asks for {nodes} when it is deployed", unknown=True)
 
 
 @rule("GPU029", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
@@ -204,7 +205,7 @@ def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Probl
         said = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
         if pool.kind == "managed" and is_reserved(pool) and not said:
             message = f"an update first launches more nodes than {pool.max_nodes or 'MaxSize'}"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU386", "error", source=_TARGETING)
@@ -221,7 +222,7 @@ def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
             # People write cr-xxxxxxxxxxxxxxxxx for what they fill in, and no source says that letters end at f.
             filled_in = _MAY_BE_AN_ID.fullmatch(target) is not None
             text = f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
-            yield Problem.of(pool, text, unknown=filled_in)
+            yield Problem.from_subject(pool, text, unknown=filled_in)
 
 
 @rule("GPU030", "error", source=_TARGETING)
@@ -235,7 +236,7 @@ def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
     for pool in launched_groups(case.cluster):
         preference = pool.launch.reservation_preference
         if is_given(preference) and is_given(pool.launch.reservation_target):
-            yield Problem.of(pool, f"preference {preference} beside a reservation to target")
+            yield Problem.from_subject(pool, f"preference {preference} beside a reservation to target")
 
 
 @rule("GPU290", "error", source=_BLOCKS)
@@ -249,7 +250,7 @@ def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
     for block in _blocks(case):
         moment, nodes = block.steps[-1]
         if nodes == 0 and moment <= now():
-            yield Problem.of(block.pool, f"it was drained at {_shown(moment)}", unknown=not block.known)
+            yield Problem.from_subject(block.pool, f"it was drained at {_format_time(moment)}", unknown=not block.known)
 
 
 @rule("GPU291", "error", source=_BLOCKS)
@@ -266,7 +267,7 @@ def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
         over = block.steps[-1][0] <= now()
         has_nodes = (block.pool.min_nodes or 0) > 0 or (desired_nodes(block.pool) or 0) > 0
         if starts and not over and not has_nodes:
-            yield Problem.of(block.pool, f"it began at {_shown(starts[0])}", unknown=not block.known)
+            yield Problem.from_subject(block.pool, f"it began at {_format_time(starts[0])}", unknown=not block.known)
 
 
 @rule("GPU369", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-using.html")
@@ -278,16 +279,16 @@ def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
     Fix: Set a later EndDate, or EndDateType to unlimited.
     """
     cluster = case.cluster
-    for resource in cluster.resources_of(*_RESERVATIONS):
+    for resource in cluster.resources_of_type(*_RESERVATIONS):
         written = known_text(resource.properties.get("EndDate"))
         ends = _moment(written.replace("Z", "+00:00")) if written else None
         if ends is None or ends > now() or resource.properties.get("EndDateType") == "unlimited":
             continue
-        text = f"ended at {_shown(ends)}"
+        text = f"ended at {_format_time(ends)}"
         using = [each for each in case.gpu_pools if _target(each) == resource.key]
         for pool in using:
             told = f"the reservation {resource.path} that it targets {text}"
-            yield Problem.of(pool, told, unknown=resource.conditional)
+            yield Problem.from_subject(pool, told, unknown=resource.conditional)
         if not using:
             yield Problem(resource, f"the reservation {text}", unknown=resource.conditional)
 
@@ -310,8 +311,8 @@ def _blocks(case: Case) -> Iterator[Block]:
 
 
 def _steps(pool: Pool, cluster: Cluster) -> list[Step]:
-    found = [_scheduled(each, pool) for each in cluster.resources_of(_SCHEDULE)]
-    found += [_acted(each, pool) for each in cluster.resources_of(_ACTION)]
+    found = [_scheduled(each, pool) for each in cluster.resources_of_type(_SCHEDULE)]
+    found += [_acted(each, pool) for each in cluster.resources_of_type(_ACTION)]
     return [step for step in found if step is not None]
 
 
@@ -366,5 +367,5 @@ def _names(name: Any, pool: Pool) -> bool:
     return Unknown(str(name)).resource == pool.resource.key or (isinstance(name, str) and name in own)
 
 
-def _shown(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M UTC")

@@ -15,7 +15,7 @@ from gpu_preflight.cluster.scalers import (
     horizontal_autoscalers,
     least_pods,
     most_pods,
-    target_of,
+    scale_target,
 )
 from gpu_preflight.cluster.storage import is_ebs
 from gpu_preflight.model.answer import Answer
@@ -40,7 +40,7 @@ def _title(each: Object) -> str:
     return f"{each.kind} {each.namespace}/{each.name}"
 
 
-def _of_resources(cluster: Cluster) -> Iterator[tuple[Object, str, dict[str, Any]]]:
+def _resource_metrics(cluster: Cluster) -> Iterator[tuple[Object, str, dict[str, Any]]]:
     """Yield each metric of a resource: its HorizontalPodAutoscaler, its type and what is written of it."""
     for each in horizontal_autoscalers(cluster):
         for metric in mappings(each.spec.get("metrics")):
@@ -57,7 +57,7 @@ def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> 
 
     Fix: Scale by requests that wait, or by DCGM's metrics through prometheus-adapter or KEDA.
     """
-    for each, kind, metric in _of_resources(case.cluster):
+    for each, kind, metric in _resource_metrics(case.cluster):
         name = known_text(metric.get("name"))
         if name is not None and name not in _MEASURED:
             yield Problem(each, f"{_title(each)}: metric {name} of type {kind} is measured by nobody")
@@ -72,8 +72,8 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
     Fix: Request the resource in every container, or aim at an averageValue.
     """
     cluster = case.cluster
-    for each, kind, metric in _of_resources(cluster):
-        name, workload = known_text(metric.get("name")), target_of(each, cluster)
+    for each, kind, metric in _resource_metrics(cluster):
+        name, workload = known_text(metric.get("name")), scale_target(each, cluster)
         share = dig(metric, "target", "averageUtilization") is not None
         if name is None or workload is None or not share:
             continue
@@ -83,7 +83,7 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
             for one in workload.pod.containers or ()
             if (kind == "Resource" or one.name == named) and not one.is_open and name not in one.requests
         ]
-        filled = [one for one in cluster.of_kind("LimitRange") if one.namespace == each.namespace]
+        filled = [one for one in cluster.objects_of_kind("LimitRange") if one.namespace == each.namespace]
         whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
         if bare and not whole:
             names = ", ".join(map(str, bare))
@@ -102,7 +102,7 @@ def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[
     cluster = case.cluster
     if not cluster.whole:
         return
-    for each in [*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)]:
+    for each in [*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)]:
         # Who deploys nothing else into the namespace may deploy the target by other means.
         alone = not any(one.namespace == each.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
@@ -117,7 +117,7 @@ def _missing_target(scaler: Object, cluster: Cluster) -> Iterator[str]:
     ours = scaler.labels.get("app.kubernetes.io/managed-by") == KEDA_OPERATOR
     if name is None or kind not in _WITH_SCALE or ours:
         return
-    there = {(each.namespace, each.name) for each in cluster.of_kind(kind)}
+    there = {(each.namespace, each.name) for each in cluster.objects_of_kind(kind)}
     if (scaler.namespace, name) not in there:
         elsewhere = next((space for space, other in there if other == name), None)
         hint = f"; namespace {elsewhere} has one" if elsewhere else ""
@@ -131,7 +131,7 @@ def _missing_authentication(scaler: Object, cluster: Cluster) -> Iterator[str]:
         if name is None:
             continue
         everywhere = kind == "ClusterTriggerAuthentication"
-        found = [each for each in cluster.of_kind(kind) if each.name == name]
+        found = [each for each in cluster.objects_of_kind(kind) if each.name == name]
         if not any(everywhere or each.namespace == scaler.namespace for each in found):
             place = name if everywhere else f"{scaler.namespace}/{name}"
             yield f"{kind} {place} does not exist"
@@ -146,7 +146,7 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
     Fix: Keep the least number of pods at or below the most, and KEDA's idle number below the least.
     """
     cluster = case.cluster
-    for each in (*horizontal_autoscalers(cluster), *cluster.of_kind(SCALED_OBJECT)):
+    for each in (*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)):
         least, most = _least_compared(each), most_pods(each)
         if least is not None and most is not None and least > most:
             yield Problem(each, f"{_title(each)}: at least {least} pods and at most {most}")
@@ -190,10 +190,10 @@ def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator
     Fix: Let VPA recommend only (updateMode Off), or scale by a metric that VPA does not change.
     """
     cluster = case.cluster
-    for vpa in cluster.of_kind(VPA):
+    for vpa in cluster.objects_of_kind(VPA):
         if _mode(vpa) == "Off":
             continue
-        for hpa in cluster.of_kind(HPA):
+        for hpa in cluster.objects_of_kind(HPA):
             metrics = mappings(hpa.spec.get("metrics"))
             names = {known_text(dig(each, "resource", "name")) for each in metrics if each.get("type") == "Resource"}
             both = sorted(_controlled(vpa) & {name for name in names if name})
@@ -209,7 +209,7 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
 
     Fix: Remove the resource, and deploy again for another number of GPUs.
     """
-    for each in case.cluster.of_kind(VPA):
+    for each in case.cluster.objects_of_kind(VPA):
         found = set()
         for policy in mappings(dig(each.spec, "resourcePolicy", "containerPolicies")):
             parts = ("minAllowed", "maxAllowed", "minResources", "maxResources")
@@ -231,8 +231,8 @@ def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
     Fix: Set updateMode Off or Initial.
     """
     cluster = case.cluster
-    for each in cluster.of_kind(VPA):
-        workload, mode = target_of(each, cluster), _mode(each)
+    for each in cluster.objects_of_kind(VPA):
+        workload, mode = scale_target(each, cluster), _mode(each)
         if workload is not None and workload.asks_for_gpu and mode in ("Auto", "Recreate", "InPlaceOrRecreate"):
             yield Problem(each, f"{_named(each)}: updateMode {mode} evicts pods of {workload.name}, which has GPUs")
 
@@ -245,7 +245,7 @@ def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
 
     Fix: Set rolloutStrategy.rollingUpdateConfiguration.maxSurge: 0, with maxUnavailable: 1.
     """
-    for owner in case.cluster.of_kind("LeaderWorkerSet"):
+    for owner in case.cluster.objects_of_kind("LeaderWorkerSet"):
         rolling = dig(owner.spec, "rolloutStrategy", "rollingUpdateConfiguration")
         surge, groups = known_number(dig(rolling, "maxSurge")), known_number(owner.spec.get("replicas", 1))
         size = known_number(dig(owner.spec, "leaderWorkerTemplate", "size"))
@@ -284,7 +284,9 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
         gone = "0" if dig(rolling, "maxUnavailable") is not None else "0: the default of 25%, rounded down"
         text = f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable {gone}),"
         text += " and the pools"
-        yield Problem.of(workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole)
+        yield Problem.from_subject(
+            workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole
+        )
 
 
 @rule("GPU494", "warning", source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes")
@@ -305,7 +307,7 @@ def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]
         rooms = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         alone = bool(rooms) and all(each == 1 for each in rooms)
         text = f"a rolling update starts a second pod, and {claim.title} is {_ONE_NODE}"
-        yield Problem.of(workload, text, unknown=not alone)
+        yield Problem.from_subject(workload, text, unknown=not alone)
 
 
 def _surge_without_end(workload: Workload) -> int:
@@ -337,7 +339,7 @@ def _pods(value: object, replicas: int, *, up: bool) -> int | None:
 
 def _alike(case: Case, owner: Object) -> Workload | None:
     """Return pods of a set, where all are alike in what they ask for and where they may run."""
-    parts = case.cluster.workloads_of(owner)
+    parts = case.cluster.owned_workloads(owner)
     if not parts or not parts[0].asks_for_gpu:
         return None
     asks = [(each.pod.requests, each.pod.selection, each.pod.tolerations) for each in parts]

@@ -15,7 +15,7 @@ from gpu_preflight.cluster.scalers import (
     horizontal_autoscalers,
     signals,
     signals_of_gpus,
-    target_of,
+    scale_target,
 )
 from gpu_preflight.cluster.software import exporters, is_defined, operator_exports
 from gpu_preflight.model.answer import Answer
@@ -71,7 +71,7 @@ def _keeps_labels(cluster: Cluster) -> bool | None:
         monitor = mapping(dig(release.values, *path, "serviceMonitor")) if release else {}
         if release and monitor.get("enabled", chart == DCGM_EXPORTER) is True:
             answers.add(_answer(monitor))
-    for each in cluster.of_kind("ServiceMonitor", "PodMonitor"):
+    for each in cluster.objects_of_kind("ServiceMonitor", "PodMonitor"):
         if "dcgm" in f"{each.name} {each.spec.get('selector')}":
             ends = mappings(each.spec.get("endpoints")) + mappings(each.spec.get("podMetricsEndpoints"))
             answers |= {_answer(end) for end in ends}
@@ -116,7 +116,7 @@ def _queries(cluster: Cluster) -> Iterator[tuple[str, Object | Chart, str]]:
         if "DCGM_" in each.query:
             yield each.title, each.scaler, each.query
     scaled = " ".join(each.query for each in signals(cluster))
-    for recording in cluster.of_kind("PrometheusRule"):
+    for recording in cluster.objects_of_kind("PrometheusRule"):
         for group in mappings(recording.spec.get("groups")):
             for record in mappings(group.get("rules")):
                 name, query = known_text(record.get("record")), known_text(record.get("expr")) or ""
@@ -151,7 +151,7 @@ def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
 
 def _unit(signal: Signal, range_: str) -> Problem:
     aimed = f"{(signal.threshold or 0) / _ONE:g}"
-    return Problem.of(signal, f"aims at {aimed}, and {range_}")
+    return Problem.from_subject(signal, f"aims at {aimed}, and {range_}")
 
 
 @rule("GPU228", "warning", source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html")
@@ -166,10 +166,10 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
     if any(_counts_shares(each) for each in exporters(cluster)):
         return
     for each in signals_of_gpus(cluster):
-        workload = target_of(each.scaler, cluster)
+        workload = scale_target(each.scaler, cluster)
         text = _unattributed(each, workload, case) if workload else None
         if workload and text:
-            yield Problem.of(each, f"{workload.name} {text}")
+            yield Problem.from_subject(each, f"{workload.name} {text}")
 
 
 def _counts_shares(exporter: DaemonSet) -> bool:
@@ -184,12 +184,12 @@ def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
     percent = _PERCENT.search(signal.meaning)
     if cut is not None:
         return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
-    if "pod" in signal.meaning and (SHARED_GPU in asked or _on_shares(workload, case)):
+    if "pod" in signal.meaning and (SHARED_GPU in asked or _runs_on_shared_gpus(workload, case)):
         return "shares its GPUs, and a shared GPU is counted for one of its pods"
     return None
 
 
-def _on_shares(workload: Workload, case: Case) -> bool:
+def _runs_on_shared_gpus(workload: Workload, case: Case) -> bool:
     # Whether an autoscaler makes the nodes is said elsewhere.
     taking = [
         each.pool
@@ -214,11 +214,11 @@ def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for each in signals_of_gpus(cluster):
-        workload = target_of(each.scaler, cluster)
+        workload = scale_target(each.scaler, cluster)
         images = [one.image_text for one in workload.containers] if workload else []
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
         if server and workload and _MEMORY in each.meaning:
-            yield Problem.of(each, f"{server} takes GPU memory at start, used or not")
+            yield Problem.from_subject(each, f"{server} takes GPU memory at start, used or not")
 
 
 @rule("GPU236", "warning", source=_COUNTERS)
@@ -235,7 +235,7 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
     for each in signals_of_gpus(cluster):
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
-            yield Problem.of(each, f"the exporter does not export {', '.join(missing)}")
+            yield Problem.from_subject(each, f"the exporter does not export {', '.join(missing)}")
 
 
 def _exports_defaults(cluster: Cluster) -> bool:
@@ -308,7 +308,7 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
         if len(here) > 1:
             sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
             where = " and ".join(f"{each.name} of {each.origin.path}" for each in here)
-            yield Problem.of(pool, f"{where} measure the same GPUs", unknown=not sure)
+            yield Problem.from_subject(pool, f"{where} measure the same GPUs", unknown=not sure)
 
 
 @rule("GPU223", "error", source=_CHART)

@@ -10,20 +10,20 @@ from gpu_facts.charts import KARPENTER, KEDA
 from gpu_facts.kubernetes_support import is_ended
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
-from gpu_facts.schemas import KUBERNETES, SchemaSource, source_of, sources
+from gpu_facts.schemas import KUBERNETES, SchemaSource, find_source, sources
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.objects import may_be_excerpt
-from gpu_preflight.cluster.references import of_cluster
+from gpu_preflight.cluster.references import cluster_resources
 from gpu_preflight.cluster.software import other_definition, read_version
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.configs import cluster_of
+from gpu_preflight.reading.eksctl.configs import cluster_or_config
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import is_expression, is_true, known_text
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.schema.expressions import broken_rules, has_rules
-from gpu_preflight.schema.fault import Fault, is_typo_of
+from gpu_preflight.schema.fault import Fault, is_typo
 
 _GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 _CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}
@@ -85,7 +85,7 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
     """
     for each in case.cluster.objects:
         for text, unknown in _faults(each, case.cluster):
-            for subject in case.cluster.parts_of(each):
+            for subject in case.cluster.dependent_parts(each):
                 yield Problem(subject, f"{each.origin.path}: {text}", unknown=unknown)
 
 
@@ -102,13 +102,13 @@ def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
 
 
 def _gone(version: str, gone: Gone, cluster: Cluster) -> Iterator[tuple[str, bool]]:
-    runs = _version_of(gone.of, cluster)
+    runs = _program_version(gone.of, cluster)
     if runs is None or runs >= minor(gone.since):
         instead = f"; write {gone.now}" if gone.now else ""
         yield f"{version} is gone since {gone.of} {gone.since}{instead}", runs is None and not is_ended(gone.until)
 
 
-def _version_of(program: str, cluster: Cluster) -> tuple[int, int] | None:
+def _program_version(program: str, cluster: Cluster) -> tuple[int, int] | None:
     """Return the minor version of a program, ``None`` where it is not known."""
     if program not in _CHARTS:
         return minor(cluster.version) if cluster.version else None
@@ -118,13 +118,13 @@ def _version_of(program: str, cluster: Cluster) -> tuple[int, int] | None:
 
 def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
     """Yield that nobody is known to serve a kind in a version, where others of its group are known."""
-    known = _of_group().get(each.group, ())
+    known = _kinds_by_group().get(each.group, ())
     if not known and _is_own(each, version):
         yield f"{version} is of no API group of Kubernetes{did_you_mean(each.group, _own_groups())}", False
     if not known or f"{version}/{each.kind}" in known:
         return
     served = [kind.split("/")[-2] for kind in known if kind.endswith(f"/{each.kind}")]
-    meant = next((kind for kind in _kinds(known) if is_typo_of(each.kind, kind)), None)
+    meant = next((kind for kind in _kinds(known) if is_typo(each.kind, kind)), None)
     elsewhere = [kind for kind in _whole() if kind.endswith(f"/{each.kind}")] if _is_whole(each.group) else []
     if served:
         yield f"{version} is not served; known is {', '.join(served)}", True
@@ -148,11 +148,11 @@ def _is_own(each: Object, version: str) -> bool:
 
 @cache
 def _own_groups() -> tuple[str, ...]:
-    return tuple(each for each in _of_group() if each and "." not in each)
+    return tuple(each for each in _kinds_by_group() if each and "." not in each)
 
 
 @cache
-def _of_group() -> Mapping[str, tuple[str, ...]]:
+def _kinds_by_group() -> Mapping[str, tuple[str, ...]]:
     """Return every kind of an object that is known, by API group."""
     found: dict[str, list[str]] = {}
     for source in sources():
@@ -209,8 +209,8 @@ def value_that_the_chart_does_not_have(case: Case) -> Iterator[Problem]:
     Fix: Write the value as the chart's own values do.
     """
     for chart in case.cluster.charts:
-        source = source_of(f"chart/{chart.name}")
-        faults = (each for each in case.fields.of_chart(chart) if not _SAID_ELSEWHERE.search(each.path))
+        source = find_source(f"chart/{chart.name}")
+        faults = (each for each in case.fields.chart_faults(chart) if not _SAID_ELSEWHERE.search(each.path))
         for fault in faults:
             read = source.version.removeprefix("v") if source else ""
             text = f"chart {chart.name}: {fault.path} is no value of {read}; did you mean {fault.nearest!r}?"
@@ -229,14 +229,14 @@ def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Proble
         for path, message in _broken(each, case):
             other = other_definition(each, case.cluster)
             besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
-            for subject in case.cluster.parts_of(each):
+            for subject in case.cluster.dependent_parts(each):
                 text = f"{each.origin.path}: {path}: {message}{besides}"
                 yield Problem(subject, text, unknown=other is not None)
 
 
 def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:
     # An API server asks the rules once the fields are as they should be.
-    if has_rules(each) and all(fault.kind == "unknown" for fault in case.fields.of_object(each)):
+    if has_rules(each) and all(fault.kind == "unknown" for fault in case.fields.object_faults(each)):
         said = SAID_ELSEWHERE.get(each.kind, ())
         yield from ((path, message) for path, message in broken_rules(each) if message not in said)
 
@@ -273,7 +273,7 @@ def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
 def _field_faults(case: Case) -> Iterator[tuple[Object, Fault]]:
     # The API server has accepted what a running cluster has.
     for each in (one for one in case.cluster.objects if not one.is_live):
-        for fault in case.fields.of_object(each):
+        for fault in case.fields.object_faults(each):
             yield each, fault
 
 
@@ -292,8 +292,8 @@ def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
 def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
     other = None if _is_typo(fault) else other_definition(each, cluster)
     besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
-    of_eksctl = cluster_of(each, cluster.resources)
-    for subject in cluster.parts_of(each) if of_eksctl is each else [of_eksctl]:
+    of_eksctl = cluster_or_config(each, cluster.resources)
+    for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
         text = f"{each.origin.path}: {fault.text}{besides}"
         yield Problem(subject, text, unknown=unknown or fault.newer or other is not None)
 
@@ -301,7 +301,7 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
 def _is_typo(fault: Fault) -> bool:
     """Whether a field can only be a known one with other letters, which no other version has either."""
     name = fault.path.rpartition(".")[2]
-    return fault.kind == "unknown" and fault.nearest is not None and is_typo_of(name, fault.nearest)
+    return fault.kind == "unknown" and fault.nearest is not None and is_typo(name, fault.nearest)
 
 
 @rule("GPU300", "error", source=_SCHEMAS)
@@ -312,13 +312,13 @@ def property_that_cloudformation_refuses(case: Case) -> Iterator[Problem]:
 
     Fix: Correct the property as the message says.
     """
-    pools = _by_resource(case.cluster)
+    pools = _pools_by_resource(case.cluster)
     for each in _resources(case.cluster, pools):
-        for fault in case.fields.of_resource(each):
+        for fault in case.fields.resource_faults(each):
             yield from _resource_problems(each, fault, pools.get(each.key, []))
 
 
-def _by_resource(cluster: Cluster) -> dict[str, list[Pool]]:
+def _pools_by_resource(cluster: Cluster) -> dict[str, list[Pool]]:
     """Return the pools that a resource is, or that are launched with it, by its key."""
     found: dict[str, list[Pool]] = {}
     for pool in cluster.pools:
@@ -334,8 +334,8 @@ def _resources(cluster: Cluster, pools: Mapping[str, list[Pool]]) -> Iterator[Re
     made += [cluster.resource] if cluster.resource is not None else []
     files = {each.file for each in made}
     yield from made
-    yield from of_cluster(cluster, *_OF_A_CLUSTER)
-    others = cluster.resources_of(*_others())
+    yield from cluster_resources(cluster, *_OF_A_CLUSTER)
+    others = cluster.resources_of_type(*_others())
     yield from (each for each in others if each.key not in pools and (each.file in files or not files))
 
 

@@ -15,7 +15,13 @@ from gpu_preflight.case import Case
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import MissingConfig
-from gpu_preflight.node.devices import by_script, has_own_geometries, is_partitioned, label_of, of_bottlerocket
+from gpu_preflight.node.devices import (
+    mig_instances_from_script,
+    has_own_geometries,
+    is_partitioned,
+    single_label_value,
+    bottlerocket_mig_settings,
+)
 from gpu_preflight.node.nodes import gpu_types, surely_launches
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, mapping, mappings
 from gpu_preflight.rule import Problem, rule
@@ -45,10 +51,10 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
         unable = [each.name for each in rows if not each.mig]
         if unable:
             message = f"GPUs of {', '.join(unable[:4])} cannot be partitioned with MIG"
-            yield Problem.of(pool, message, unknown=not surely_launches(pool, unable))
+            yield Problem.from_subject(pool, message, unknown=not surely_launches(pool, unable))
             continue
         for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, case.cluster)):
-            yield Problem.of(pool, text, unknown=pool.undecided)
+            yield Problem.from_subject(pool, text, unknown=pool.undecided)
 
 
 def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
@@ -56,23 +62,25 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
     if profiles is None:
         return
     known = ", ".join(profiles)
-    for name, count in (by_script(pool) or Counter[str]()).items():
+    for name, count in (mig_instances_from_script(pool) or Counter[str]()).items():
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
             yield f"a GPU of {row.name} has room for {most} instances {name}, not {count}; it has {known}"
     taken = sum(
-        compute_slices(name) * count for name, count in (by_script(pool) or {}).items() if _PROFILE.fullmatch(name)
+        compute_slices(name) * count
+        for name, count in (mig_instances_from_script(pool) or {}).items()
+        if _PROFILE.fullmatch(name)
     )
     if taken > SLICES.get(row.family, USUAL_SLICES):
         yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
-    labelled = (label_of(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
+    labelled = (single_label_value(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
     if _PROFILE.fullmatch(labelled) and labelled not in profiles and not has_own_geometries(cluster):
         yield f"{row.name} has no profile {labelled}; it has {known}"
     yield from _bottlerocket_misfits(pool, row, known)
 
 
 def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator[str]:
-    settings, name = of_bottlerocket(pool), BOTTLEROCKET_NAMES.get(row.family)
+    settings, name = bottlerocket_mig_settings(pool), BOTTLEROCKET_NAMES.get(row.family)
     if not settings or name is None:
         return
     profile = dig(settings, "mig", "profile", name)
@@ -91,22 +99,22 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
     Fix: Set migStrategy to mixed, or to single when every GPU of the node has one and the same profile.
     """
     for pool in case.gpu_pools:
-        made = by_script(pool)
-        several = (made is not None and len(made) > 1) or label_of(pool, MIG_CONFIG) == _BALANCED
-        if not is_partitioned(pool) or of_bottlerocket(pool):
+        made = mig_instances_from_script(pool)
+        several = (made is not None and len(made) > 1) or single_label_value(pool, MIG_CONFIG) == _BALANCED
+        if not is_partitioned(pool) or bottlerocket_mig_settings(pool):
             continue
         for daemon in case.cluster.daemon_sets:
             if GPU not in daemon.advertises or case.reaches(daemon, pool) is not Answer.YES:
                 continue
-            config = daemon.config_on(pool.labels)
+            config = daemon.select_config(pool.labels)
             known = config is None or isinstance(config, dict)
             strategy = (dig(config, "flags", "migStrategy") or "none") if known else None
             if strategy == "none":
                 message = f"{daemon.name} has migStrategy none and hands out partitioned GPUs whole"
-                yield Problem.of(pool, message)
+                yield Problem.from_subject(pool, message)
             elif strategy == "single" and several:
                 message = f"{daemon.name} has migStrategy single, and its GPUs have several profiles"
-                yield Problem.of(pool, message)
+                yield Problem.from_subject(pool, message)
 
 
 @rule("GPU016", "warning", source=_MIG)
@@ -120,7 +128,7 @@ def sharing_asked_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         asked = [each for each in (MIG_CONFIG, OPERATOR_CONFIG) if pool.kind == "auto-mode" and each in pool.labels]
         if asked:
-            yield Problem.of(pool, f"EKS Auto Mode does nothing about {' and '.join(asked)}")
+            yield Problem.from_subject(pool, f"EKS Auto Mode does nothing about {' and '.join(asked)}")
 
 
 @rule("GPU112", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html")
@@ -137,7 +145,7 @@ def more_shares_of_gpus_than_places_for_pods(case: Case) -> Iterator[Problem]:
             places = node.most.get("pods")
             if places is not None and node.row and shares > max(places, node.row.gpus):
                 message = f"{node.instance_type} offers {shares} shares and takes {places} pods"
-                yield Problem.of(pool, message)
+                yield Problem.from_subject(pool, message)
 
 
 @rule("GPU395", "error", source="NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/replicas.go")
@@ -153,10 +161,10 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
             continue
         configs = [daemon.config]
         for pool, answer in [(pool, case.reaches(daemon, pool)) for pool in case.gpu_pools]:
-            config = daemon.config_on(pool.labels)
+            config = daemon.select_config(pool.labels)
             if answer is not Answer.NO and isinstance(config, MissingConfig):
                 message = f"{daemon.name} has no configuration {config.name!r}, which its nodes select"
-                yield Problem.of(pool, message, unknown=answer is not Answer.YES)
+                yield Problem.from_subject(pool, message, unknown=answer is not Answer.YES)
             configs += [config] if answer is not Answer.NO else []
         texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
         for text in dict.fromkeys(texts):

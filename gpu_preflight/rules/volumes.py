@@ -28,12 +28,12 @@ from gpu_preflight.cluster.pools import is_visible
 from gpu_preflight.cluster.storage import (
     EBS_PROVISIONERS,
     default_classes,
-    driver_of,
-    gp3_of,
+    storage_driver,
+    gp3_volume,
     installs,
     is_bucket,
     storage_class,
-    volume_of,
+    bound_volume,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -92,7 +92,7 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
     for pool in _sized_by_input(case):
         size = root_gib(pool)
         if size is not None and size < _SMALL_GIB and not _misses_root(pool):
-            yield Problem.of(pool, f"{root_device(pool)}, for images and pods, has {size} GiB")
+            yield Problem.from_subject(pool, f"{root_device(pool)}, for images and pods, has {size} GiB")
 
 
 @rule("GPU504", "error", source="https://github.com/cilium/cilium/pull/43051")
@@ -108,7 +108,7 @@ def volume_smaller_than_the_snapshot_of_its_image(case: Case) -> Iterator[Proble
         size = sized.get("/dev/xvda") if pool.operating_system == "al2023" and is_image_of_eks(pool) else None
         if size is not None and size < AL2023_SNAPSHOT_GIB and not _SNAPSHOT.search(str(pool.launch.written)):
             text = f"/dev/xvda has {size} GiB, and the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
-            yield Problem.of(pool, text)
+            yield Problem.from_subject(pool, text)
 
 
 def _misses_root(pool: Pool) -> bool:
@@ -128,7 +128,7 @@ def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Prob
         if _misses_root(pool):
             named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
             message = f"sizes {named}, images and pods are on {root_device(pool)} with {size} GiB"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU049", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md")
@@ -148,7 +148,7 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
         open_policy = isinstance(pool.launch.store_policy, Unknown)
         if disks and told and chosen and not open_policy and not _uses_local_disks(pool):
             sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
-            yield Problem.of(pool, f"nothing uses the local NVMe, {sizes}")
+            yield Problem.from_subject(pool, f"nothing uses the local NVMe, {sizes}")
 
 
 @rule(
@@ -169,7 +169,7 @@ def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
             policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
             if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
                 message = f"the policy of key {resource.path} does not let Auto Scaling use it"
-                yield Problem.of(pool, message)
+                yield Problem.from_subject(pool, message)
 
 
 def _keys(pool: Pool) -> list[Unknown]:
@@ -197,12 +197,12 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         for disk in pool.launch.disks:
             for why in _excess(disk):
-                yield Problem.of(pool, f"{disk.device or 'a volume'} {why}")
+                yield Problem.from_subject(pool, f"{disk.device or 'a volume'} {why}")
     for workload, claim in case.gpu_claims:
-        made = gp3_of(claim, case.cluster)
+        made = gp3_volume(claim, case.cluster)
         # A volume may be there already, and drivers differ in what they lower.
         for why in _excess(made) if made else ():
-            yield Problem.of(workload, f"the volume of {claim.title} {why}", unknown=True)
+            yield Problem.from_subject(workload, f"the volume of {claim.title} {why}", unknown=True)
 
 
 def _excess(disk: Disk) -> Iterator[str]:
@@ -234,7 +234,7 @@ def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
         throughput = _root_throughput(pool) if fast and not _uses_local_disks(pool) else None
         if throughput is not None and throughput < _FAST_PULL_THROUGHPUT:
             message = f"FastImagePull on a disk of {throughput} MiB/s"
-            yield Problem.of(pool, message)
+            yield Problem.from_subject(pool, message)
 
 
 def _root_throughput(pool: Pool) -> int | None:
@@ -257,7 +257,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if not cluster.whole:
         return
-    classes = [*(each.name for each in cluster.of_kind("StorageClass")), _OF_EKS]
+    classes = [*(each.name for each in cluster.objects_of_kind("StorageClass")), _OF_EKS]
     for workload, claim in case.gpu_claims:
         spec = claim.spec
         if spec is None or spec.get("volumeName") or spec.get("selector") or spec.get("dataSource"):
@@ -265,11 +265,11 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         name = spec.get("storageClassName")
         if name is None and not _has_default(cluster):
             text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
-            yield Problem.of(workload, text, unknown=True)
+            yield Problem.from_subject(workload, text, unknown=True)
         elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
             text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
             certain = cluster.sees_objects and is_slip_for_one(name, classes)
-            yield Problem.of(workload, text, unknown=not certain)
+            yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 def _has_default(cluster: Cluster) -> bool:
@@ -283,7 +283,7 @@ def _has_default(cluster: Cluster) -> bool:
 def _may_be(name: str, cluster: Cluster) -> bool:
     """Whether something may make a class that is not in the input, or volumes of its name stand there already."""
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
-    volumes = cluster.of_kind("PersistentVolume")
+    volumes = cluster.objects_of_kind("PersistentVolume")
     by_hand = any(each.spec.get("storageClassName") == name for each in volumes)
     return name == _OF_EKS or by_hand or any(name in str(each) for each in values)
 
@@ -300,27 +300,27 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
     if not cluster.whole:
         return
     for workload, claim in case.gpu_claims:
-        source, made = driver_of(claim, cluster)
+        source, made = storage_driver(claim, cluster)
         if source is None or made is None or made in _BY_HAND or _runs(made, cluster):
             continue
         known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
         said = f"{claim.title} is of {source.kind} {source.name}, whose driver {made}"
         if made == EBS_OF_AUTO_MODE:
-            yield Problem.of(workload, f"{said} is that of EKS Auto Mode, which is off")
+            yield Problem.from_subject(workload, f"{said} is that of EKS Auto Mode, which is off")
         elif near:
-            yield Problem.of(workload, f"{said} does not exist; did you mean '{near[0]}'?")
+            yield Problem.from_subject(workload, f"{said} does not exist; did you mean '{near[0]}'?")
         else:
             brought = BROUGHT_BY.get(made)
             what = f"nothing installs; add-on {brought} brings it" if brought else "nothing here installs"
-            yield Problem.of(workload, f"{said} {what}", unknown=brought is None or not cluster.sees_objects)
+            yield Problem.from_subject(workload, f"{said} {what}", unknown=brought is None or not cluster.sees_objects)
 
 
 def _runs(driver: str, cluster: Cluster) -> bool:
     if driver == EBS_OF_AUTO_MODE:
         return cluster.auto_mode
     brought = BROUGHT_BY.get(driver)
-    listed = any(each.name == driver for each in cluster.of_kind("CSIDriver"))
+    listed = any(each.name == driver for each in cluster.objects_of_kind("CSIDriver"))
     return listed or (brought is not None and installs(brought, cluster))
 
 
@@ -339,7 +339,7 @@ def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterato
         written = dig(dict(storage.content), "parameters", "type")
         if isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
             text = f"{claim.title} is of StorageClass {storage.name}, and EBS has no volume type {written}"
-            yield Problem.of(workload, text)
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU401", "warning", source=_CLASSES)
@@ -371,12 +371,16 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         # Where it asks for as much, no node is open to it, or to so many pods, that has less.
         pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(each, _most(case, each.pool)) for each in pools]
-        small = [(each, most) for each, most in disks if most is not None and wanted * _beside(workload, each) > most]
+        small = [
+            (each, most) for each, most in disks if most is not None and wanted * _pods_per_node(workload, each) > most
+        ]
         for each, most in small:
-            pods = 1 if wanted > most else _beside(workload, each)
+            pods = 1 if wanted > most else _pods_per_node(workload, each)
             who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
             text = f"{who} may hold {show(DISK, wanted * pods)}, pods have {show(DISK, most)} of a disk of pool"
-            yield Problem.of(workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools))
+            yield Problem.from_subject(
+                workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools)
+            )
 
 
 @rule("GPU419", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md")
@@ -388,17 +392,17 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
     Fix: Lower cacheEmptyDirSizeLimit, or give the nodes a larger volume or local NVMe disks.
     """
     for workload, claim in case.gpu_claims:
-        volume = volume_of(claim, case.cluster)
+        volume = bound_volume(claim, case.cluster)
         bound = _bound(volume) if volume is not None else None
         if volume is None or bound is None:
             continue
-        pools = case.pools_open_to(workload)
+        pools = case.candidate_pools(workload)
         disks = [(pool, _most(case, pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
             text = f"the cache of PersistentVolume {volume.name} may hold {show(DISK, bound)}, pods have"
             text += f" {show(DISK, most)} of a disk of pool {pool.name}"
-            yield Problem.of(workload, text, unknown=len(small) < len(pools))
+            yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
 
 
 def _bound(volume: Object) -> int | None:
@@ -408,7 +412,7 @@ def _bound(volume: Object) -> int | None:
     return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
 
 
-def _beside(workload: Workload, judged: PoolVerdict) -> int:
+def _pods_per_node(workload: Workload, judged: PoolVerdict) -> int:
     """Return how many pods of a workload may be on one node of a pool, as far as it is known."""
     return max(1, min(judged.per_node or 1, workload.replicas or 1))
 

@@ -9,10 +9,10 @@ from typing import Any
 from gpu_facts.light import regex
 from gpu_facts.versions import WITH_IMAGE_VOLUMES
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import ROLE_ANNOTATION, account_of, allows, has_role, is_associated, node_role
+from gpu_preflight.cluster.iam import ROLE_ANNOTATION, pod_service_account, allows, has_role, is_associated, node_role
 from gpu_preflight.cluster.pools import is_one_hop, is_visible
-from gpu_preflight.cluster.storage import claimed, is_bucket, option_names, volume_of
-from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.cluster.storage import claimed, is_bucket, option_names, bound_volume
+from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Pod
@@ -73,7 +73,7 @@ def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
         for each in mappings(workload.pod.written.get("volumes")):
             if isinstance(each.get("image"), dict):
                 text = f"volume {each.get('name')} is an image, which Kubernetes {version} leaves out"
-                yield Problem.of(workload, text)
+                yield Problem.from_subject(workload, text)
 
 
 @rule("GPU416", "error", source=_POD_IDENTITY)
@@ -89,10 +89,10 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
         too_old = _too_old(container)
         if too_old is None:
             continue
-        answer = _by_pod_identity_alone(workload, container, case.cluster)
+        answer = _uses_only_pod_identity(workload, container, case.cluster)
         if answer is not Answer.NO:
             text = f"container {container.name} runs {too_old}, and its service account has a role by Pod Identity"
-            yield Problem.of(workload, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU417", "warning", source="https://github.com/kubernetes/kubernetes/issues/121294")
@@ -112,7 +112,7 @@ def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
             for below, above in _nested(container):
                 if _lacks_folders(above, workload, case.cluster):
                     text = f"container {container.get('name')} mounts {below} below {above.get('mountPath')}, which is"
-                    yield Problem.of(workload, f"{text} read-only")
+                    yield Problem.from_subject(workload, f"{text} read-only")
 
 
 @rule("GPU418", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
@@ -127,14 +127,14 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
     if not case.cluster.whole:
         return
     for workload, container in _containers(case):
-        account = account_of(workload)
+        account = pod_service_account(workload)
         if account is None or _brings_credentials(workload.pod) or not _reads_s3(container):
             continue
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
             text = f"container {container.name} reads from s3://, and service account {'/'.join(account)} has no role"
             unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
-            yield Problem.of(workload, text, unknown=unknown)
+            yield Problem.from_subject(workload, text, unknown=unknown)
 
 
 def _containers(case: Case) -> Iterator[tuple[Workload, Container]]:
@@ -162,16 +162,16 @@ def _too_old(container: Container) -> str | None:
     return f"{found['name']} {found['version']}" if version < least[: len(version)] else None
 
 
-def _by_pod_identity_alone(workload: Workload, container: Container, cluster: Cluster) -> Answer:
-    account = account_of(workload)
+def _uses_only_pod_identity(workload: Workload, container: Container, cluster: Cluster) -> Answer:
+    account = pod_service_account(workload)
     if account is None or _brings_credentials(workload.pod):
         return Answer.NO
-    written = [each for each in cluster.of_kind("ServiceAccount") if (each.namespace, each.name) == account]
+    written = [each for each in cluster.objects_of_kind("ServiceAccount") if (each.namespace, each.name) == account]
     if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
         return Answer.NO
     # Whoever makes the account elsewhere may have annotated it.
     seen = bool(written) and not _may_have_others(workload, container)
-    return all_of((is_associated(account, cluster), Answer.YES if seen else Answer.UNKNOWN))
+    return all_yes((is_associated(account, cluster), Answer.YES if seen else Answer.UNKNOWN))
 
 
 def _brings_credentials(pod: Pod) -> bool:
@@ -196,7 +196,7 @@ def _may_have_others(workload: Workload, container: Container) -> bool:
 
 def _nodes_may_read(workload: Workload, case: Case) -> bool:
     """Whether a node that the pod may run on perhaps lends it a role that reads S3."""
-    return any(_may_lend(pool, workload.pod, case.cluster) for pool in case.pools_open_to(workload))
+    return any(_may_lend(pool, workload.pod, case.cluster) for pool in case.candidate_pools(workload))
 
 
 def _may_lend(pool: Pool, pod: Pod, cluster: Cluster) -> bool:
@@ -239,7 +239,7 @@ def _lacks_folders(mount: Mapping[str, Any], workload: Workload, cluster: Cluste
     if isinstance(volume.get("emptyDir"), dict):
         return is_true(mount.get("readOnly")) and not _is_written(mount.get("name"), workload.pod)
     name = dig(volume, "persistentVolumeClaim", "claimName")
-    buckets = (volume_of(each, cluster) for each in claimed(workload, cluster) if name and each.name == name)
+    buckets = (bound_volume(each, cluster) for each in claimed(workload, cluster) if name and each.name == name)
     return any(
         is_bucket(each)
         and (is_true(mount.get("readOnly")) or _READ_ONLY in option_names(each.spec.get("mountOptions")))

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
 from gpu_preflight.admission.unevaluated import image_assumptions
-from gpu_preflight.cluster.kueue import local_queues, queue_of
+from gpu_preflight.cluster.kueue import local_queues, workload_queue
 from gpu_preflight.cluster.objects import DataKind, keys_by_name, named_data
 from gpu_preflight.cluster.pools import is_visible
-from gpu_preflight.cluster.storage import claimed, volume_of
+from gpu_preflight.cluster.storage import claimed, bound_volume
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod
@@ -33,7 +33,7 @@ class Assumptions:
         # With each pod and its pools, so that no others are given the same ids.
         self._known: dict[tuple[object, ...], tuple[Pod, tuple[PoolVerdict, ...], tuple[str, ...]]] = {}
 
-    def of(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
+    def for_workload(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
         """Return the objects and permissions outside the input that the pods of a workload need.
 
         Args:
@@ -42,7 +42,7 @@ class Assumptions:
         """
         if workload.owner.kind != "Pod" or workload.claim_templates:
             return relied_upon(workload, pools, self._cluster)
-        key = id(workload.pod), id(pools), workload.namespace, repr(queue_of(workload))
+        key = id(workload.pod), id(pools), workload.namespace, repr(workload_queue(workload))
         if key not in self._known:
             self._known[key] = workload.pod, pools, relied_upon(workload, pools, self._cluster)
         return self._known[key][2]
@@ -56,7 +56,7 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
         pools: The verdict on each pool.
         cluster: Their cluster.
     """
-    always = (*image_assumptions(workload.pod), *_named_data_of(workload, cluster))
+    always = (*image_assumptions(workload.pod), *_external_data_assumptions(workload, cluster))
     if cluster.sees_objects:
         # Secrets and ConfigMaps are often made by hand, and no Git repository has them.
         return tuple(dict.fromkeys(always))
@@ -82,7 +82,7 @@ def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
     name = known_text(pod.service_account)
     if name and name != "default" and not _has(cluster, "ServiceAccount", name, space):
         yield f"ServiceAccount {space}/{name} exists"
-    queue = known_text(queue_of(workload))
+    queue = known_text(workload_queue(workload))
     if queue and (space, queue) not in local_queues(cluster):
         yield f"LocalQueue {space}/{queue} exists and admits the pods"
     yield from _classes_of_claims(workload, cluster)
@@ -102,11 +102,11 @@ def _classes_of_claims(workload: Workload, cluster: Cluster) -> Iterator[str]:
                 yield f"StorageClass {name} exists"
 
 
-def _named_data_of(workload: Workload, cluster: Cluster) -> Iterator[str]:
+def _external_data_assumptions(workload: Workload, cluster: Cluster) -> Iterator[str]:
     """Yield the volumes, Secrets and ConfigMaps that the pods name and the input doesn't hold."""
     for claim in claimed(workload, cluster):
         volume = known_text((claim.spec or {}).get("volumeName"))
-        if volume and volume_of(claim, cluster) is None:
+        if volume and bound_volume(claim, cluster) is None:
             yield f"PersistentVolume {volume} exists and can be mounted"
     pod, space = workload.pod, workload.namespace
     named = [(each.kind, each.name) for each in named_data(pod)]
@@ -118,7 +118,7 @@ def _named_data_of(workload: Workload, cluster: Cluster) -> Iterator[str]:
 
 
 def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:
-    return any(each.name == name and namespace in (None, each.namespace) for each in cluster.of_kind(kind))
+    return any(each.name == name and namespace in (None, each.namespace) for each in cluster.objects_of_kind(kind))
 
 
 def _launch_template_assumptions(pools: list[Pool]) -> Iterator[str]:

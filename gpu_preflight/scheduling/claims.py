@@ -13,7 +13,7 @@ from typing import Any
 from gpu_facts.charts import DRANET
 from gpu_facts.light import dataclass
 from gpu_facts.resources import DEVICE_CLASS
-from gpu_preflight.model.answer import Answer, Reason, any_of
+from gpu_preflight.model.answer import Answer, Reason, any_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.workload import Workload
@@ -71,19 +71,19 @@ class ClaimedGpus:
     shared: tuple[tuple[str, int | None], ...] = ()
 
 
-def ways_of(claim: Object) -> list[list[dict[str, Any]]]:
+def request_alternatives(claim: Object) -> list[list[dict[str, Any]]]:
     """Return the ways in which each request of a claim, or of a template of one, is met; v1 and the betas alike."""
     spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
     listed = mappings(dig(spec, "devices", "requests"))
     return [mappings(each.get("firstAvailable")) or [mapping(each.get("exactly")) or each] for each in listed]
 
 
-def requests_of(claim: Object) -> list[dict[str, Any]]:
+def claim_requests(claim: Object) -> list[dict[str, Any]]:
     """Return what a claim or a template of one asks for, whichever way."""
-    return [each for ways in ways_of(claim) for each in ways]
+    return [each for ways in request_alternatives(claim) for each in ways]
 
 
-def count_of(request: Mapping[str, Any]) -> int | None:
+def device_count(request: Mapping[str, Any]) -> int | None:
     """Return how many devices a request is for."""
     if request.get("allocationMode") == "All":
         return None
@@ -94,8 +94,8 @@ def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
     """Return the GPUs that a pod claims, ``None`` where it claims none that the input says."""
     every = [
         (claim.name if claim.kind == "ResourceClaim" else None, part)
-        for claim in _claims_of(workload, cluster)
-        for ways in ways_of(claim)
+        for claim in _workload_claims(workload, cluster)
+        for ways in request_alternatives(claim)
         if (part := _least(ways, cluster)) is not None
     ]
     if not every:
@@ -131,13 +131,13 @@ def _part(request: Mapping[str, Any]) -> ClaimedGpus:
     own_class = request.get("deviceClassName") != DEVICE_CLASS
     # Of a GPU that is shared a claim may take a part.
     partly = bool(request.get("capacity"))
-    return ClaimedGpus(0 if partly else count_of(request), bool(request.get("selectors")) or own_class or partly)
+    return ClaimedGpus(0 if partly else device_count(request), bool(request.get("selectors")) or own_class or partly)
 
 
-def _claims_of(workload: Workload, cluster: Cluster) -> Iterable[Object]:
+def _workload_claims(workload: Workload, cluster: Cluster) -> Iterable[Object]:
     named = {("ResourceClaim", known_text(each.claim)) for each in workload.pod.claims}
     named |= {("ResourceClaimTemplate", known_text(each.template)) for each in workload.pod.claims}
-    for each in cluster.of_kind("ResourceClaim", "ResourceClaimTemplate"):
+    for each in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
         if each.namespace == workload.namespace and (each.kind, each.name) in named:
             yield each
 
@@ -146,7 +146,7 @@ def unclear_claims(workload: Workload, cluster: Cluster, claimed: ClaimedGpus | 
     """Return what is not known of claims on nodes that are there."""
     if claimed is not None and claimed.selected:
         return [Reason(Answer.UNKNOWN, "claim", "what the claim selects among GPUs is known to its driver only")]
-    found = [each for claim in _claims_of(workload, cluster) for each in requests_of(claim)]
+    found = [each for claim in _workload_claims(workload, cluster) for each in claim_requests(claim)]
     names = sorted({name for each in found if (name := known_text(each.get("deviceClassName")))})
     unmade = [name for name in names if not _is_made(name, cluster)]
     if unmade:
@@ -160,7 +160,9 @@ def unclear_claims(workload: Workload, cluster: Cluster, claimed: ClaimedGpus | 
 def _is_made(name: str, cluster: Cluster) -> bool:
     """Whether a device class is there; of NVIDIA's own a rule says where nothing installs them."""
     chart = _CLASSES.get(name)
-    made = name in {each.name for each in cluster.of_kind("DeviceClass")} or bool(chart and cluster.chart(chart))
+    made = name in {each.name for each in cluster.objects_of_kind("DeviceClass")} or bool(
+        chart and cluster.chart(chart)
+    )
     of_nvidia = name.endswith(".nvidia.com")
     return made or (of_nvidia and (cluster.sees_software or bool(claim_drivers(cluster))))
 
@@ -180,7 +182,7 @@ def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Rea
 
 def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:
     """Return that the driver which offers GPUs to claims does not come to the nodes of a pool, or may not."""
-    answer = any_of(each.offers_claims for each in nodes)
+    answer = any_yes(each.offers_claims for each in nodes)
     if answer is Answer.YES:
         return []
     comes = "does not come" if answer is Answer.NO else "may not come"
@@ -188,13 +190,15 @@ def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:
     return [Reason(answer, "claim", f"{text}; let it tolerate their taints and meet their labels", 3)]
 
 
-def not_made_for(pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]) -> list[Reason]:
+def claim_scale_up_blockers(
+    pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]
+) -> list[Reason]:
     """Return why the autoscaler of a pool makes no node for pods that claim devices."""
     if pool.kind == "auto-mode":
         return [Reason(Answer.NO, "claim", _NOT_OF_AUTO_MODE, 4)]
     if pool.kind == "karpenter":
         unlisted = [] if claimed is None else _unlisted(nodes)
-        return unlisted or _of_karpenter(cluster.autoscaler("karpenter"), claimed, cluster.version)
+        return unlisted or _karpenter_claim_blockers(cluster.autoscaler("karpenter"), claimed, cluster.version)
     return [Reason(Answer.NO, "claim", _NO_FIRST_NODE, 2)]
 
 
@@ -206,7 +210,9 @@ def _unlisted(nodes: Iterable[NodeToBe]) -> list[Reason]:
     return [Reason(Answer.NO, "claim", f"Karpenter expects no claimed GPUs of {types[0]}; use a managed node group", 4)]
 
 
-def _of_karpenter(karpenter: Autoscaler | None, claimed: ClaimedGpus | None, kubernetes: str | None) -> list[Reason]:
+def _karpenter_claim_blockers(
+    karpenter: Autoscaler | None, claimed: ClaimedGpus | None, kubernetes: str | None
+) -> list[Reason]:
     if karpenter is None or karpenter.version is None:
         text = "whether Karpenter makes nodes for claimed devices depends on its version and its feature gates"
         return [Reason(Answer.UNKNOWN, "claim", text)]

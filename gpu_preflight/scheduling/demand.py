@@ -112,7 +112,7 @@ def smallest_first() -> Iterable[InstanceType]:
     return sorted(whole, key=lambda row: (row.usd_per_hour is None, row.usd_per_hour or 0.0, row.gpus))
 
 
-def asked_gpus(wanted: Demand) -> int | None:
+def requested_gpus(wanted: Demand) -> int | None:
     """Return how many whole GPUs a pod requests; ``None`` for shares, slices, and amounts that types don't decide."""
     gpus = wanted.requests.get(GPU) or (wanted.claimed.count if wanted.claimed else None)
     return gpus if gpus and wanted.requests.keys() <= _OF_TYPES and not wanted.pod.is_open else None
@@ -131,7 +131,7 @@ def smallest_type(
         any_disk: Whether the pool may have a disk of any size.
         at_most: Whether a type counts that only may have as much memory.
     """
-    gpus = asked_gpus(wanted)
+    gpus = requested_gpus(wanted)
     fitting = (
         row
         for row in (smallest_first() if gpus else ())

@@ -88,58 +88,58 @@ def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = 
     return Fit(node, reasons, tuple([reason for part in said for reason in part.unexpected]))
 
 
-def by_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+def check_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by taints."""
     expected = [
-        Reason(answer, "autoscaler", _expected_taint(pool, taint), rule=_rule_of(pool, taint))
+        Reason(answer, "autoscaler", _expected_taint(pool, taint), rule=_taint_rule(pool, taint))
         for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
         if taint not in node.taints
     ]
     return Part(tuple(_taints(wanted, node.taints)), tuple(expected))
 
 
-def by_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+def check_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by labels."""
-    expected = _expected_labels(wanted, node, pool, autoscaler_of(pool))
+    expected = _expected_labels(wanted, node, pool, autoscaler_name(pool))
     return Part(tuple(_labels(wanted, node.labels)), tuple(expected))
 
 
-def by_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+def check_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by what pods ask for and nodes have."""
-    expected = _expected_resources(wanted, node, pool, autoscaler_of(pool))
+    expected = _expected_resources(wanted, node, pool, autoscaler_name(pool))
     return Part(tuple(_resources(wanted, node)), tuple(expected))
 
 
-def by_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+def check_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by host ports."""
     return Part(tuple(_ports(wanted, node)))
 
 
-def by_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+def check_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
     """Judge by where others of its kind, and its volumes, are."""
     problems = wanted.topology.problems(node.labels)
     return Part(tuple(Reason(answer, "topology", text) for answer, text in problems))
 
 
 # What every pod asks, and what only some do.
-_FOR_ALL: tuple[PartOf, ...] = (by_taints, by_labels, by_resources)
-_PARTS: tuple[PartOf, ...] = (*_FOR_ALL, by_ports, by_topology)
+_FOR_ALL: tuple[PartOf, ...] = (check_taints, check_labels, check_resources)
+_PARTS: tuple[PartOf, ...] = (*_FOR_ALL, check_ports, check_topology)
 
 
-def autoscaler_of(pool: Pool) -> str:
+def autoscaler_name(pool: Pool) -> str:
     """Return what people call the autoscaler of a pool."""
     names = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
     return names.get(pool.autoscaler, "cluster autoscaler")
 
 
 def _expected_taint(pool: Pool, taint: Taint) -> str:
-    who = autoscaler_of(pool)
+    who = autoscaler_name(pool)
     if taint in pool.mistaken_taints:
         return f"{who} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
     return f"{who} expects taint {taint}, which the pod does not tolerate"
 
 
-def _rule_of(pool: Pool, taint: Taint) -> str:
+def _taint_rule(pool: Pool, taint: Taint) -> str:
     """Return the rule that says so of a pool beside every pod that waits for it."""
     return _MISTAKEN if taint in pool.mistaken_taints else ""
 
@@ -353,7 +353,7 @@ def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> li
             1,
         )
         for each, answer in wanted.pod.selection.unmet(node.believed_labels)
-        if each.met_by(node.labels) is not Answer.NO
+        if each.matches(node.labels) is not Answer.NO
     ]
 
 

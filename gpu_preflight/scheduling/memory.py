@@ -6,7 +6,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand
-from gpu_preflight.scheduling.fitting import Part, PartOf, by_labels, by_resources, by_taints
+from gpu_preflight.scheduling.fitting import Part, PartOf, check_labels, check_resources, check_taints
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Memory:
         """Return what a part of a fit says, from memory where pod and node are alike in all that it depends on."""
         profile = self._profiles.get(id(node)) or self.profile(node, pool)
         key: object
-        if part is by_taints:
+        if part is check_taints:
             key = part, wanted.tolerations_key, profile.taints
-        elif part is by_resources:
+        elif part is check_resources:
             key = part, wanted.requests_key, profile.resources
-        elif part is by_labels:
+        elif part is check_labels:
             key = part, wanted.selection_key, pool.kind, *[profile.labels.get(name) for name in wanted.keys]
         else:
             return part(wanted, node, pool)

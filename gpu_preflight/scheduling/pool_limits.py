@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.prices import quota_of, usd_per_hour
+from gpu_facts.hardware.prices import find_quota, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB, show
 from gpu_facts.resources import GPU
@@ -177,7 +177,7 @@ class Ceiling:
 
 def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...], str | None]]) -> Ceiling:
     """Return the ceiling of some pools, each with its nodes-to-be and its region."""
-    parts = [_of_pool(*each) for each in pools]
+    parts = [_pool_ceiling(*each) for each in pools]
     vcpus: dict[str, tuple[str, int]] = {}
     for part in parts:
         for code, (name, count) in part.vcpus.items():
@@ -191,7 +191,7 @@ def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...], str | None]]) -> C
     )
 
 
-def _of_pool(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -> Ceiling:
+def _pool_ceiling(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -> Ceiling:
     limits = [(each.row, node_limit(pool, each)) for each in nodes]
     bounded = [(row, most) for row, most in limits if row is not None and most is not None]
     if any(most is None for row, most in limits if row is not None):
@@ -209,7 +209,7 @@ def _vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str,
     found: dict[str, tuple[str, int]] = {}
     for row, most in bounded:
         for capacity_type in pool.capacity_types:
-            quota = quota_of(row, capacity_type)
+            quota = find_quota(row, capacity_type)
             if quota is not None and row.vcpus is not None and most:
                 count = max(row.vcpus * most, found.get(quota.code, ("", 0))[1])
                 found[quota.code] = quota.name, count

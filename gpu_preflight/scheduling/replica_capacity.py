@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu_facts.labels import HOSTNAME, NODE_GROUP, ZONE
-from gpu_preflight.model.answer import Answer, Reason, all_of, worst, yes_if
+from gpu_preflight.model.answer import Answer, Reason, all_yes, worst, yes_if
 from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.model.taints import untolerated
 from gpu_preflight.model.workload import Exclusive
@@ -73,7 +73,7 @@ def _domains(wanted: Demand, key: str, size: int, taking: Sequence[PoolVerdict])
         return _nodes(wanted, size, taking)
     rooms: dict[object, tuple[float, float]] = {}
     for each in taking:
-        for domain, sure, most in _of_pool(key, each):
+        for domain, sure, most in _pool_domains(key, each):
             known = rooms.get(domain, (0, 0))
             rooms[domain] = known[0] + sure, known[1] + most
     unknown = rooms.pop(None, None)
@@ -99,7 +99,7 @@ def _limits(judged: PoolVerdict, bound: int | None) -> list[float]:
     return [math.inf if each is None else each for each in limits]
 
 
-def _of_pool(key: str, judged: PoolVerdict) -> Iterator[_Domain]:
+def _pool_domains(key: str, judged: PoolVerdict) -> Iterator[_Domain]:
     """Yield the domains in which a pool makes nodes, ``None`` for one that is not known."""
     most = math.inf if judged.may_hold is None else judged.may_hold
     values = list(_values(key, judged))
@@ -123,7 +123,7 @@ def counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
     """Say whether a node counts among those that pods are spread over."""
     chosen = wanted.pod.selection.takes(node.labels) if spread.honors_labels else Answer.YES
     taints = [answer for _, answer in untolerated(wanted.pod.tolerations, node.taints)] if spread.honors_taints else []
-    return all_of((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
+    return all_yes((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
 
 
 def pods_on_a_node(
@@ -141,7 +141,7 @@ def pods_on_a_node(
     fullest = min((max(_held(wanted, each))[1] for each in taking if each.pool.min_nodes), default=math.inf)
     there = sum(each.pool.min_nodes or 0 for each in taking)
     for each in refusing:
-        answer = all_of(counts(wanted, node, spread) for node in each.nodes_refusing)
+        answer = all_yes(counts(wanted, node, spread) for node in each.nodes_refusing)
         if not each.nodes_refusing or answer is Answer.NO or each.pool.max_nodes == 0:
             continue
         emptiest = 0
@@ -162,7 +162,7 @@ def room_below(wanted: Demand, judged: PoolVerdict, caps: tuple[float, float]) -
     return room(wanted, judged.pool, judged.nodes_taking, judged.growth, caps)
 
 
-def kept_even(wanted: Demand, taking: Iterable[PoolVerdict]) -> str:
+def node_spread_note(wanted: Demand, taking: Iterable[PoolVerdict]) -> str:
     """Return what keeps nodes from being filled, where that is what the pods ask."""
     spread = wanted.topology.over_nodes
     if spread is None or all(least <= spread.skew for each in taking for least, _ in _held(wanted, each)):
@@ -182,10 +182,10 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
     if not replicas or not taking or wanted.workload.takes_turns:
         return []
     if wanted.claimed is not None and wanted.claimed.shared and replicas > 1:
-        return _on_one_node(wanted, replicas, taking)
+        return _shared_claim_shortage(wanted, replicas, taking)
     together = wanted.topology.on_one_node or wanted.topology.in_one_zone
     several = replicas > 1 or wanted.topology.may_follow
-    held = _beside_the_first(wanted, replicas, taking) if together and several else []
+    held = _affinity_shortage(wanted, replicas, taking) if together and several else []
     apart = [] if worst(held) is Answer.NO else _apart(wanted, replicas, taking, pools)
     return apart if worst(apart) is Answer.NO else [*held, *apart]
 
@@ -215,14 +215,14 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
         return []
     if most >= replicas:
         text = f"whether more than {sure} of {replicas} pods find room is not known"
-        uneven = _kept_close(zip(certain, surely, strict=True), skew, sure)
+        uneven = _zone_spread_note(zip(certain, surely, strict=True), skew, sure)
         conditional = [each for each in taking if each.is_conditional]
         holding, _ = _holding(wanted, conditional, taking, refusing)
         counted = {*map(_zone, conditional), *may_be_empty}
         room = _room(zip(conditional, holding, strict=True), skew, counted, cautious=cautious)
         reason = _reason(Answer.UNKNOWN, text + uneven, taking, wanted)
-        return [replace(reason, condition=_conditions_of(conditional))] if room >= replicas else [reason]
-    uneven = _kept_close(zip(taking, at_most, strict=True), skew, most)
+        return [replace(reason, condition=_join_conditions(conditional))] if room >= replicas else [reason]
+    uneven = _zone_spread_note(zip(taking, at_most, strict=True), skew, most)
     if wanted.workload.may_take_turns and most:
         text = (
             f"at most {most} of {replicas} pods run at once{uneven}, and whether they need one another only they know"
@@ -231,12 +231,12 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
 
 
-def _conditions_of(pools: Iterable[PoolVerdict]) -> str:
+def _join_conditions(pools: Iterable[PoolVerdict]) -> str:
     """Return on which conditions all of some pools take a pod."""
     return " and ".join(dict.fromkeys(one.condition for each in pools for one in each.reasons if one.condition))
 
 
-def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+def _shared_claim_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
     """Return why no node has room for all pods that share a claim, whose devices are those of one node."""
     fitting = [node for each in taking for node in each.nodes_taking]
     most = max((pods_per_node(wanted, node, at_most=True) for node in fitting), default=1)
@@ -250,7 +250,7 @@ def _on_one_node(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -
     return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
 
 
-def _beside_the_first(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
+def _affinity_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
     """Return why no node, or no zone, has room for all pods that want to be where the first of them is.
 
     Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAffinity
@@ -350,7 +350,7 @@ def _room(
     return sum(by_zone.values())
 
 
-def _kept_close(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, room: float) -> str:
+def _zone_spread_note(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, room: float) -> str:
     """Return that the spread over zones leaves room unused, where it does.
 
     Args:
@@ -388,7 +388,7 @@ def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly
     certain: set[str] = set()
     possible: set[str | None] = set()
     for each in refusing:
-        answer = all_of(counts(wanted, node, spread) for node in each.nodes_refusing)
+        answer = all_yes(counts(wanted, node, spread) for node in each.nodes_refusing)
         if answer is Answer.NO or not each.nodes_refusing or each.pool.max_nodes == 0:
             continue
         zones = _zones_of_node(each.nodes_refusing[0])
@@ -406,7 +406,7 @@ def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
 
 def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
     apart = _alone_on_a_node(wanted)
-    text += kept_even(wanted, taking)
+    text += node_spread_note(wanted, taking)
     bounds = [f"{each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
     more = f" and {len(bounds) - _SHOWN} more pools" if len(bounds) > _SHOWN else ""
     shown = ", ".join(bounds[:_SHOWN]) + more
@@ -426,20 +426,20 @@ def _zones(taking: Iterable[PoolVerdict]) -> set[str] | None:
     """Return the zones in which pools make nodes, ``None`` where they are not known."""
     found: set[str] = set()
     for each in taking:
-        of_pool = _zones_of(each)
+        of_pool = _pool_zones(each)
         if of_pool is None:
             return None
         found |= of_pool
     return found
 
 
-def _zones_of(judged: PoolVerdict) -> frozenset[str] | None:
+def _pool_zones(judged: PoolVerdict) -> frozenset[str] | None:
     return _zones_of_node(judged.nodes_taking[0]) if judged.nodes_taking else None
 
 
 def _zone(judged: PoolVerdict) -> str | None:
     """Return the only zone in which a pool makes nodes, ``None`` where there may be others."""
-    zones = _zones_of(judged) or frozenset()
+    zones = _pool_zones(judged) or frozenset()
     return next(iter(zones)) if len(zones) == 1 else None
 
 

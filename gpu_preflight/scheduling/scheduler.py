@@ -16,23 +16,23 @@ from gpu_preflight.admission.unevaluated import unevaluated
 from gpu_preflight.cluster.iam import has_credentials
 from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.operators import scheduler_runs
-from gpu_preflight.cluster.pools import capacity_of, desired_nodes, desired_size
+from gpu_preflight.cluster.pools import usable_capacity_types, desired_nodes, desired_size
 from gpu_preflight.cluster.software import unremoved_taints
-from gpu_preflight.model.answer import Answer, Reason, all_of, worst
+from gpu_preflight.model.answer import Answer, Reason, all_yes, worst
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.model.taints import Taint, untolerated
 from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text
-from gpu_preflight.scheduling.claims import not_made_for, unclear_claims, without_devices
-from gpu_preflight.scheduling.demand import Demand, asked_gpus, demand, smallest_type
-from gpu_preflight.scheduling.fitting import Fit, autoscaler_of, fits
+from gpu_preflight.scheduling.claims import claim_scale_up_blockers, unclear_claims, without_devices
+from gpu_preflight.scheduling.demand import Demand, requested_gpus, demand, smallest_type
+from gpu_preflight.scheduling.fitting import Fit, autoscaler_name, fits
 from gpu_preflight.scheduling.memory import Memory, Profile
 from gpu_preflight.scheduling.min_values import least_values, too_few_values
 from gpu_preflight.scheduling.pool_limits import GROWS, Growth, binding_limit, nodes_needed, pods_per_node, room
 from gpu_preflight.scheduling.replica_capacity import shortage
-from gpu_preflight.scheduling.unclear import Openings, left_open, on_each_node, openings
+from gpu_preflight.scheduling.unclear import Openings, left_open, check_daemon_set, openings
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Pods with a lower priority start no node.
@@ -138,11 +138,11 @@ class Scheduler:
         )
 
     def _verdict(self, workload: Workload) -> Verdict:
-        let_in = self._admission.of(workload)
+        let_in = self._admission.admit(workload)
         pods = let_in.workload
         key = _shape(pods)
         if key not in self._seen:
-            wanted = demand(workload if workload.on_each_node else pods, self.cluster)
+            wanted = demand(workload if workload.is_daemon_set else pods, self.cluster)
             judged = self._judged(wanted)
             self._seen[key] = wanted, tuple(sorted(judged, key=lambda each: each.distance))
         wanted, pools = self._seen[key]
@@ -154,7 +154,7 @@ class Scheduler:
             *self._unscheduled(workload.pod),
             *_suspended(workload),
         )
-        return self.over(workload, wanted, pools, held)
+        return self.combine_pool_results(workload, wanted, pools, held)
 
     def _unevaluated(self, workload: Workload) -> tuple[Reason, ...]:
         """Return the constraints that aren't evaluated; of lone pods that are written alike they are found once."""
@@ -174,7 +174,7 @@ class Scheduler:
             text = f"waits for scheduler {name}, which nothing here installs"
             yield Reason(runs, "scheduler", text, rule="GPU128")
 
-    def over(
+    def combine_pool_results(
         self, workload: Workload, wanted: Demand, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]
     ) -> Verdict:
         """Return the verdict on a workload over the verdicts on pools.
@@ -189,9 +189,9 @@ class Scheduler:
         if key not in self._short:
             # Kept, so that nothing else is given the same ids.
             self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
-        reasons = (*held, *self._short[key][2], *_beyond(pools, self.cluster))
+        reasons = (*held, *self._short[key][2], *_hidden_pool_reasons(pools, self.cluster))
         answer = _overall(pools, reasons, self.cluster)
-        rests_on = () if self.cluster.is_eks else _rests_on(workload.pod, pools)
+        rests_on = () if self.cluster.is_eks else _toleration_assumptions(workload.pod, pools)
         return Verdict(workload, answer, pools, reasons, wanted, rests_on)
 
     def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
@@ -207,8 +207,8 @@ class Scheduler:
 
     def _judged(self, wanted: Demand) -> list[PoolVerdict]:
         """Judge every pool; of those that differ in nothing the pod asks for, one."""
-        if wanted.workload.on_each_node:
-            return [on_each_node(wanted, each.pool, each.nodes) for each in self._pools]
+        if wanted.workload.is_daemon_set:
+            return [check_daemon_set(wanted, each.pool, each.nodes) for each in self._pools]
         if wanted.pod.host_ports or wanted.pod.claims or not wanted.anywhere:
             return [_judge(wanted, each, self.cluster, self._memory) for each in self._pools]
         judged: list[PoolVerdict] = []
@@ -218,7 +218,7 @@ class Scheduler:
             like = known.get(key)
             if like is None:
                 like = known[key] = _judge(wanted, candidate, self.cluster, self._memory)
-            judged.append(like if like.pool is candidate.pool else like.of(candidate.pool))
+            judged.append(like if like.pool is candidate.pool else like.with_pool(candidate.pool))
         return judged
 
 
@@ -229,7 +229,7 @@ def _shape(workload: Workload) -> tuple[object, ...]:
     return (
         pod.likeness,
         workload.priority,
-        workload.on_each_node,
+        workload.is_daemon_set,
         workload.replicas,
         workload.together,
         repr(workload.exclusive),
@@ -239,7 +239,7 @@ def _shape(workload: Workload) -> tuple[object, ...]:
     )
 
 
-def _rests_on(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
+def _toleration_assumptions(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
     """Return the tolerations that a pod needs and does not state, where it is not known that EKS adds them."""
     kept_off = [untolerated(pod.tolerations, each.pool.taints) for each in pools if each.answer is not Answer.NO]
     if not kept_off or not all(kept_off):
@@ -252,10 +252,10 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
     best = pools[0].answer if pools else Answer.NO
     if best is Answer.NO and (cluster.hidden or not (cluster.whole or pools)):
         best = Answer.UNKNOWN
-    return all_of((best, worst(held)))
+    return all_yes((best, worst(held)))
 
 
-def _beyond(pools: Sequence[PoolVerdict], cluster: Cluster) -> tuple[Reason, ...]:
+def _hidden_pool_reasons(pools: Sequence[PoolVerdict], cluster: Cluster) -> tuple[Reason, ...]:
     """Return what may take a pod that no pool takes."""
     if not pools or pools[0].answer is not Answer.NO or not cluster.hidden:
         return ()
@@ -302,7 +302,7 @@ def _without_pools(wanted: Demand, cluster: Cluster) -> list[Reason]:
 def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
     """Return on which pool the result depends, where none is in the input: one of the smallest type that fits."""
     text = "no pool is in the input; name the assembly, the template or the NodePools too"
-    if cluster.hidden or asked_gpus(wanted) is None:
+    if cluster.hidden or requested_gpus(wanted) is None:
         return Reason(Answer.UNKNOWN, "pool", text)
     if found := _HYPERPOD.search(str([wanted.pod.written.get(each) for each in ("nodeSelector", "affinity")])):
         named = f"no pool is in the input, and the catalogue lacks the types of SageMaker HyperPod ({found.group()})"
@@ -317,7 +317,7 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
         none = f"no instance type with NVIDIA GPUs has {asked}{selected}; request less, or spread it over several pods"
         return Reason(Answer.NO, "pool", none)
     condition = f"the cluster has a pool with nodes such as {row.name}{_demands_on_pool(wanted)}"
-    if not cluster.sees_plugins_for(GPU) and not any(GPU in each.advertises for each in cluster.daemon_sets):
+    if not cluster.sees_device_plugins(GPU) and not any(GPU in each.advertises for each in cluster.daemon_sets):
         condition += f", and something advertises {GPU} there"
     return Reason(Answer.UNKNOWN, "pool", f"{text}; the smallest type that fits is {row.name}", condition=condition)
 
@@ -340,7 +340,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
         reasons = _some_types(judged, reasons)
         reasons += () if running else _first_type(wanted, pool, judged, cluster)
     reasons += [] if wanted.claimed is None else without_devices(wanted.claimed, nodes)
-    reasons += _kept_tainted(wanted, candidate)
+    reasons += _startup_taint_reasons(wanted, candidate)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
         # Karpenter makes those too.
@@ -350,7 +350,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     if not running:
         reasons += unhelped
         reasons += too_few_values(pool, taking, cluster) if taking else []
-        reasons += not_made_for(pool, cluster, wanted.claimed, nodes) if wanted.pod.claims else []
+        reasons += claim_scale_up_blockers(pool, cluster, wanted.claimed, nodes) if wanted.pod.claims else []
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
@@ -362,7 +362,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     return _counted(wanted, pool, taking or [nodes[0]], reasons, growth)
 
 
-def _kept_tainted(wanted: Demand, candidate: _Candidate) -> Iterator[Reason]:
+def _startup_taint_reasons(wanted: Demand, candidate: _Candidate) -> Iterator[Reason]:
     """Yield the startup taints that a pod doesn't tolerate and nothing in the input is known to remove."""
     for taint, _ in untolerated(wanted.pod.tolerations, candidate.unremoved):
         text = f"nothing in the input is known to remove startup taint {taint} from its nodes"
@@ -426,9 +426,9 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
         return []
     if pool.max_nodes == 0:
         return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
-    if pool.capacity_types and not capacity_of(pool):
+    if pool.capacity_types and not usable_capacity_types(pool):
         return [Reason(Answer.NO, "autoscaler", _NOTHING_RESERVED, 2, rule="GPU186")]
-    who, runs = autoscaler_of(pool), cluster.runs(pool.autoscaler)
+    who, runs = autoscaler_name(pool), cluster.runs(pool.autoscaler)
     if runs is Answer.NO:
         return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
     if runs is Answer.UNKNOWN:
@@ -486,7 +486,7 @@ def _expendable(workload: Workload, pool: Pool, cluster: Cluster) -> list[Reason
 def _may_be_expendable(workload: Workload, cutoff: int | None, cluster: Cluster) -> list[Reason]:
     """Return that a priority or the autoscaler's cutoff is known at deployment only. An absent class is assumed."""
     name = workload.pod.priority_class
-    known = [each.name for each in cluster.of_kind("PriorityClass")]
+    known = [each.name for each in cluster.objects_of_kind("PriorityClass")]
     if cutoff is not None and known_text(name) not in known and not isinstance(name, Unknown):
         return []
     text = "whether its priority is below the one for which cluster autoscaler makes nodes is not known"

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu_facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_facts.light import dataclass
-from gpu_preflight.model.answer import Answer, all_of
+from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, exactly, requirement
 from gpu_preflight.model.pod import PodTerm, Spread
@@ -86,7 +86,7 @@ class Topology:
             if key not in labels
         ]
         if self.zones is not None:
-            answer = Requirement(ZONE, "In", self.zones).met_by(labels)
+            answer = Requirement(ZONE, "In", self.zones).matches(labels)
             if answer is not Answer.YES:
                 found.append((answer, f"has a volume in {', '.join(self.zones)}, where the pool may have no node"))
         if self.company:
@@ -191,7 +191,7 @@ def selected(selector: Any, workload: Workload) -> Answer:
     written = mapping(selector.get("matchLabels")).items()
     wanted = [Requirement(key, "In", None if isinstance(value, Unknown) else (str(value),)) for key, value in written]
     wanted += [requirement(each) for each in mappings(selector.get("matchExpressions"))]
-    return all_of(each.met_by(labels) for each in wanted)
+    return all_yes(each.matches(labels) for each in wanted)
 
 
 def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | None:
@@ -215,21 +215,21 @@ def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
 
 
 def _named(cluster: Cluster, kind: str, name: Any) -> Object | None:
-    return next((each for each in cluster.of_kind(kind) if each.name == name), None) if name else None
+    return next((each for each in cluster.objects_of_kind(kind) if each.name == name), None) if name else None
 
 
 def _zones_of_volume(volume: Object) -> list[tuple[str, ...]]:
     terms = mappings(dig(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms"))
-    return _zones_in(each for term in terms for each in mappings(term.get("matchExpressions")))
+    return _zone_values(each for term in terms for each in mappings(term.get("matchExpressions")))
 
 
 def _zones_of_class(storage: Object) -> list[tuple[str, ...]]:
     topologies = mappings(storage.content.get("allowedTopologies"))
-    return _zones_in(
+    return _zone_values(
         {**each, "operator": "In"} for term in topologies for each in mappings(term.get("matchLabelExpressions"))
     )
 
 
-def _zones_in(expressions: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _zone_values(expressions: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     wanted = [requirement(each) for each in expressions]
     return [each.values for each in wanted if each.key in OF_ZONES and each.operator == "In" and each.values]

@@ -28,7 +28,7 @@ from gpu_preflight.node.instance_labels import own_name
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, choices, is_expression, mapping, mappings
 from gpu_preflight.scheduling.demand import Demand
-from gpu_preflight.scheduling.fitting import by_labels, by_ports, by_resources, evictions
+from gpu_preflight.scheduling.fitting import check_labels, check_ports, check_resources, evictions
 from gpu_preflight.scheduling.verdict import PoolVerdict
 
 _EVERY = ("taint", "label", "resource", "port", "autoscaler", "limit", "claim", "topology", "volume")
@@ -216,7 +216,7 @@ def _has_unknown(value: object) -> bool:
     return any(isinstance(each, Unknown) for each in values)
 
 
-def on_each_node(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> PoolVerdict:
+def check_daemon_set(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> PoolVerdict:
     """Say whether the nodes of a pool run the pod of a DaemonSet.
 
     Args:
@@ -235,10 +235,10 @@ def on_each_node(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> Poo
 
 
 def _reasons(wanted: Demand, node: NodeToBe, pool: Pool, of_taints: list[Reason]) -> list[Reason]:
-    of_labels = by_labels(wanted, node, pool).reasons
+    of_labels = check_labels(wanted, node, pool).reasons
     runs = worst((*of_taints, *of_labels))
     alone = _without_itself(node, wanted.requests, runs)
-    return [*of_labels, *by_resources(wanted, alone, pool).reasons, *by_ports(wanted, alone, pool).reasons]
+    return [*of_labels, *check_resources(wanted, alone, pool).reasons, *check_ports(wanted, alone, pool).reasons]
 
 
 def _without_itself(node: NodeToBe, takes: Resources, runs: Answer) -> NodeToBe:

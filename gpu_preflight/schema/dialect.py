@@ -48,7 +48,7 @@ def is_open_key(key: Any) -> bool:
     return is_open(key) or str(key).startswith(_FUNCTION)
 
 
-def number_of(value: Any) -> float | int | None:
+def parse_number(value: Any) -> float | int | None:
     """Return a number that is written as one or as text, ``None`` for anything else."""
     whole = known_number(value)
     if whole is not None or isinstance(value, bool):
@@ -77,8 +77,8 @@ CLOUDFORMATION = Dialect(
     types={
         **_STRUCTURES,
         "string": lambda value: isinstance(value, (str, int, float)),
-        "integer": lambda value: number_of(value) is not None,
-        "number": lambda value: number_of(value) is not None,
+        "integer": lambda value: parse_number(value) is not None,
+        "number": lambda value: parse_number(value) is not None,
         "boolean": lambda value: isinstance(value, bool) or str(value).lower() in ("true", "false"),
     },
 )

@@ -38,16 +38,16 @@ class Row:
 
     def rejects(self, part: Mapping[str, Any]) -> bool | None:
         """Return whether eksctl rejects a part of a config; ``None`` where only deployment knows."""
-        met = [condition(_at(part, path)) for path, condition in self.conditions.items()]
+        met = [condition(_lookup_path(part, path)) for path, condition in self.conditions.items()]
         return False if False in met else None if None in met else True
 
     def message(self, part: Mapping[str, Any]) -> str:
         """Return the rule that a part of a config breaks."""
-        value = as_written(_at(part, next(iter(self.conditions))))
+        value = as_written(_lookup_path(part, next(iter(self.conditions))))
         return self.text.format(value) + (did_you_mean(str(value), self.known) if self.known else "")
 
 
-def _at(part: Mapping[str, Any], path: str) -> Any:
+def _lookup_path(part: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path, or the value on the way to it that only deployment knows."""
     value: Any = part
     for key in path.split("."):
@@ -74,7 +74,7 @@ FALSE = _if_known(lambda value: value is False)
 ANY_TRUE = _if_known(lambda value: any(each is True for each in mapping(value).values()))
 
 
-def one_of(*words: str | None) -> Condition:
+def matches_any(*words: str | None) -> Condition:
     """Return whether a value is one of some words."""
     return _if_known(lambda value: value in words)
 
@@ -84,16 +84,16 @@ def literally(word: str) -> Condition:
     return lambda value: value == word
 
 
-def none_of(*words: str) -> Condition:
+def matches_none(*words: str) -> Condition:
     """Return whether a text is given, and is none of some words."""
     return _if_known(lambda value: isinstance(value, str) and value not in words)
 
 
-def any_not_of(*words: str) -> Condition:
+def has_unmatched_item(*words: str) -> Condition:
     """Return whether a list has a text that is none of some words."""
 
     def condition(value: Any) -> bool | None:
-        found = [none_of(*words)(each) for each in items(value)]
+        found = [matches_none(*words)(each) for each in items(value)]
         return True if True in found else None if None in found else False
 
     return condition

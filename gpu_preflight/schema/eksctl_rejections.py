@@ -22,7 +22,7 @@ from gpu_preflight.reading.eksctl.groups import (
     UBUNTU_VERSIONS,
     WINDOWS,
     has_nvidia_gpus,
-    taints_of,
+    group_taints,
 )
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import known_text, mappings
@@ -35,7 +35,7 @@ from gpu_preflight.schema.eksctl_conditions import (
     TRUE,
     Condition,
     Row,
-    any_not_of,
+    has_unmatched_item,
     exactly_one,
     family,
     has_open,
@@ -44,8 +44,8 @@ from gpu_preflight.schema.eksctl_conditions import (
     literally,
     matches,
     more_than,
-    none_of,
-    one_of,
+    matches_none,
+    matches_any,
     other_family,
     other_version,
     outside,
@@ -121,7 +121,7 @@ def rejections(config: Object) -> Iterator[Rejection]:
     ]
     for place, kind, group in groups:
         name = known_text(group.get("name"))
-        for row, text, unknown in _of_group(config, group, _ROWS[kind]):
+        for row, text, unknown in _group_rejections(config, group, _ROWS[kind]):
             yield Rejection(f"{kind} {name}: {text}" if name else f"{place}: {text}", unknown, _late(row, name, place))
     names = Counter(known_text(group.get("name")) for _, _, group in groups)
     for name, count in names.items():
@@ -133,9 +133,9 @@ def _late(row: Row, name: str | None, place: str) -> str | None:
     return (name or place) if row.late else None
 
 
-def _of_group(config: Object, group: dict[str, Any], rows: Iterable[Row]) -> Iterator[tuple[Row, str, bool]]:
+def _group_rejections(config: Object, group: dict[str, Any], rows: Iterable[Row]) -> Iterator[tuple[Row, str, bool]]:
     yield from _rejected(rows, {**group, "cluster": config.content, _HAS_GPUS: has_nvidia_gpus(group)})
-    for taint in taints_of(group):
+    for taint in group_taints(group):
         yield from _rejected(_TAINT, {**taint, "effect": taint.get("effect") or ""})
 
 
@@ -158,13 +158,17 @@ def _own_role(field: str) -> Iterator[Row]:
 
 
 def _volumes() -> Iterator[Row]:
-    yield Row({"volumeIOPS": GIVEN, "volumeType": none_of(*_IOPS)}, f"volumeIOPS needs volumeType {' or '.join(_IOPS)}")
-    yield Row({"volumeThroughput": GIVEN, "volumeType": none_of("gp3")}, "volumeThroughput needs volumeType gp3")
+    yield Row(
+        {"volumeIOPS": GIVEN, "volumeType": matches_none(*_IOPS)}, f"volumeIOPS needs volumeType {' or '.join(_IOPS)}"
+    )
+    yield Row({"volumeThroughput": GIVEN, "volumeType": matches_none("gp3")}, "volumeThroughput needs volumeType gp3")
     for kind, (least, most) in _IOPS.items():
         within = f"volumeIOPS of {kind} must be {least} to {most}, got {{}}"
-        yield Row({"volumeIOPS": outside(least, most), "volumeType": one_of(kind, *_OMITTED.get(kind, ()))}, within)
+        yield Row(
+            {"volumeIOPS": outside(least, most), "volumeType": matches_any(kind, *_OMITTED.get(kind, ()))}, within
+        )
     within = "volumeThroughput must be 125 to 1000, got {}"
-    yield Row({"volumeThroughput": outside(125, 1000), "volumeType": one_of("gp3", *_OMITTED["gp3"])}, within)
+    yield Row({"volumeThroughput": outside(125, 1000), "volumeType": matches_any("gp3", *_OMITTED["gp3"])}, within)
     yield Row({"volumeKmsKeyID": GIVEN, "volumeEncrypted": NOT_TRUE}, "volumeKmsKeyID needs volumeEncrypted: true")
 
 
@@ -178,8 +182,8 @@ def _reservations() -> Iterator[Row]:
     yield from _only_one(_PREFERENCE, _RESERVATION)
     names = ("capacityReservationID", "capacityReservationResourceGroupARN")
     yield from _only_one(*(f"{_RESERVATION}.{each}" for each in names))
-    yield Row({_PREFERENCE: none_of("open", "none")}, f"{_PREFERENCE} must be open or none, got {{!r}}")
-    yield Row({_MARKET: none_of("capacity-block")}, f"{_MARKET} must be capacity-block, got {{!r}}")
+    yield Row({_PREFERENCE: matches_none("open", "none")}, f"{_PREFERENCE} must be open or none, got {{!r}}")
+    yield Row({_MARKET: matches_none("capacity-block")}, f"{_MARKET} must be capacity-block, got {{!r}}")
     needs = "instanceMarketOptions needs capacityReservation"
     yield Row({"instanceMarketOptions": GIVEN, "capacityReservation": ABSENT}, needs)
 
@@ -189,7 +193,7 @@ def _not_on_bottlerocket(*fields: str) -> Iterator[Row]:
         yield Row({field: GIVEN, "amiFamily": family(*BOTTLEROCKETS)}, f"Bottlerocket doesn't support {field}")
 
 
-def _of_the_group(settings: Mapping[str, str], **more: Condition) -> Iterator[Row]:
+def _managed_setting_rows(settings: Mapping[str, str], **more: Condition) -> Iterator[Row]:
     """Yield settings of Bottlerocket that eksctl writes itself."""
     for name, instead in settings.items():
         conditions = {f"{_SETTINGS}.{name}": GIVEN, "amiFamily": family(*BOTTLEROCKETS), **more}
@@ -255,10 +259,10 @@ def _managed() -> Iterator[Row]:
     # pkg/nodebootstrap/managed_bottlerocket.go
     by_eks = dict.fromkeys(("cluster-certificate", "api-server", "cluster-name", "cluster-dns-ip"), "EKS sets it")
     by_group = {"node-labels": "use labels", "node-taints": "use taints"}
-    yield from _of_the_group(by_eks | by_group, launchTemplate=ABSENT)
+    yield from _managed_setting_rows(by_eks | by_group, launchTemplate=ABSENT)
     # pkg/cfn/builder/managed_nodegroup.go
     several = "a group on a Capacity Block must have one instance type"
-    yield Row({"instanceTypes": more_than(1), _MARKET: one_of("capacity-block")}, several, late=True)
+    yield Row({"instanceTypes": more_than(1), _MARKET: matches_any("capacity-block")}, several, late=True)
 
 
 def _own_launch_template() -> Iterator[Row]:
@@ -308,7 +312,7 @@ def _self_managed() -> Iterator[Row]:
     yield Row({"bottlerocket": GIVEN, "amiFamily": ABSENT}, settings)
     yield Row({"bottlerocket": GIVEN, "amiFamily": other_family(*BOTTLEROCKETS)}, settings)
     yield from _not_on_bottlerocket("kubeletExtraConfig")
-    yield from _of_the_group(
+    yield from _managed_setting_rows(
         {"node-labels": "use labels", "node-taints": "use taints", "max-pods": "use maxPodsPerNode"}
     )
     for key in _CRITICAL:
@@ -317,10 +321,11 @@ def _self_managed() -> Iterator[Row]:
     yield from chain(_only_one(*keys), _only_one(*keys[1:]), _only_one("localZones", "availabilityZones"))
     yield from _mixed_types()
     yield Row(
-        {"asgSuspendProcesses": any_not_of(*_PROCESSES)}, f"asgSuspendProcesses must be of {', '.join(_PROCESSES)}"
+        {"asgSuspendProcesses": has_unmatched_item(*_PROCESSES)},
+        f"asgSuspendProcesses must be of {', '.join(_PROCESSES)}",
     )
     yield Row({"maxInstanceLifetime": outside(86_400)}, "maxInstanceLifetime must be 86400 or more, got {}")
-    yield Row({"containerRuntime": none_of("containerd")}, "containerRuntime must be containerd, got {!r}")
+    yield Row({"containerRuntime": matches_none("containerd")}, "containerRuntime must be containerd, got {!r}")
     yield from _only_one("containerRuntime", "overrideBootstrapCommand")
     burstable = {"instanceType": starts_without("t"), _DISTRIBUTION: ABSENT, "instanceSelector": ABSENT}
     yield Row({"cpuCredits": GIVEN, **burstable}, "cpuCredits needs an instance type of the T families")
@@ -333,7 +338,7 @@ def _mixed_types() -> Iterator[Row]:
     distribution, types = {_DISTRIBUTION: GIVEN}, f"{_DISTRIBUTION}.instanceTypes"
     for other in (_DISTRIBUTION, "instanceSelector"):
         mixed = f"instanceType must be left out next to {other}, got {{!r}}"
-        yield Row({"instanceType": none_of("mixed", ""), other: GIVEN}, mixed)
+        yield Row({"instanceType": matches_none("mixed", ""), other: GIVEN}, mixed)
     yield Row({**distribution, types: ABSENT, "instanceSelector": ABSENT}, f"{types} must be set")
     yield Row({types: more_than(20), "instanceSelector": ABSENT}, f"{types} must have at most 20 types")
     for field, bounds in {
@@ -347,11 +352,11 @@ def _mixed_types() -> Iterator[Row]:
         yield Row({f"{_DISTRIBUTION}.{field}": outside(*bounds)}, f"{text}, got {{}}")
     strategy, pools = f"{_DISTRIBUTION}.spotAllocationStrategy", f"{_DISTRIBUTION}.spotInstancePools"
     yield Row(
-        {strategy: none_of(*_STRATEGIES)},
+        {strategy: matches_none(*_STRATEGIES)},
         f"{strategy} must be one of {', '.join(_STRATEGIES)}, got {{!r}}",
         _STRATEGIES,
     )
-    optimized = one_of("capacity-optimized", "capacity-optimized-prioritized")
+    optimized = matches_any("capacity-optimized", "capacity-optimized-prioritized")
     yield Row({strategy: optimized, pools: GIVEN}, f"{pools} can't be set next to {strategy} {{}}")
 
 
@@ -365,7 +370,8 @@ def _cluster() -> Iterator[Row]:
     yield Row({"cluster.metadata.region": ABSENT}, "metadata.region must be set")
     types = "cluster.cloudWatch.clusterLogging.enableTypes"
     yield Row(
-        {types: any_not_of(*_LOG_TYPES)}, f"cloudWatch.clusterLogging.enableTypes must be of {', '.join(_LOG_TYPES)}"
+        {types: has_unmatched_item(*_LOG_TYPES)},
+        f"cloudWatch.clusterLogging.enableTypes must be of {', '.join(_LOG_TYPES)}",
     )
     key = "secretsEncryption needs keyARN"
     yield Row({"cluster.secretsEncryption": GIVEN, "cluster.secretsEncryption.keyARN": ABSENT}, key)
@@ -387,7 +393,7 @@ def _network() -> Iterator[Row]:
     # pkg/cfn/builder/vpc_ipv4.go ``addNATGateways``, pkg/vpc/vpc.go ``SetSubnets``
     own = {f"{vpc}.id": ABSENT}
     gateway = f"vpc.nat.gateway must be one of {', '.join(_GATEWAYS)}, got {{!r}}"
-    yield Row({f"{vpc}.nat.gateway": none_of(*_GATEWAYS, ""), **own}, gateway, _GATEWAYS)
+    yield Row({f"{vpc}.nat.gateway": matches_none(*_GATEWAYS, ""), **own}, gateway, _GATEWAYS)
     size = r"/(\d|1[0-5]|2[5-9]|[3-9]\d)$"
     yield Row({f"{vpc}.cidr": matches(size), **own}, "vpc.cidr must have a prefix of /16 to /24, got {}")
     ip_family = "kubernetesNetworkConfig.ipFamily must be IPv4 or IPv6, got {!r}"
@@ -401,16 +407,18 @@ def _access() -> Iterator[Row]:
     """
     mode = "cluster.accessConfig.authenticationMode"
     modes = f"accessConfig.authenticationMode must be one of {', '.join(_MODES)}, got {{!r}}"
-    yield Row({mode: none_of(*_MODES)}, modes, _MODES)
+    yield Row({mode: matches_none(*_MODES)}, modes, _MODES)
     entries = "accessConfig.accessEntries needs authenticationMode API or API_AND_CONFIG_MAP, got {!r}"
-    yield Row({mode: one_of("CONFIG_MAP"), "cluster.accessConfig.accessEntries": GIVEN}, entries)
+    yield Row({mode: matches_any("CONFIG_MAP"), "cluster.accessConfig.accessEntries": GIVEN}, entries)
     policy = "upgradePolicy.supportType must be STANDARD or EXTENDED, got {!r}"
-    yield Row({"cluster.upgradePolicy.supportType": none_of("STANDARD", "EXTENDED")}, policy)
+    yield Row({"cluster.upgradePolicy.supportType": matches_none("STANDARD", "EXTENDED")}, policy)
 
 
 _TAINT = (
     Row({"key": ABSENT}, "taint key must be set"),
-    Row({"effect": none_of(*_EFFECTS)}, f"taint effect must be one of {', '.join(_EFFECTS)}, got {{!r}}", _EFFECTS),
+    Row(
+        {"effect": matches_none(*_EFFECTS)}, f"taint effect must be one of {', '.join(_EFFECTS)}, got {{!r}}", _EFFECTS
+    ),
 )
 _CLUSTER = tuple(_cluster())
 # Rows of the items of lists: pkg/apis/eksctl.io/v1alpha5/addon.go and fargate_profile.go ``Validate``

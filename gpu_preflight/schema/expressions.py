@@ -11,11 +11,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from gpu_facts.schemas import Schema, schema_of, source_of
+from gpu_facts.schemas import Schema, find_schema, find_source
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.dialect import is_open
-from gpu_preflight.schema.fields import kind_of
+from gpu_preflight.schema.fields import schema_kind
 
 INSTALL = "pip install 'gpu-constructs[cel]', with Python 3.11 or newer"
 _LIBRARY = "cel"
@@ -30,28 +30,28 @@ def can_ask() -> bool:
 
 def has_rules(each: Object) -> bool:
     """Whether rules in CEL are known of an object's kind."""
-    source = source_of(kind_of(each))
+    source = find_source(schema_kind(each))
     return source is not None and source.rules
 
 
 def broken_rules(each: Object) -> Iterator[tuple[str, str]]:
     """Yield path and message of each rule that an object breaks; what is known at deployment only breaks none."""
-    schema = schema_of(kind_of(each)) if has_rules(each) and can_ask() else None
+    schema = find_schema(schema_kind(each)) if has_rules(each) and can_ask() else None
     if schema is not None:
-        yield from _broken(_filled_in(dict(each.content), schema), schema, "")
+        yield from _broken(_apply_defaults(dict(each.content), schema), schema, "")
 
 
-def _filled_in(value: Any, schema: Schema) -> Any:
+def _apply_defaults(value: Any, schema: Schema) -> Any:
     """Return a value with the defaults that an API server fills in before it asks, and without what is null."""
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return [_filled_in(each, items) for each in value]
+        return [_apply_defaults(each, items) for each in value]
     if not isinstance(value, dict):
         return value
     fields = schema.get("properties") or {}
     others = schema.get("additionalProperties")
     given = {
-        str(key): _filled_in(each, fields.get(key) or (others if isinstance(others, Mapping) else {}))
+        str(key): _apply_defaults(each, fields.get(key) or (others if isinstance(others, Mapping) else {}))
         for key, each in value.items()
         if each is not None
     }

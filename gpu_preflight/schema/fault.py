@@ -43,16 +43,16 @@ class Fault:
         """What is wrong, in one line."""
         hint = f"; did you mean {self.nearest!r}?" if self.nearest is not None else ""
         if self.kind == "value":
-            return f"{self.path or 'it'} must {self.rule}, got {_shown(self.got)}{hint}"
+            return f"{self.path or 'it'} must {self.rule}, got {_format_value(self.got)}{hint}"
         return f"{self.path} {self.rule}{hint}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def one_of(words: Iterable[Any]) -> str:
+def choice_rule(words: Iterable[Any]) -> str:
     """Return a choice in words; of many as a number."""
     listed = [str(each) or "''" for each in words]
     return f"be one of {', '.join(listed)}" if len(listed) <= _LISTED else f"be one of {len(listed)} known values"
@@ -84,7 +84,7 @@ def is_slip(said: Any, word: str | None) -> bool:
     return len(parts) > 1 and all(each in rest for each in parts)
 
 
-def is_typo_of(said: str, word: str) -> bool:
+def is_typo(said: str, word: str) -> bool:
     """Whether a name can only be another one with other letters in a word of it."""
     return _plain(said) == _plain(word) or _are_typos(_parts(said), _parts(word))
 
@@ -92,7 +92,7 @@ def is_typo_of(said: str, word: str) -> bool:
 def is_slip_for_one(said: str, words: Iterable[str]) -> bool:
     """Whether a name can only be the nearest of some words."""
     nearest = near(said, words)
-    return nearest is not None and is_typo_of(said, nearest)
+    return nearest is not None and is_typo(said, nearest)
 
 
 def _plain(word: str) -> str:

@@ -21,11 +21,11 @@ from types import MappingProxyType
 from typing import Any
 
 from gpu_facts.light import dataclass, regex
-from gpu_facts.schemas import EKSCTL, KUBERNETES, Schema, schema_of, source_of
+from gpu_facts.schemas import EKSCTL, KUBERNETES, Schema, find_schema, find_source
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.schema import dialect
-from gpu_preflight.schema.fault import Fault, is_typo_of
+from gpu_preflight.schema.fault import Fault, is_typo
 from gpu_preflight.schema.judge import Judge
 
 # By kind.
@@ -68,7 +68,7 @@ _MOST = 20
 _DIALECTS = {KUBERNETES: dialect.KUBERNETES, EKSCTL: dialect.EKSCTL}
 
 
-def is_filled_in(kind: str, path: str) -> bool:
+def is_set_by_webhook(kind: str, path: str) -> bool:
     """Whether a webhook fills in the field at a path of a kind."""
     return _NUMBER.sub("[]", path) in FILLED_IN.get(kind, ())
 
@@ -81,38 +81,38 @@ class Fields:
         self._known: dict[tuple[str, str, str | int], tuple[Fault, ...]] = {}
         self._of_objects: dict[int, tuple[Fault, ...]] = {}
 
-    def of_resource(self, resource: Resource) -> tuple[Fault, ...]:
+    def resource_faults(self, resource: Resource) -> tuple[Fault, ...]:
         """Return what CloudFormation refuses of a resource."""
-        schema = schema_of(resource.type)
+        schema = find_schema(resource.type)
         if schema is None:
             return ()
         found = Judge(dialect.CLOUDFORMATION).faults(dict(resource.properties), schema)
         return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
 
-    def of_object(self, each: Object) -> tuple[Fault, ...]:
+    def object_faults(self, each: Object) -> tuple[Fault, ...]:
         """Return what an API server, or eksctl, refuses of an object, which must live as long as this."""
         if id(each) not in self._of_objects:
             self._of_objects[id(each)] = self._judged(each)
         return self._of_objects[id(each)]
 
     def _judged(self, each: Object) -> tuple[Fault, ...]:
-        kind = kind_of(each)
-        schema, source = schema_of(kind), source_of(kind)
+        kind = schema_kind(each)
+        schema, source = find_schema(kind), find_source(kind)
         if schema is None or source is None:
             return ()
         judge = Judge(_DIALECTS.get(source.name, dialect.CUSTOM_RESOURCE))
-        found = self._of_parts(kind, each.content, schema, judge)
+        found = self._part_faults(kind, each.content, schema, judge)
         return tuple(islice((each for each in found if not _is_given(kind, each)), _MOST))
 
-    def of_chart(self, chart: Chart) -> tuple[Fault, ...]:
+    def chart_faults(self, chart: Chart) -> tuple[Fault, ...]:
         """Return the values of a release that its chart does not have, and that are slips for one that it has."""
-        schema = schema_of(f"chart/{chart.name}")
+        schema = find_schema(f"chart/{chart.name}")
         if schema is None:
             return ()
         found = (each for each in Judge(dialect.CHART).faults(dict(chart.values), schema) if each.kind == "unknown")
-        return tuple(each for each in islice(found, _MOST) if each.nearest and is_typo_of(_last(each), each.nearest))
+        return tuple(each for each in islice(found, _MOST) if each.nearest and is_typo(_last(each), each.nearest))
 
-    def _of_parts(self, kind: str, content: Mapping[str, Any], schema: Schema, judge: Judge) -> Iterator[Fault]:
+    def _part_faults(self, kind: str, content: Mapping[str, Any], schema: Schema, judge: Judge) -> Iterator[Fault]:
         for field, value in content.items():
             # Objects live as long as this, and many share a spec, or metadata but for the name.
             named = field == "metadata" and isinstance(value, dict) and isinstance(value.get("name"), str)
@@ -128,14 +128,14 @@ class Fields:
 
 
 def _is_given(kind: str, fault: Fault) -> bool:
-    return fault.kind == "missing" and is_filled_in(kind, fault.path)
+    return fault.kind == "missing" and is_set_by_webhook(kind, fault.path)
 
 
 def _last(fault: Fault) -> str:
     return fault.path.rpartition(".")[2]
 
 
-def kind_of(each: Object) -> str:
+def schema_kind(each: Object) -> str:
     """Return API version and kind of an object, as the schemas name it."""
     return f"{each.content.get('apiVersion')}/{each.kind}"
 
@@ -149,7 +149,7 @@ def _placed(fault: Fault, schema: Schema, kind: str) -> Fault:
     if fault.kind == "value":
         today = RENAMED.get((kind, fault.got)) if isinstance(fault.got, str) else None
     else:
-        today = RENAMED.get((kind, name)) or (_place_of(name, schema) if fault.newer else None)
+        today = RENAMED.get((kind, name)) or (_find_field_path(name, schema) if fault.newer else None)
     return replace(fault, nearest=today, newer=fault.newer and _is_siblings(fault.path, today)) if today else fault
 
 
@@ -165,7 +165,7 @@ class _Place:
     schema: Schema
 
 
-def _place_of(field: str, schema: Schema) -> str | None:
+def _find_field_path(field: str, schema: Schema) -> str | None:
     """Return the path of the field of a name, ``None`` where there is none or several."""
     found: list[str] = []
     todo = [_Place("", schema)]

@@ -16,8 +16,8 @@ from typing import Any
 from gpu_facts.schemas import Schema
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.reading.versions import is_partly_unknown
-from gpu_preflight.schema.dialect import Dialect, is_open, is_open_key, number_of
-from gpu_preflight.schema.fault import Fault, is_slip, meant, one_of
+from gpu_preflight.schema.dialect import Dialect, is_open, is_open_key, parse_number
+from gpu_preflight.schema.fault import Fault, is_slip, meant, choice_rule
 
 _TYPES = {
     "array": "a list",
@@ -65,13 +65,13 @@ class Judge:
             yield wrong_type
             return
         if not _FORMS.isdisjoint(schema):
-            yield from self._of_forms(value, schema, path)
+            yield from self._check_composition(value, schema, path)
         if isinstance(value, dict):
-            yield from self._of_mapping(value, schema, path)
+            yield from self._check_mapping(value, schema, path)
         elif isinstance(value, list):
-            yield from self._of_list(value, schema, path)
+            yield from self._check_list(value, schema, path)
         else:
-            yield from self._of_scalar(value, schema, path)
+            yield from self._check_scalar(value, schema, path)
 
     def _wrong_type(self, value: Any, schema: Schema, path: str) -> Fault | None:
         kinds = schema.get("type")
@@ -82,18 +82,18 @@ class Judge:
             return None
         return Fault("value", path, f"be {' or '.join(_TYPES[each] for each in listed)}", value)
 
-    def _of_scalar(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
-        yield from _of_words(value, schema, path)
-        number = number_of(value)
+    def _check_scalar(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+        yield from _check_enum(value, schema, path)
+        number = parse_number(value)
         if number is not None and not (isinstance(value, str) and _is_text(schema)):
-            yield from (Fault("value", path, rule, value) for rule in _of_number(number, schema))
+            yield from (Fault("value", path, rule, value) for rule in _check_number(number, schema))
         # YAML keeps of 1.30 that it is 1.3; who reads the text keeps more.
         if isinstance(value, str) or (_is_text(schema) and not isinstance(value, float)):
-            yield from (Fault("value", path, rule, value) for rule in _of_text(_scalar(value), schema))
+            yield from (Fault("value", path, rule, value) for rule in _check_text(_scalar(value), schema))
 
-    def _of_list(self, value: list[Any], schema: Schema, path: str) -> Iterator[Fault]:
+    def _check_list(self, value: list[Any], schema: Schema, path: str) -> Iterator[Fault]:
         if not any(isinstance(each, Unknown) for each in value):
-            yield from (Fault("value", path, rule, value) for rule in _of_length(value, schema, "Items", "items"))
+            yield from (Fault("value", path, rule, value) for rule in _check_length(value, schema, "Items", "items"))
         if schema.get("uniqueItems") and (twice := _twice(value)) is not None:
             yield Fault("value", path, "hold each item once", twice)
         items = schema.get("items")
@@ -101,19 +101,19 @@ class Judge:
             for index, each in enumerate(value):
                 yield from self.faults(each, items, f"{path}{_KEY_OF_LIST.format(index)}")
 
-    def _of_mapping(self, value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
+    def _check_mapping(self, value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
         if not _OF_FIELDS.isdisjoint(schema) and not any(map(is_open_key, value)):
             given = {key: each for key, each in value.items() if not self.dialect.is_absent(each)}
-            yield from (replace(each, path=_inside(path, each.path)) for each in _of_fields(given, schema))
+            yield from (replace(each, path=_inside(path, each.path)) for each in _check_fields(given, schema))
             yield from (
-                Fault("value", path, rule, value) for rule in _of_length(given, schema, "Properties", "entries")
+                Fault("value", path, rule, value) for rule in _check_length(given, schema, "Properties", "entries")
             )
         for key, each in value.items():
             yield from self.field(str(key), each, schema, path)
 
     def field(self, key: str, value: Any, schema: Schema, path: str = "") -> Iterator[Fault]:
         """Yield where a field of a mapping breaks the mapping's schema."""
-        inner = self._schema_of(key, schema)
+        inner = self._field_schema(key, schema)
         if inner is None and value is not None and not is_open_key(key):
             yield self._unknown_field(key, schema.get("properties") or {}, path)
         elif isinstance(inner, Mapping):
@@ -123,7 +123,7 @@ class Judge:
         nearest, rule = meant(key, fields), f"is no field that {self.dialect.reader} knows"
         return Fault("unknown", _inside(path, key), rule, None, nearest, not is_slip(key, nearest))
 
-    def _schema_of(self, key: str, schema: Schema) -> Schema | bool | None:
+    def _field_schema(self, key: str, schema: Schema) -> Schema | bool | None:
         """Return the schema of a field, ``None`` where there is none of its name."""
         fields = schema.get("properties") or {}
         if key in fields:
@@ -137,7 +137,7 @@ class Judge:
             return None
         return others if isinstance(others, Mapping) else True
 
-    def _of_forms(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+    def _check_composition(self, value: Any, schema: Schema, path: str) -> Iterator[Fault]:
         for each in schema.get("allOf", ()):
             yield from self.faults(value, each, path)
         if "if" in schema and not is_partly_unknown(value):
@@ -168,7 +168,7 @@ def _inside(path: str, key: str) -> str:
     return f"{path}.{key}" if path and key else path or key
 
 
-def _of_words(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
+def _check_enum(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
     words = schema.get("enum") or schema.get("enumOfAnyCase")
     if words is None:
         words = [schema["const"]] if "const" in schema else None
@@ -177,7 +177,9 @@ def _of_words(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
     said = _scalar(value).lower() if "enumOfAnyCase" in schema else _scalar(value)
     if said not in [_scalar(each).lower() if "enumOfAnyCase" in schema else _scalar(each) for each in words]:
         nearest = meant(value, words)
-        yield Fault("value", path, one_of(words), value, nearest, newer=not _is_surely_wrong(value, nearest, words))
+        yield Fault(
+            "value", path, choice_rule(words), value, nearest, newer=not _is_surely_wrong(value, nearest, words)
+        )
 
 
 def _is_surely_wrong(value: Any, nearest: str | None, words: list[Any]) -> bool:
@@ -191,7 +193,7 @@ def _scalar(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _of_number(number: float, schema: Schema) -> Iterator[str]:
+def _check_number(number: float, schema: Schema) -> Iterator[str]:
     if "minimum" in schema and number < schema["minimum"]:
         yield f"be at least {schema['minimum']}"
     if "maximum" in schema and number > schema["maximum"]:
@@ -204,8 +206,8 @@ def _of_number(number: float, schema: Schema) -> Iterator[str]:
         yield f"be a multiple of {schema['multipleOf']}"
 
 
-def _of_text(value: str, schema: Schema) -> Iterator[str]:
-    yield from _of_length(value, schema, "Length", "characters")
+def _check_text(value: str, schema: Schema) -> Iterator[str]:
+    yield from _check_length(value, schema, "Length", "characters")
     pattern = schema.get("pattern")
     if pattern is not None and len(value) <= _longest(pattern) and not _search(pattern, value):
         yield f"match {pattern}"
@@ -216,14 +218,14 @@ def _longest(pattern: str) -> int:
     return _LONGEST_OF_SEVERAL if pattern.count(".+") + pattern.count(".*") > 2 else _LONGEST
 
 
-def _of_length(value: Any, schema: Schema, word: str, what: str) -> Iterator[str]:
+def _check_length(value: Any, schema: Schema, word: str, what: str) -> Iterator[str]:
     if len(value) < schema.get(f"min{word}", 0):
         yield f"have at least {schema[f'min{word}']} {what}"
     if f"max{word}" in schema and len(value) > schema[f"max{word}"]:
         yield f"have at most {schema[f'max{word}']} {what}"
 
 
-def _of_fields(given: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
+def _check_fields(given: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
     yield from (Fault("missing", key, "is missing") for key in schema.get("required", ()) if key not in given)
     for keys in _lists(schema.get("requiredXor")):
         if sum(key in given for key in keys) != 1:

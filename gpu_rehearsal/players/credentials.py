@@ -56,7 +56,7 @@ class Cloud(Protocol):
     def unreachable_kubelet(self, node: Source, cluster: str) -> str:
         """Return why the API server of a cluster doesn't reach the kubelet of a node; empty if it does."""
 
-    def role_of(self, access_key: str) -> str:
+    def resolve_role(self, access_key: str) -> str:
         """Return the ARN of the role whose key that is; empty for the administrator's.
 
         Raises:

@@ -52,7 +52,9 @@ class Charts:
 
     def __init__(self, folder: Path | None) -> None:
         files = sorted(folder.glob("*.tgz")) if folder else []
-        self._packed = {(said["name"], str(said["version"])): (said, file) for file in files if (said := _said(file))}
+        self._packed = {
+            (said["name"], str(said["version"])): (said, file) for file in files if (said := _chart_metadata(file))
+        }
 
     def has(self, name: str, version: str) -> bool:
         """Whether a chart is there in that version, with or without the leading ``v`` that some registries have."""
@@ -75,7 +77,7 @@ class Charts:
             return Content("application/json", b"{}")
         asked = _REGISTRY.fullmatch(path)
         if asked:
-            return self._of_registry(asked["repository"].rpartition("/")[2], asked["what"], asked["reference"])
+            return self._registry_content(asked["repository"].rpartition("/")[2], asked["what"], asked["reference"])
         last = path.rpartition("/")[2]
         if last == "index.yaml":
             return Content("text/yaml", yaml.safe_dump(self._index()).encode())
@@ -86,7 +88,7 @@ class Charts:
         bare = version.removeprefix("v")
         return next((key for key in self._packed if key[0] == name and key[1].removeprefix("v") == bare), None)
 
-    def _of_registry(self, name: str, what: str, reference: str) -> Content | None:
+    def _registry_content(self, name: str, what: str, reference: str) -> Content | None:
         versions = [version for held, version in self._packed if held == name]
         if what == "manifests" and not reference.startswith("sha256:"):
             found = self._find(name, reference)
@@ -132,7 +134,7 @@ def _described(content: Content, kind: str) -> dict[str, Any]:
     return {"mediaType": kind, "digest": content.digest, "size": len(content.body)}
 
 
-def _said(file: Path) -> Mapping[str, Any] | None:
+def _chart_metadata(file: Path) -> Mapping[str, Any] | None:
     """Return what a packed chart says of itself."""
     with tarfile.open(file) as archive:
         own = (each for each in archive.getnames() if each.count("/") == 1 and each.endswith("/Chart.yaml"))

@@ -39,12 +39,12 @@ def create(
     for assembly in assemblies:
         report.add(first(assembly))
         events = stage.deploy(assembly)
-        report.add(_of_events(stage, assembly.stack, events))
+        report.add(_creation_lines(stage, assembly.stack, events))
         report.follow(_moments(assembly.stack, events))
         if any(each.status == "CREATE_FAILED" for each in events):
             return False
     report.add(_settled(stage))
-    report.add(_stood_in(stage))
+    report.add(_substitution_lines(stage))
     return True
 
 
@@ -61,7 +61,7 @@ def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
     ]
 
 
-def _of_events(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
+def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
     counts = Counter(each.status for each in events)
     made = counts["CREATE_COMPLETE"]
     if not counts["CREATE_FAILED"]:
@@ -133,7 +133,7 @@ def _with_hands(stage: Stage) -> int:
 def _that_should_run(stage: Stage) -> list[str]:
     """Return each unready pod with why, but for those that wait for what is not on stage."""
     found = _unready(stage.client)
-    return sorted(_told(stage, each) for each in found if not waits_for_the_absent(stage, each))
+    return sorted(_pod_cause(stage, each) for each in found if not waits_for_the_absent(stage, each))
 
 
 def _absent(stage: Stage) -> Iterator[Line]:
@@ -166,7 +166,7 @@ def _is_unschedulable(pod: Object) -> bool:
     return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
 
 
-def _stood_in(stage: Stage) -> Iterator[Line]:
+def _substitution_lines(stage: Stage) -> Iterator[Line]:
     for service in sorted(stage.webhooks.stood_in):
         yield Line(
             scene=SCENE,
@@ -189,7 +189,7 @@ def _unready(client: Client) -> list[Object]:
     return [each for each in found if not is_ready(each) and each["status"].get("phase") != "Succeeded"]
 
 
-def _told(stage: Stage, pod: Object) -> str:
+def _pod_cause(stage: Stage, pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {cause(stage, pod)}"
 
 

@@ -10,7 +10,7 @@ from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Outcome, Report
-from gpu_rehearsal.scenes.scale import put_to_work
+from gpu_rehearsal.scenes.scale import run_pool_jobs
 from gpu_rehearsal.scenes.witnesses import wait_until_none
 from gpu_rehearsal.stage import OF_NO_STACK, Stage
 
@@ -90,10 +90,10 @@ def objects(client: Client) -> set[str]:
     """
     groups = client.get("/apis")["groups"]
     versions = {f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]}
-    return {name for root in ("/api/v1", *sorted(versions)) for name in _of(client, root)}
+    return {name for root in ("/api/v1", *sorted(versions)) for name in _deployed_objects(client, root)}
 
 
-def _of(client: Client, root: str) -> Iterator[str]:
+def _deployed_objects(client: Client, root: str) -> Iterator[str]:
     for kind in (client.find(root) or {}).get("resources", ()):
         if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] in _PASSING:
             continue
@@ -118,16 +118,16 @@ def destroy(
         pools: The GPU pools, on each of which a pod runs.
         before: What was in the account before the stacks.
     """
-    report.add(put_to_work(stage, pools, SCENE, prefix="last"))
+    report.add(run_pool_jobs(stage, pools, SCENE, prefix="last"))
     kept: dict[str, str] = {}
     for assembly in reversed(assemblies):
         events = stage.stacks[assembly.stack].delete()
-        kept |= kept_by(events)
-        report.add(_of_events(assembly.stack, events))
+        kept |= retained_resources(events)
+        report.add(_deletion_lines(assembly.stack, events))
     report.add(nothing_left(stage, SCENE, "", before, kept))
 
 
-def kept_by(events: Sequence[Event]) -> dict[str, str]:
+def retained_resources(events: Sequence[Event]) -> dict[str, str]:
     """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier."""
     return {each.physical_id: each.type for each in events if each.status == "DELETE_SKIPPED"}
 
@@ -164,7 +164,7 @@ def _may_stay(identity: str, kept: Mapping[str, str]) -> bool:
     return identity.startswith(_LOGS_OF_FUNCTIONS) or identity in kept
 
 
-def _of_events(stack: str, events: Sequence[Event]) -> Iterator[Line]:
+def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
     failed = [each for each in events if each.failed]
     gone = sum(each.status == "DELETE_COMPLETE" for each in events)
     if not failed:
@@ -172,7 +172,7 @@ def _of_events(stack: str, events: Sequence[Event]) -> Iterator[Line]:
     for each in sorted(failed, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is deleted"
         yield Line(scene=SCENE, promise=promise, outcome=Outcome.FAILED, text=each.reason)
-    if kept := kept_by(events):
+    if kept := retained_resources(events):
         text = ", ".join(sorted(kept.values()))
         yield Line(
             scene=SCENE, promise=f"{stack}: what its DeletionPolicy keeps is kept", outcome=Outcome.HELD, text=text

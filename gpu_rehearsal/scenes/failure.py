@@ -11,7 +11,7 @@ from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cloudformation.template import references
 from gpu_rehearsal.players.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome
-from gpu_rehearsal.scenes.destroy import kept_by, nothing_left
+from gpu_rehearsal.scenes.destroy import retained_resources, nothing_left
 from gpu_rehearsal.stage import Stage
 
 SCENE = "Failure"
@@ -52,7 +52,7 @@ class Failures:
         self._before, self.calls = before, 0
         self._failed: dict[str, list[str]] = {}
 
-    def of(self, assembly: Assembly) -> Iterator[Line]:
+    def create_with_failures(self, assembly: Assembly) -> Iterator[Line]:
         """Create a stack as often as there is something to fail, and report on each rollback."""
         names = to_fail(assembly.template)
         known = dict(self._before)
@@ -63,16 +63,16 @@ class Failures:
                 yield Line(scene=SCENE, promise=f"{promise}it is reached", outcome=why[0], text=why[1])
                 if why[0] is Outcome.FAILED:
                     return
-                known |= kept_by(self._stage.stacks[assembly.stack].delete())
+                known |= retained_resources(self._stage.stacks[assembly.stack].delete())
                 continue
             yield _rolled_back(promise, self._stage.stacks[assembly.stack].status, events)
-            kept = kept_by(events)
+            kept = retained_resources(events)
             known |= kept
             yield from nothing_left(self._stage, SCENE, promise, known, kept)
             self._failed.setdefault(assembly.stack, []).append(name)
             self.calls = len(list(rbac_uses(self._stage.plane.audit)))
 
-    def made_up_for(self) -> Iterator[Line]:
+    def check_recovery(self) -> Iterator[Line]:
         """Report whether what failed once is there after the last creation."""
         for stack, names in self._failed.items():
             missing = sorted(set(names) - self._stage.stacks[stack].resources.keys())
@@ -100,7 +100,7 @@ def _rolled_back(promise: str, status: str, events: Sequence[Event]) -> Line:
     failed = [f"{each.logical_id}: {each.reason}" for each in back if each.failed]
     gone = sum(each.status == "DELETE_COMPLETE" for each in back)
     held = status == "ROLLBACK_COMPLETE"
-    kept = ", ".join(sorted(kept_by(back).values()))
+    kept = ", ".join(sorted(retained_resources(back).values()))
     said = f"{gone} resources are deleted" + (f"; its DeletionPolicy keeps {kept}" if kept else "")
     return Line(
         scene=SCENE,

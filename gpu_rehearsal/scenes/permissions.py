@@ -14,7 +14,7 @@ _ACCOUNT = "system:serviceaccount:"
 _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
-def of_roles(stage: Stage) -> Iterator[Line]:
+def check_roles(stage: Stage) -> Iterator[Line]:
     """Check every call of AWS that was made in all scenarios before."""
     calls = [each for each in stage.aws.calls if each.principal]
     for role in sorted({each.principal for each in calls}):
@@ -28,7 +28,7 @@ def of_roles(stage: Stage) -> Iterator[Line]:
         )
 
 
-def of_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
+def check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
     """Check the calls of the API server in all scenarios before.
 
     Args:

@@ -18,8 +18,8 @@ from gpu_rehearsal.scenes.witnesses import (
     AUTO_MODE,
     cause,
     is_auto_mode,
-    nodes_of,
-    said_of,
+    pool_nodes,
+    explain_pod,
     wait_until,
     wait_until_none,
 )
@@ -45,7 +45,7 @@ RUNS_ON_FOR = "86400"
 GROUP_SHRINKS_WITHIN = 1500.0
 
 
-def shown(client: Client, node: Object) -> str:
+def advertised_device(client: Client, node: Object) -> str:
     """Return the first GPU resource that a node shows, else the class of devices that its driver publishes, if any."""
     names = sorted(each for each, amount in _allocatable(node).items() if each.startswith(NVIDIA) and int(amount))
     if names:
@@ -54,7 +54,7 @@ def shown(client: Client, node: Object) -> str:
     return DEVICE_CLASS if has_class and _devices(client, node) else ""
 
 
-def devices_of(client: Client, node: Object, device: str) -> int:
+def count_devices(client: Client, node: Object, device: str) -> int:
     """Return how many devices a node shows.
 
     Args:
@@ -72,7 +72,7 @@ def free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterat
             used = sum(_requested(each, device) for each in pods if each["spec"].get("nodeName") == name)
         else:
             used = len(set(_allocated(client, name)))
-        yield devices_of(client, node, device) - used
+        yield count_devices(client, node, device) - used
 
 
 def _allocatable(node: Object) -> Object:
@@ -101,7 +101,7 @@ def _allocated(client: Client, pool: str) -> Iterator[str]:
 
 def waits_for_hands(stage: Stage) -> bool:
     """Whether the stack has a cluster autoscaler whose program is not here."""
-    return any(stage.programs.of(each) is None for each in _autoscalers(stage))
+    return any(stage.programs.find_program(each) is None for each in _autoscalers(stage))
 
 
 def has_autoscaler(stage: Stage) -> bool:
@@ -192,7 +192,7 @@ def why_not_played(stage: Stage, pool: GpuPool) -> str:
     return "" if pool.selector else "its Auto Scaling group has no tag with a label that could hold a pod to it"
 
 
-def put_to_work(
+def run_pool_jobs(
     stage: Stage, pools: Sequence[GpuPool], scene: str, *, prefix: str = "work", seconds: float = STEP_SECONDS
 ) -> Iterator[Line]:
     """Start a job on each pool, with one pod that runs on; report whether it runs.
@@ -272,7 +272,7 @@ class _Life:
     def _step(self, what: str, look: Callable[[], bool], seconds: float) -> Step:
         """Watch for something until it comes, or until nothing can come any more."""
         came = wait_until(lambda: bool(self._stage.stopped()) or look(), seconds) and look()
-        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._said())
+        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_pods())
 
     def _start(self, runs_for: str = "") -> None:
         if "/" not in self._device:
@@ -300,20 +300,20 @@ class _Life:
         self.nodes |= self._all() - self._before
         return self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
 
-    def _said(self) -> str:
+    def _describe_pods(self) -> str:
         pods = self._pods()
         waiting = [each for each in pods if not _has_run(each)]
-        return said_of(self._stage, self._pool, next(iter(waiting or pods), None))
+        return explain_pod(self._stage, self._pool, next(iter(waiting or pods), None))
 
     def _has_node(self) -> bool:
         self._pods()
         return bool(self.nodes)
 
     def _has_device(self) -> bool:
-        return any(devices_of(self._client, each, self._device) for each in self._own_nodes())
+        return any(count_devices(self._client, each, self._device) for each in self._own_nodes())
 
     def _own_nodes(self) -> list[Object]:
-        return [each for each in nodes_of(self._client, self._pool) if each["metadata"]["name"] in self.nodes]
+        return [each for each in pool_nodes(self._client, self._pool) if each["metadata"]["name"] in self.nodes]
 
     def _runs(self) -> bool:
         return sum(_has_run(each) for each in self._pods()) == self._count
@@ -332,7 +332,7 @@ class _Life:
         return self._all() & self.nodes
 
     def _all(self) -> set[str]:
-        return {str(each["metadata"]["name"]) for each in nodes_of(self._client, self._pool)}
+        return {str(each["metadata"]["name"]) for each in pool_nodes(self._client, self._pool)}
 
 
 class _Autoscaled(_Life):
@@ -343,9 +343,9 @@ class _Autoscaled(_Life):
         if self._pool.kind == "NodePool":
             _keep_empty_nodes(self._client, self._pool, EMPTY_FOR)
         # A job of the stack's own that ends meanwhile would leave its device to this one.
-        wait_until_none(self._on_the_move, seconds)
+        wait_until_none(self._unsettled_objects, seconds)
         self._before = self._all()
-        self._count = 1 + sum(free_devices(self._client, nodes_of(self._client, self._pool), self._device))
+        self._count = 1 + sum(free_devices(self._client, pool_nodes(self._client, self._pool), self._device))
         self._start()
         yield self._step("a node comes for a job", self._has_node, seconds)
         yield self._step(f"the node shows {self._device}", self._has_device, seconds)
@@ -355,7 +355,7 @@ class _Autoscaled(_Life):
         seen = "" if one else f"{len(self.nodes)} nodes"
         yield Step("one node for one pod", Outcome.HELD if one else Outcome.FAILED, seen)
 
-    def _on_the_move(self) -> list[str]:
+    def _unsettled_objects(self) -> list[str]:
         """Return pods that will end by themselves, and nodes that the autoscaler will remove since they are empty."""
         pods = [each for each in self._client.list("/api/v1/pods") if not owner(each, "DaemonSet")]
         left = [each for each in pods if each["spec"].get("nodeName") in self._all() and not is_over(each)]
@@ -397,7 +397,7 @@ class _ByHand(_Life):
 
     def _has_room(self) -> bool:
         """Whether a node has a device that no pod uses, or will show its devices yet."""
-        nodes = nodes_of(self._client, self._pool)
+        nodes = pool_nodes(self._client, self._pool)
         if not nodes:
             return False
         self.nodes = self._all()
@@ -409,7 +409,7 @@ class _ByHand(_Life):
         """Whether a node shows a device, which the job requests then if the pool declares none."""
         if self._pool.resource:
             return self._has_device()
-        found = next(filter(None, (shown(self._client, each) for each in self._own_nodes())), "")
+        found = next(filter(None, (advertised_device(self._client, each) for each in self._own_nodes())), "")
         self._device = found or self._device
         return bool(found)
 

@@ -17,7 +17,7 @@ LOOKS_EVERY = 0.5
 Seen = TypeVar("Seen")
 
 
-def wait_for(look: Callable[[], Seen | None], seconds: float) -> Seen | None:
+def wait_until_found(look: Callable[[], Seen | None], seconds: float) -> Seen | None:
     """Look until there is something to be seen, and return it; ``None`` when the time is over."""
     ends = time.monotonic() + seconds
     while True:
@@ -29,7 +29,7 @@ def wait_for(look: Callable[[], Seen | None], seconds: float) -> Seen | None:
 
 def wait_until(look: Callable[[], bool], seconds: float) -> bool:
     """Look until something is so, and return whether that came."""
-    return wait_for(lambda: look() or None, seconds) is not None
+    return wait_until_found(lambda: look() or None, seconds) is not None
 
 
 def wait_until_none(look: Callable[[], Sized], seconds: float) -> bool:
@@ -42,21 +42,21 @@ _TRANSITION = "Status condition transitioned"
 _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
 
-def nodes_of(client: Client, pool: GpuPool) -> list[Object]:
+def pool_nodes(client: Client, pool: GpuPool) -> list[Object]:
     """Return the nodes of a pool that a label names."""
     return client.list(
         "/api/v1/nodes", labelSelector=",".join(f"{key}={value}" for key, value in pool.selector.items())
     )
 
 
-def claims_of(client: Client, pool: GpuPool) -> list[Object]:
+def pool_node_claims(client: Client, pool: GpuPool) -> list[Object]:
     """Return the NodeClaims of a pool: what Karpenter has asked EC2 for, whether it came or not."""
     return client.list(_CLAIMS, labelSelector=f"{NODE_POOL}={pool.name}")
 
 
-def said_of(stage: Stage, pool: GpuPool, pod: Object | None) -> str:
+def explain_pod(stage: Stage, pool: GpuPool, pod: Object | None) -> str:
     """Return what is reported about a pod, its pool, and what was created for it, each once; `None` is no pod."""
-    return "; ".join(dict.fromkeys(_said(stage, pool, pod)))
+    return "; ".join(dict.fromkeys(_pod_reports(stage, pool, pod)))
 
 
 def cause(stage: Stage, pod: Object) -> str:
@@ -75,7 +75,7 @@ def _causes(stage: Stage, pod: Object) -> Iterator[str]:
         yield str(message)
 
 
-def told(client: Client, about: Object, *reasons: str) -> list[str]:
+def event_messages(client: Client, about: Object, *reasons: str) -> list[str]:
     """Return what events say about an object, the last of each reason and reporter.
 
     Args:
@@ -99,22 +99,22 @@ def conditions(of: Object) -> list[str]:
     ]
 
 
-def _said(stage: Stage, pool: GpuPool, pod: Object | None) -> Iterator[str]:
+def _pod_reports(stage: Stage, pool: GpuPool, pod: Object | None) -> Iterator[str]:
     client = stage.client
     if why := stage.stopped():
         yield why
     if pod is not None:
         said = list(_causes(stage, pod))
         yield from said
-        yield from (each for each in told(client, pod) if each.partition(": ")[2] not in said)
-    yield from _of_pool(client, pool)
-    nodes = nodes_of(client, pool)
-    yield from _of_daemon_sets(client, nodes)
+        yield from (each for each in event_messages(client, pod) if each.partition(": ")[2] not in said)
+    yield from _karpenter_conditions(client, pool)
+    nodes = pool_nodes(client, pool)
+    yield from _missing_daemon_sets(client, nodes)
     yield from (f"{name}: {why}" for name, why in stage.devices.failures.items())
     yield from (f"{instance} is no node: {why}" for instance, why in stage.nodes.never.items())
 
 
-def _of_pool(client: Client, pool: GpuPool) -> Iterator[str]:
+def _karpenter_conditions(client: Client, pool: GpuPool) -> Iterator[str]:
     """Say what Karpenter tells of a pool, its class and its NodeClaims."""
     found = client.find(f"/apis/karpenter.sh/v1/nodepools/{pool.name}")
     if found is None:
@@ -124,12 +124,12 @@ def _of_pool(client: Client, pool: GpuPool) -> Iterator[str]:
     of_class = client.find(f"/apis/karpenter.k8s.aws/v1/ec2nodeclasses/{named}")
     if of_class is not None:
         yield from conditions(of_class)
-    for claim in claims_of(client, pool):
+    for claim in pool_node_claims(client, pool):
         yield from conditions(claim)
-        yield from (each for each in told(client, claim) if _TRANSITION not in each)
+        yield from (each for each in event_messages(client, claim) if _TRANSITION not in each)
 
 
-def _of_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[str]:
+def _missing_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[str]:
     """Say which DaemonSets have no pod on a node, and what the node keeps off."""
     sets = {str(each["metadata"]["name"]) for each in client.list("/apis/apps/v1/daemonsets")}
     for node in nodes:
@@ -150,7 +150,7 @@ def waits_for_the_absent(stage: Stage, pod: Object) -> str:
         return ""
     asked = set(_devices(pod))
     for chart in sorted(stage.unplayed.missing):
-        if found := sorted(each for each in asked if _is_of(each, chart)):
+        if found := sorted(each for each in asked if _is_chart_device(each, chart)):
             return f"asks for {', '.join(found)} of chart {chart}, which is not in the folder"
     return f"waits for a node: {AUTO_MODE}" if is_auto_mode(stage) else ""
 
@@ -160,7 +160,7 @@ def _devices(pod: Object) -> Iterator[str]:
         yield from (each for each in container.get("resources", {}).get("limits", {}) if "/" in each)
 
 
-def _is_of(device: str, chart: str) -> bool:
+def _is_chart_device(device: str, chart: str) -> bool:
     return any(device == each or (each.endswith("/") and device.startswith(each)) for each in DEVICES.get(chart, ()))
 
 

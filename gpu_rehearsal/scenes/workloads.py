@@ -10,7 +10,7 @@ from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_rehearsal.players.cluster.client import Object
 from gpu_rehearsal.players.cluster.pod_status import is_ready
 from gpu_rehearsal.report import Line, Outcome
-from gpu_rehearsal.scenes.witnesses import cause, told, wait_until, waits_for_the_absent
+from gpu_rehearsal.scenes.witnesses import cause, event_messages, wait_until, waits_for_the_absent
 from gpu_rehearsal.stage import Stage
 
 SCENE = "Create"
@@ -46,7 +46,7 @@ def _line(stage: Stage, kind: str, workload: Object, *, wanted: int, none: str) 
     metadata = workload["metadata"]
     outcome, text = _seen(stage, workload, _pods(stage, kind, workload), wanted, none)
     if kind == "Job" and outcome is Outcome.HELD:
-        path = stage.client.path_of({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata})
+        path = stage.client.object_path({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata})
         ended = wait_until(lambda: _has_ended(stage.client.find(path)), END_SECONDS)
         outcome, text = (outcome, f"{text}; it ended") if ended else (Outcome.FAILED, f"{text}; it doesn't end")
     promise = f"{kind} {metadata['namespace']}/{metadata['name']} runs"
@@ -77,7 +77,7 @@ def _seen(stage: Stage, workload: Object, pods: list[Object], wanted: int, none:
     if len(good) >= wanted and not failing:
         places = sorted({_place(stage, each) for each in good})
         return Outcome.HELD, f"{len(good)} {'pod' if len(good) == 1 else 'pods'}, {'; '.join(places)}"
-    why = [cause(stage, each) for each in failing] or told(stage.client, workload)
+    why = [cause(stage, each) for each in failing] or event_messages(stage.client, workload)
     return Outcome.FAILED, "; ".join(dict.fromkeys((f"{len(good)} of {wanted} pods", *why)))
 
 

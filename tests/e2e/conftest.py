@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_rehearsal.players.cluster.client import Client
-from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane, kubeconfig_of
+from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
 from tests.e2e.helm import Helm
 from tests.e2e.rig import UNDISTURBED, Rig
 from tools import build_e2e_tools
@@ -56,7 +56,7 @@ def helm_on_a_new_control_plane(folder_of_kubeconfig: Path) -> Iterator[Helm]:
         pytest.skip(build_e2e_tools.MISSING if folder is None else packed.MISSING)
     kubeconfig = folder_of_kubeconfig / "kubeconfig"
     with control_plane(folder, controllers=()) as plane:
-        kubeconfig.write_text(json.dumps(kubeconfig_of(plane.client)))
+        kubeconfig.write_text(json.dumps(render_kubeconfig(plane.client)))
         yield Helm(charts, kubeconfig, plane.client)
 
 

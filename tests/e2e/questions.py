@@ -162,7 +162,7 @@ def _near(value: str) -> list[str]:
 
 def daemon_pod(daemon: DaemonSet, cluster: Cluster, *, on: str | None = None) -> Json:
     """The pod that the DaemonSet controller makes for a node."""
-    [owner] = [each for each in cluster.of_kind("DaemonSet") if each.name == daemon.name]
+    [owner] = [each for each in cluster.objects_of_kind("DaemonSet") if each.name == daemon.name]
     spec = mapping(dig(owner.content, "spec", "template", "spec"))
     added = [{"key": each.key, "operator": each.operator, "effect": each.effect} for each in DAEMON_SET_TOLERATIONS]
     tolerating = {**spec, "tolerations": [*spec.get("tolerations", ()), *added]}

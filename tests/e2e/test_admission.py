@@ -80,7 +80,7 @@ def test_the_daemon_set_controller_says_the_same(
     daemon = behind_taints.manifest(DAEMON, tolerating=tolerating)
     daemon["metadata"]["name"] = f"daemon-{tolerating}".lower()
     client.create(daemon)
-    path = client.path_of(daemon)
+    path = client.object_path(daemon)
 
     wait_until(lambda: client.get(path).get("status", {}).get("observedGeneration") == 1, "the controller to look")
 

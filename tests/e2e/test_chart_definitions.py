@@ -111,7 +111,7 @@ def deploy(
 
     yield deployed
     for each in granted:
-        helm.client.delete(helm.client.path_of(each))
+        helm.client.delete(helm.client.object_path(each))
 
 
 Deploy = Callable[[Any], dict[str, Any]]
@@ -163,7 +163,7 @@ def test_its_rights_are_for_definitions_alone(deploy: Deploy, tmp_path: Path) ->
 
 def test_without_its_rights_nothing_is_applied(helm: Helm, schemas: Callable[[], list[Any]], deploy: Deploy) -> None:
     for each in rights(GROUP):
-        helm.client.delete(helm.client.path_of(each))
+        helm.client.delete(helm.client.object_path(each))
 
     answer = deploy(versions.JOBSET)
 

@@ -77,7 +77,7 @@ def test_every_object_of_a_chart_is_accepted(pin: versions.Chart, values: Mappin
     for each in (*definitions, *others):
         client.apply(each)
     for each in (*others, *definitions):
-        client.delete(client.path_of(each))
+        client.delete(client.object_path(each))
 
 
 # What we state although the chart has it so too, since something else of ours counts on it.
@@ -191,7 +191,7 @@ def test_a_kueue_that_does_not_answer_refuses_no_job_of_another_chart(ours: bool
         refused = {each for each in MANAGED - {"kube-system", "kueue-system"} if jobs_are_taken(client, each)}
     finally:
         for each in webhooks:
-            client.delete(client.path_of(each))
+            client.delete(client.object_path(each))
         wait_until(lambda: not jobs_are_taken(client, "default"), "the webhooks to be gone")
 
     # Without our selector the hooks of every chart are refused.

@@ -78,7 +78,7 @@ def test_no_certain_refusal_of_what_the_api_server_takes(server: Client, name: s
 
 
 def faults(content: dict[str, Any]) -> list[Any]:
-    return list(Fields().of_object(Object(content, Origin("file", "path"))))
+    return list(Fields().object_faults(Object(content, Origin("file", "path"))))
 
 
 def broken(content: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from gpu_constructs.queueing.kai import kai_values
 from gpu_facts import charts
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.software.images_of_charts import CHARTS, ChartImages, pulled
-from gpu_preflight.judging.images import images_in, parsed
+from gpu_preflight.judging.images import find_images, parsed
 from gpu_preflight.reading.documents import parse
 from gpu_preflight.reading.rendering.folders import helm_template
 from gpu_preflight.reading.rendering.programs import Rendering
@@ -51,7 +51,7 @@ def test_the_table_has_what_helm_renders(row: ChartImages, folder: Path, tmp_pat
     text, why = helm_template(file, row.name, Rendering(), values=given, namespace=NAMESPACES.get(row.name, "x"))
 
     assert text is not None, why
-    rendered = {name(str(each), row) for one in documents(text) for each in images_in(one)}
+    rendered = {name(str(each), row) for one in documents(text) for each in find_images(one)}
     known = {name(each.reference or each.default, row) for each in pulled(row, values)}
     assert rendered <= known
     assert row.name in OF_OPERATORS or known <= rendered

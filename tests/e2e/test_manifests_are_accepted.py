@@ -48,7 +48,7 @@ def is_served(client: Client, definition: Object) -> bool:
         for each in spec["versions"]:
             if each["served"]:
                 kind = {"apiVersion": f"{spec['group']}/{each['name']}", "kind": spec["names"]["kind"], "metadata": {}}
-                client.get(client.collection_of(kind), limit="1")
+                client.get(client.collection_path(kind), limit="1")
     except Refused:
         return False
     return True
@@ -69,7 +69,7 @@ def refusals(cluster: Client, objects: list[Object]) -> dict[str, str]:
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     answers = {f"{each['kind']} {each['metadata']['name']}": refusal(cluster, each) for each in known}
     for each in known:
-        cluster.delete(cluster.path_of(each))
+        cluster.delete(cluster.object_path(each))
     return {name: answer for name, answer in answers.items() if answer}
 
 

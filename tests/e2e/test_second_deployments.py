@@ -12,7 +12,7 @@ import yaml
 
 from gpu_constructs.teams import TeamQuota
 from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.control_plane import control_plane, kubeconfig_of
+from gpu_rehearsal.players.cluster.control_plane import control_plane, render_kubeconfig
 from tests.e2e.rig import UNDISTURBED
 from tests.second_deployments.deployments import in_order, manifest_text, version
 from tests.second_deployments.test_identities import scaled, served, team, volume
@@ -70,7 +70,7 @@ def deployment(tmp_path: Path, crds: Path) -> Iterator[Deployment]:
         pytest.skip(build_e2e_tools.MISSING)
     with control_plane(folder, controllers=CONTROLLERS, scheduler=UNDISTURBED) as plane:
         kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(json.dumps(kubeconfig_of(plane.client)))
+        kubeconfig.write_text(json.dumps(render_kubeconfig(plane.client)))
         plane.client.apply(yaml.safe_load((crds / "keda.sh_scaledobjects.yaml").read_text()))
         plane.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
         yield Deployment(kubeconfig, plane.client)

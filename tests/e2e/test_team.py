@@ -18,7 +18,7 @@ import pytest
 
 from gpu_rehearsal.players.cluster.authenticator import AccessPolicies
 from gpu_rehearsal.players.cluster.client import Client, Object, Refused
-from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane, kubeconfig_of
+from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
 from gpu_rehearsal.players.cluster.process import wait_until
 from tests.e2e.rig import UNDISTURBED
 from tests.e2e.test_manifests_are_accepted import documents, is_served
@@ -191,7 +191,7 @@ def node(cluster: ControlPlane) -> Iterator[str]:
     bound["spec"]["nodeName"] = "gpu-1"
     client.create(bound)
     yield "gpu-1"
-    client.delete(client.path_of(bound))
+    client.delete(client.object_path(bound))
     client.delete("/api/v1/nodes/gpu-1")
 
 
@@ -228,7 +228,7 @@ def test_no_service_of_a_team_takes_addresses(cluster: ControlPlane, as_principa
 
     assert "externalIPs must be empty" in refused(member, service("nlp", "192.0.2.1"))
     assert refused(member, service("nlp")) == ""
-    path = cluster.client.path_of(service("nlp"))
+    path = cluster.client.object_path(service("nlp"))
     with pytest.raises(Refused, match="externalIPs must be empty"):
         member.patch(path, {"spec": {"externalIPs": ["192.0.2.1"]}})
     member.patch(path, {"metadata": {"labels": {"app": "chat"}}})
@@ -251,7 +251,7 @@ def test_a_service_keeps_the_addresses_that_it_had(cluster: ControlPlane) -> Non
     other = service("vision", "192.0.2.1") | {"metadata": {"name": "other", "namespace": "vision"}}
     wait_until(lambda: dry(client, other) != 0, "the policy to be in force")
 
-    path = client.path_of(had)
+    path = client.object_path(had)
     client.patch(path, {"metadata": {"labels": {"app": "chat"}}})
     with pytest.raises(Refused, match="externalIPs must be empty"):
         client.patch(path, {"spec": {"externalIPs": ["192.0.2.1", "192.0.2.2"]}})
@@ -264,7 +264,7 @@ def test_operators_drain_a_node(cluster: ControlPlane, as_principal: Any, node: 
     acting = as_principal("OnCall")
     groups = [f"--as-group={value}" for header, value in acting._impersonated if header == "Impersonate-Group"]
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(kubeconfig_of(cluster.client)))
+    kubeconfig.write_text(json.dumps(render_kubeconfig(cluster.client)))
     command = ["kubectl", f"--kubeconfig={kubeconfig}", "--as=OnCall", *groups, "drain", node]
     done = subprocess.run(
         [*command, "--force", "--grace-period=0", "--timeout=30s"], capture_output=True, text=True, check=False
@@ -301,14 +301,14 @@ def test_operators_end_and_scale_but_run_nothing(cluster: ControlPlane, as_princ
     }
     cluster.client.create(deployment)
     cluster.client.create(job_set("vision"))
-    operator, path = as_principal("OnCall"), cluster.client.path_of(deployment)
+    operator, path = as_principal("OnCall"), cluster.client.object_path(deployment)
 
     operator.patch(f"{path}/scale", {"spec": {"replicas": 3}})
-    operator.delete(cluster.client.path_of(job_set("vision")))
+    operator.delete(cluster.client.object_path(job_set("vision")))
     operator.patch(f"{QUEUES}/nlp", {"spec": {"stopPolicy": "Hold"}})
 
     assert cluster.client.get(path)["spec"]["replicas"] == 3
-    assert cluster.client.find(cluster.client.path_of(job_set("vision"))) is None
+    assert cluster.client.find(cluster.client.object_path(job_set("vision"))) is None
     for each in (
         pod(namespace="vision"),
         job_set("vision"),
@@ -342,7 +342,7 @@ def test_the_job_of_the_page_is_let_in_until_the_quota_is_full(
 
     answers = [refused(as_principal("Nlp"), each) for each in pods]
     for each in pods:
-        cluster.client.delete(cluster.client.path_of(each))
+        cluster.client.delete(cluster.client.object_path(each))
 
     assert answers[:4] == [""] * 4
     assert "exceeded quota: team, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=4" in answers[4]

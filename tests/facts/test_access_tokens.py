@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.access_tokens import token_in
+from gpu_facts.access_tokens import access_token_kind
 
 # Written in parts, so that no scanner takes the tests for a leak.
 LETTERS = "aB3dE5gH" * 12
@@ -33,7 +33,7 @@ LETTERS = "aB3dE5gH" * 12
     ],
 )
 def test_a_token_is_known(text: str, kind: str) -> None:
-    assert token_in(text) == kind
+    assert access_token_kind(text) == kind
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_token_is_known(text: str, kind: str) -> None:
     ],
 )
 def test_other_text_is_none(text: str) -> None:
-    assert token_in(text) is None
+    assert access_token_kind(text) is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_text_is_none(text: str) -> None:
     ],
 )
 def test_some_tokens_are_known_by_their_variable_alone(variable: str, text: str, kind: str) -> None:
-    assert token_in(text, variable=variable) == kind
-    assert token_in(text, variable="COMMIT") is None
-    assert token_in(text[:-1], variable=variable) is None
-    assert token_in(f"{text}a", variable=variable) is None
+    assert access_token_kind(text, variable=variable) == kind
+    assert access_token_kind(text, variable="COMMIT") is None
+    assert access_token_kind(text[:-1], variable=variable) is None
+    assert access_token_kind(f"{text}a", variable=variable) is None

@@ -84,15 +84,15 @@ def test_other_systems_have_no_image_of_eks_with_a_driver() -> None:
 
 
 def test_only_g7_needs_the_newer_branch() -> None:
-    undriven = {row.family for row in catalogue().values() if not row.driven_by(OLD)}
+    undriven = {row.family for row in catalogue().values() if not row.supports_driver(OLD)}
 
     assert undriven == {"g7"}
     assert all(row.is_driven for row in catalogue().values())
 
 
 def test_the_last_branch_of_an_old_gpu_is_the_older_one() -> None:
-    assert instance_type("p3dn.24xlarge").driven_by(BOTH)
-    assert not instance_type("p3dn.24xlarge").driven_by((595,))
+    assert instance_type("p3dn.24xlarge").supports_driver(BOTH)
+    assert not instance_type("p3dn.24xlarge").supports_driver((595,))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_last_branch_of_an_old_gpu_is_the_older_one() -> None:
     ],
 )
 def test_a_fault_is_in_releases_from_the_first_to_the_last(release: str, version: str | None, faults: int) -> None:
-    assert sum(each.is_in(release, version) for each in FAULTS) == faults
+    assert sum(each.affects(release, version) for each in FAULTS) == faults
 
 
 def test_a_fault_ends_before_the_release_that_mended_it() -> None:
@@ -119,4 +119,4 @@ def test_a_fault_ends_before_the_release_that_mended_it() -> None:
 def test_no_pinned_release_has_a_known_fault() -> None:
     pinned = [AMI_RELEASES["al2023"].version, *(each.al2023.version for each in KUBERNETES.values())]
 
-    assert [release for release in pinned if any(each.is_in(release, None) for each in FAULTS)] == []
+    assert [release for release in pinned if any(each.affects(release, None) for each in FAULTS)] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.model_servers import weights_of
+from gpu_facts.model_servers import estimate_weights
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from gpu_facts.model_servers import weights_of
     ],
 )
 def test_a_name_states_parameters_and_bits(model: str, billions: float, bits: float) -> None:
-    found = weights_of(model)
+    found = estimate_weights(model)
 
     assert found is not None
     assert (found.billions, found.bits) == (billions, bits)
@@ -41,11 +41,11 @@ def test_a_name_states_parameters_and_bits(model: str, billions: float, bits: fl
     ["microsoft/phi-4", "facebook/opt-125m", "org/llama-70b-lora", "org/Llama-3.3-70B-GGUF", "org/eagle3-llama-8B", ""],
 )
 def test_other_names_state_no_size(model: str) -> None:
-    assert weights_of(model) is None
+    assert estimate_weights(model) is None
 
 
 def test_bits_that_a_name_does_not_state_may_be_fewer() -> None:
-    sure, unsure = weights_of("meta-llama/Llama-3.1-70B"), weights_of("/models/llama-70b")
+    sure, unsure = estimate_weights("meta-llama/Llama-3.1-70B"), estimate_weights("/models/llama-70b")
 
     assert sure is not None
     assert unsure is not None
@@ -57,14 +57,14 @@ def test_bits_that_a_name_does_not_state_may_be_fewer() -> None:
     [("fp8", "", 8), ("bitsandbytes", "", 4), ("", "float32", 32), ("", "half", 16), ("", "", 16)],
 )
 def test_settings_of_the_server_change_the_bits(quantization: str, dtype: str, bits: float) -> None:
-    found = weights_of("Qwen/Qwen3-32B", quantization=quantization, dtype=dtype)
+    found = estimate_weights("Qwen/Qwen3-32B", quantization=quantization, dtype=dtype)
 
     assert found is not None
     assert found.bits == bits
 
 
 def test_settings_of_deployment_leave_the_least_bits() -> None:
-    found = weights_of("Qwen/Qwen3-32B", quantization=None)
+    found = estimate_weights("Qwen/Qwen3-32B", quantization=None)
 
     assert found is not None
     assert found.bytes_min < found.bytes_likely / 3

@@ -61,5 +61,5 @@ def test_the_taint_that_keeps_a_daemon_set_off(case: Case) -> None:
     [pool], [daemon] = case.cluster.pools, case.cluster.daemon_sets
 
     assert case.reaches(daemon, pool) is Answer.NO
-    assert str(case.kept_off(daemon, pool)) == "team=a:NoSchedule"
-    assert case.kept_off(daemon, replace(pool, taints=())) is None
+    assert str(case.blocking_taint(daemon, pool)) == "team=a:NoSchedule"
+    assert case.blocking_taint(daemon, replace(pool, taints=())) is None

@@ -114,6 +114,6 @@ def _pending(report: Report) -> list[str]:
     found = []
     for case in report.cases:
         stops = Stops(case, report.findings)
-        verdicts = [stops.on(case.verdict(each)) for each in case.gpu_workloads]
+        verdicts = [stops.apply(case.verdict(each)) for each in case.gpu_workloads]
         found += [f"  Pending: {each.workload.name}" for each in verdicts if each.answer is Answer.NO]
     return found

@@ -9,10 +9,10 @@ import pytest
 from gpu_rehearsal.assemblies import (
     Network,
     Principal,
-    account_of,
-    cluster_of,
-    network_of,
-    principals_of,
+    find_account,
+    find_cluster_name,
+    find_network,
+    find_principals,
     why_not_played,
 )
 from gpu_rehearsal.players.aws.server import ACCOUNT
@@ -24,7 +24,7 @@ def _template(*clusters: Any, **properties: Any) -> dict[str, Any]:
 
 
 def test_the_cluster_is_the_one_that_a_template_names() -> None:
-    assert cluster_of(_template({"Name": "research"})) == "research"
+    assert find_cluster_name(_template({"Name": "research"})) == "research"
 
 
 @pytest.mark.parametrize("clusters", [(), ({},), ({"Name": {"Ref": "Name"}},), ({"Name": "a"}, {"Name": "b"})])
@@ -35,10 +35,10 @@ def test_a_stack_without_one_cluster_of_its_own_is_not_played(clusters: tuple[An
 def test_a_network_is_what_a_template_names_by_id() -> None:
     named = {"Subnets": ["subnet-0123456789abcdef1", "subnet-0123456789abcdef0"], "Vpc": "vpc-0123456789abcdef0"}
 
-    assert network_of(_template({"Name": "research"}, **named)) == Network(
+    assert find_network(_template({"Name": "research"}, **named)) == Network(
         vpc="vpc-0123456789abcdef0", subnets=("subnet-0123456789abcdef0", "subnet-0123456789abcdef1")
     )
-    assert network_of(_template({"Name": "research"}, Subnets=[{"Ref": "Subnet"}])) is None
+    assert find_network(_template({"Name": "research"}, Subnets=[{"Ref": "Subnet"}])) is None
 
 
 @pytest.mark.parametrize("vpcs", [[], ["vpc-0123456789abcdef0", "vpc-0123456789abcdef1"]])
@@ -68,7 +68,7 @@ def test_principals_are_those_of_the_account_that_a_stack_grants_access() -> Non
         {"Fn::GetAtt": ["Role", "Arn"]},
     )
 
-    assert principals_of(template, "111122223333") == [
+    assert find_principals(template, "111122223333") == [
         Principal(kind="role", path="/", name="Ops"),
         Principal(kind="role", path="/teams/", name="Platform"),
         Principal(kind="user", path="/", name="alice"),
@@ -84,4 +84,4 @@ def test_principals_are_those_of_the_account_that_a_stack_grants_access() -> Non
     ],
 )
 def test_a_stack_without_an_account_goes_to_the_one_that_it_names(principals: tuple[Any, ...], account: str) -> None:
-    assert account_of(_entries(*principals)) == account
+    assert find_account(_entries(*principals)) == account

@@ -34,7 +34,7 @@ class Server:
         """Take it."""
         self.applied.append(manifest["metadata"]["name"])
 
-    def path_of(self, manifest: dict[str, Any]) -> str:
+    def object_path(self, manifest: dict[str, Any]) -> str:
         """Return its name."""
         return str(manifest["metadata"]["name"])
 

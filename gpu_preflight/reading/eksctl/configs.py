@@ -35,14 +35,14 @@ from gpu_preflight.reading.eksctl.groups import (
     BOTTLEROCKET,
     GROUP,
     cluster_subnets,
-    family_of,
+    ami_family,
     has_nvidia_gpus,
     metadata,
     resource,
-    taints_of,
+    group_taints,
 )
 from gpu_preflight.reading.eksctl.node_groups import managed_group, self_managed_group
-from gpu_preflight.reading.objects import SOFTWARE, Chart, Object, Origin, Part, Unread, objects_of
+from gpu_preflight.reading.objects import SOFTWARE, Chart, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
@@ -93,12 +93,12 @@ def configs(objects: list[Object]) -> list[Object]:
     return [each for each in objects if each.kind == "ClusterConfig" and each.group == GROUP]
 
 
-def cluster_of(config: Object, resources: Mapping[str, Resource]) -> Resource | Object:
+def cluster_or_config(config: Object, resources: Mapping[str, Resource]) -> Resource | Object:
     """Return the cluster that eksctl makes of a config; the object itself, where eksctl makes none of it."""
     return resources.get(f"{config.name}/Cluster", config) if configs([config]) else config
 
 
-def resources_of(config: Object) -> Iterator[Resource]:
+def config_resources(config: Object) -> Iterator[Resource]:
     """Yield the cluster, its node groups, its add-ons, its Fargate profiles and its pod identities."""
     yield resource(config, "Cluster", "AWS::EKS::Cluster", _cluster(config))
     yield from cluster_subnets(config)
@@ -164,7 +164,7 @@ def _default_addons(config: Object) -> Iterator[dict[str, Any]]:
             yield {"name": name}
 
 
-def service_accounts_of(config: Object) -> Iterator[Object]:
+def irsa_service_accounts(config: Object) -> Iterator[Object]:
     """Yield the service accounts that eksctl makes with a role (IRSA)."""
     for each in mappings(dig(config.content, "iam", "serviceAccounts")):
         written = mapping(each.get("metadata"))
@@ -177,7 +177,7 @@ def service_accounts_of(config: Object) -> Iterator[Object]:
             "kind": "ServiceAccount",
             "metadata": {**written, "annotations": {ROLE_ANNOTATION: role, **mapping(written.get("annotations"))}},
         }
-        yield from objects_of(content, config.origin.file, cluster=metadata(config).get("name"))
+        yield from parse_objects(content, config.origin.file, cluster=metadata(config).get("name"))
 
 
 def _pod_identity(config: Object, identity: dict[str, Any]) -> Resource:
@@ -192,7 +192,7 @@ def _pod_identity(config: Object, identity: dict[str, Any]) -> Resource:
     return resource(config, f"identity {account}", "AWS::EKS::PodIdentityAssociation", properties)
 
 
-def charts_of(config: Object) -> Iterator[Chart]:
+def karpenter_charts(config: Object) -> Iterator[Chart]:
     """Yield the Karpenter that eksctl installs on request."""
     karpenter = mapping(config.content.get("karpenter"))
     if karpenter:
@@ -213,7 +213,7 @@ def device_plugins(config: Object, objects: Iterable[Object], charts: Iterable[C
     every = [each for each in objects if each.cluster in here]
     groups = _groups(config)
     # On nodes of Bottlerocket it would be a second one: who has both keeps it off, which no config says.
-    beside = any(has_nvidia_gpus(each) and str(family_of(each)).startswith(BOTTLEROCKET) for each in groups)
+    beside = any(has_nvidia_gpus(each) and str(ami_family(each)).startswith(BOTTLEROCKET) for each in groups)
     managed = any(each.name in _MANAGERS for each in charts if each.cluster in here) or any(
         map(_is_device_plugin, every)
     )
@@ -228,7 +228,7 @@ def default_plugin(config: Object) -> Iterator[Object]:
 
     Bottlerocket has one built in, and other families have no driver.
     """
-    of_gpus = [each for each in _groups(config) if has_nvidia_gpus(each) and family_of(each) in (AL2, AL2023)]
+    of_gpus = [each for each in _groups(config) if has_nvidia_gpus(each) and ami_family(each) in (AL2, AL2023)]
     if of_gpus:
         yield from _applied(config, _nvidia(of_gpus))
 
@@ -244,7 +244,7 @@ def _is_device_plugin(each: Object) -> bool:
 
 
 def _applied(config: Object, content: dict[str, Any]) -> Iterator[Object]:
-    return objects_of(content, config.origin.file, cluster=metadata(config).get("name"))
+    return parse_objects(content, config.origin.file, cluster=metadata(config).get("name"))
 
 
 def _nvidia(groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _nvidia(groups: list[dict[str, Any]]) -> dict[str, Any]:
     tolerations: dict[str, dict[str, Any]] = {
         GPU_TAINT: {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"},
     }
-    for taint in (each for group in groups for each in taints_of(group)):
+    for taint in (each for group in groups for each in group_taints(group)):
         tolerations.setdefault(str(taint.get("key")), {"key": taint.get("key"), "value": taint.get("value") or ""})
     container = {"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}
     return _daemon_set(_OF_NVIDIA, container, {"tolerations": list(tolerations.values())})

@@ -95,7 +95,7 @@ def is_of_eksctl(made: Resource) -> bool:
     return GROUP in made.metadata
 
 
-def written_at(made: Resource, name: str) -> tuple[str, ...]:
+def eksctl_field_path(made: Resource, name: str) -> tuple[str, ...]:
     """Return where a property of a group is in the file of eksctl; nothing for a group that eksctl doesn't make."""
     if not is_of_eksctl(made):
         return ()
@@ -112,12 +112,12 @@ def canonical_family(name: Any) -> Any:
     return AMI_FAMILIES.get(name.lower(), name) if isinstance(name, str) else name
 
 
-def family_of(group: dict[str, Any]) -> Any:
+def ami_family(group: dict[str, Any]) -> Any:
     """Return the family of a group's image."""
     return canonical_family(group.get("amiFamily")) or AL2023
 
 
-def types_of(group: dict[str, Any]) -> Any:
+def group_instance_types(group: dict[str, Any]) -> Any:
     """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
     # Beside a list, the selector must choose just what is listed.
     if listed := items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes")):
@@ -140,7 +140,7 @@ def types_written_as(group: dict[str, Any]) -> str | None:
 
 def has_nvidia_gpus(group: dict[str, Any]) -> bool:
     """Whether one of a group's types has NVIDIA GPUs."""
-    return any(name in catalogue() for name in items(types_of(group)) if isinstance(name, str))
+    return any(name in catalogue() for name in items(group_instance_types(group)) if isinstance(name, str))
 
 
 def is_arm(types: Any) -> bool:
@@ -155,7 +155,7 @@ def _is_graviton(name: str) -> bool:
     return family.startswith("a1") or "g" in family.lstrip("abcdefghijklmnopqrstuvwxyz")
 
 
-def labels_of(config: Object, group: dict[str, Any]) -> dict[str, Any]:
+def group_labels(config: Object, group: dict[str, Any]) -> dict[str, Any]:
     """Return the labels of a group's nodes, with the two that eksctl adds."""
     own = {
         "alpha.eksctl.io/cluster-name": metadata(config).get("name"),
@@ -164,20 +164,20 @@ def labels_of(config: Object, group: dict[str, Any]) -> dict[str, Any]:
     return {**mapping(group.get("labels")), **{key: value for key, value in own.items() if value is not None}}
 
 
-def taints_of(group: dict[str, Any]) -> list[dict[str, Any]]:
+def group_taints(group: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the taints of a group; a self-managed one may have them as a mapping of ``value:effect``."""
     written = group.get("taints")
     if not isinstance(written, dict):
         return mappings(written)
-    return [_of_mapping(str(key), str(each)) for key, each in written.items()]
+    return [_parse_taint(str(key), str(each)) for key, each in written.items()]
 
 
-def _of_mapping(key: str, written: str) -> dict[str, Any]:
+def _parse_taint(key: str, written: str) -> dict[str, Any]:
     value, colon, effect = written.partition(":")
     return {"key": key, "value": value, "effect": effect} if colon else {"key": key, "effect": value}
 
 
-def sizes_of(group: dict[str, Any]) -> tuple[Any, Any, Any]:
+def group_sizes(group: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return least, most and wanted size, as eksctl fills in those that are left out."""
     desired, least, most = (group.get(each) for each in ("desiredCapacity", "minSize", "maxSize"))
     if least is None:
@@ -187,15 +187,15 @@ def sizes_of(group: dict[str, Any]) -> tuple[Any, Any, Any]:
     return least, most, desired
 
 
-def tags_of(config: Object, group: dict[str, Any]) -> dict[str, Any]:
+def group_tags(config: Object, group: dict[str, Any]) -> dict[str, Any]:
     """Return the tags of a group, those of the cluster among them."""
     return {**mapping(metadata(config).get("tags")), **mapping(group.get("tags"))}
 
 
-def subnets_of(config: Object, group: dict[str, Any]) -> tuple[Any, list[Resource]]:
+def group_subnets(config: Object, group: dict[str, Any]) -> tuple[Any, list[Resource]]:
     """Return the subnets of a group, and what is known of them; `Unknown` where eksctl takes those of the cluster."""
     if named := items(group.get("subnets")):
-        zones = [(str(each), _zone_of(config, each)) for each in named]
+        zones = [(str(each), _subnet_zone(config, each)) for each in named]
     else:
         listed = (*items(group.get("availabilityZones")), *items(group.get("localZones")))
         zones = [(str(each), each) for each in listed]
@@ -210,7 +210,7 @@ def cluster_subnets(config: Object) -> list[Resource]:
     return [resource(config, f"zone {each}", CLUSTER_SUBNET, {"AvailabilityZone": each}) for each in zones]
 
 
-def _zone_of(config: Object, named: Any) -> Any:
+def _subnet_zone(config: Object, named: Any) -> Any:
     """Return the zone of a subnet that a group names by its id or by its name in the config."""
     for name, said in _subnets(config):
         if named in (name, said.get("id")):
@@ -281,9 +281,9 @@ def _market(group: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _disks(group: dict[str, Any]) -> list[dict[str, Any]]:
-    device = group.get("volumeName") or ("/dev/xvdb" if str(family_of(group)).startswith(BOTTLEROCKET) else None)
+    device = group.get("volumeName") or ("/dev/xvdb" if str(ami_family(group)).startswith(BOTTLEROCKET) else None)
     if device is None:
-        device = "/dev/sda1" if str(family_of(group)).startswith("Windows") else "/dev/xvda"
+        device = "/dev/sda1" if str(ami_family(group)).startswith("Windows") else "/dev/xvda"
     return [_disk(each) for each in ({**group, "volumeName": device}, *mappings(group.get("additionalVolumes")))]
 
 
@@ -304,7 +304,7 @@ def _interfaces(group: dict[str, Any]) -> list[dict[str, Any]] | None:
     """Return an interface of EFA for each network card that every type of the group has."""
     if group.get("efaEnabled") is not True:
         return None
-    rows = [catalogue().get(str(each)) for each in items(types_of(group))]
+    rows = [catalogue().get(str(each)) for each in items(group_instance_types(group))]
     cards = [len(each.network_cards) if each else 1 for each in rows]
     return [
         {
@@ -318,7 +318,7 @@ def _interfaces(group: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _tags(config: Object, group: dict[str, Any]) -> list[dict[str, Any]]:
-    tags = [{"Key": key, "Value": value} for key, value in tags_of(config, group).items()]
+    tags = [{"Key": key, "Value": value} for key, value in group_tags(config, group).items()]
     return [{"ResourceType": each, "Tags": tags} for each in ("instance", "volume")] if tags else []
 
 
@@ -330,7 +330,7 @@ def user_data(config: Object, group: dict[str, Any], *, joins_by_itself: bool) -
         group: The group.
         joins_by_itself: Whether nobody but eksctl tells the nodes which cluster to join.
     """
-    if str(family_of(group)).startswith(BOTTLEROCKET):
+    if str(ami_family(group)).startswith(BOTTLEROCKET):
         text = _toml(config, group, joins_by_itself)
     else:
         text = _mime(config, group, joins_by_itself)
@@ -352,14 +352,14 @@ def _mime(config: Object, group: dict[str, Any], joins_by_itself: bool) -> str:
 
 def _node_configs(config: Object, group: dict[str, Any], joins_by_itself: bool) -> Iterator[dict[str, Any]]:
     if joins_by_itself:
-        flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in labels_of(config, group).items())}"]
-        taints = ",".join(map(_flag, taints_of(group)))
+        flags = [f"--node-labels={','.join(f'{key}={value}' for key, value in group_labels(config, group).items())}"]
+        taints = ",".join(map(_flag, group_taints(group)))
         yield {
             "cluster": {
                 "name": metadata(config).get("name"),
-                "apiServerEndpoint": _of_cluster(config, _ENDPOINT),
-                "certificateAuthority": _of_cluster(config, _AUTHORITY),
-                "cidr": _of_cluster(config, _RANGE),
+                "apiServerEndpoint": _cluster_attribute(config, _ENDPOINT),
+                "certificateAuthority": _cluster_attribute(config, _AUTHORITY),
+                "cidr": _cluster_attribute(config, _RANGE),
             },
             "kubelet": {
                 "flags": [*flags, *([f"--register-with-taints={taints}"] if taints else [])],
@@ -370,7 +370,7 @@ def _node_configs(config: Object, group: dict[str, Any], joins_by_itself: bool) 
         yield {"kubelet": {"config": {"maxPods": group["maxPodsPerNode"]}}}
 
 
-def _of_cluster(config: Object, attribute: str) -> str:
+def _cluster_attribute(config: Object, attribute: str) -> str:
     return f"${{{config.name}/Cluster.{attribute}}}"
 
 
@@ -380,12 +380,12 @@ def _flag(taint: dict[str, Any]) -> str:
 
 def _toml(config: Object, group: dict[str, Any], joins_by_itself: bool) -> str:
     settings = mapping(dig(group, "bottlerocket", "settings"))
-    taints = {str(each.get("key")): f"{each.get('value') or ''}:{each.get('effect')}" for each in taints_of(group)}
+    taints = {str(each.get("key")): f"{each.get('value') or ''}:{each.get('effect')}" for each in group_taints(group)}
     cluster = {"cluster-name": metadata(config).get("name")}
     if joins_by_itself:
-        cluster["api-server"] = _of_cluster(config, _ENDPOINT)
-        cluster["cluster-certificate"] = _of_cluster(config, _AUTHORITY)
-    written = {**mapping(settings.get("kubernetes")), "node-labels": labels_of(config, group), "node-taints": taints}
+        cluster["api-server"] = _cluster_attribute(config, _ENDPOINT)
+        cluster["cluster-certificate"] = _cluster_attribute(config, _AUTHORITY)
+    written = {**mapping(settings.get("kubernetes")), "node-labels": group_labels(config, group), "node-taints": taints}
     if group.get("maxPodsPerNode"):
         written["max-pods"] = group["maxPodsPerNode"]
     return "\n".join(_lines(("settings",), {**settings, "kubernetes": {**written, **cluster}}))

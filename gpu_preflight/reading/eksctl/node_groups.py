@@ -21,19 +21,19 @@ from gpu_preflight.reading.eksctl.groups import (
     BOTTLEROCKET,
     SECURITY_GROUPS,
     TYPES_AS,
-    family_of,
+    ami_family,
     has_nvidia_gpus,
     is_arm,
-    labels_of,
+    group_labels,
     launch_template_data,
     metadata,
     node_permissions,
     resource,
-    sizes_of,
-    subnets_of,
-    tags_of,
-    taints_of,
-    types_of,
+    group_sizes,
+    group_subnets,
+    group_tags,
+    group_taints,
+    group_instance_types,
     types_written_as,
     user_data,
     without_none,
@@ -59,12 +59,12 @@ _DISTRIBUTION = {
 
 def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[Resource]:
     """Yield a managed node group, its launch template and what is known of its subnets."""
-    subnets, made = subnets_of(config, group)
+    subnets, made = group_subnets(config, group)
     yield from made
     template = _managed_template(config, group, name)
-    types = types_of(group)
+    types = group_instance_types(group)
     in_template = template is not None and _is_capacity_block(group)
-    least, most, desired = sizes_of(group)
+    least, most, desired = group_sizes(group)
     properties = {
         "ClusterName": metadata(config).get("name"),
         "NodegroupName": group.get("name"),
@@ -74,9 +74,9 @@ def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[
         "ReleaseVersion": group.get("releaseVersion") or None,
         # Of EKS the most is at least 1.
         "ScalingConfig": {"MinSize": least, "MaxSize": most or 1, "DesiredSize": least if desired is None else desired},
-        "Labels": labels_of(config, group),
+        "Labels": group_labels(config, group),
         "Taints": _taints(group),
-        "Tags": {**tags_of(config, group), "alpha.eksctl.io/nodegroup-name": group.get("name")},
+        "Tags": {**group_tags(config, group), "alpha.eksctl.io/nodegroup-name": group.get("name")},
         "NodeRole": dig(group, "iam", "instanceRoleARN") or Unknown("${role of eksctl}"),
         "NodeRepairConfig": _repair(mapping(group.get("nodeRepairConfig"))),
         "Subnets": subnets,
@@ -99,7 +99,7 @@ def _managed_template(config: Object, group: dict[str, Any], name: str) -> Resou
         data["SecurityGroupIds"] = SECURITY_GROUPS
     if by_itself:
         data["ImageId"] = group["ami"]
-    types = types_of(group)
+    types = group_instance_types(group)
     if _is_capacity_block(group) and isinstance(types, list):
         data["InstanceType"] = types[0]
     return resource(config, f"{name} template", "AWS::EC2::LaunchTemplate", {"LaunchTemplateData": data})
@@ -128,21 +128,21 @@ def _managed_image(group: dict[str, Any], types: Any) -> Any:
     """Return the image that eksctl chooses: NVIDIA's where a type has a GPU."""
     if known_text(group.get("ami")) is not None:
         return "CUSTOM"
-    family = _FAMILIES.get(known_text(family_of(group)))
+    family = _FAMILIES.get(known_text(ami_family(group)))
     if family is None or group.get("ami") or not isinstance(types, list):
         return Unknown("${image that eksctl takes}")
     if family == "AL2":
         return "AL2_x86_64_GPU" if has_nvidia_gpus(group) else "AL2_ARM_64" if is_arm(types) else "AL2_x86_64"
     plain = "STANDARD" if family == "AL2023" else ""
     parts = (family, "ARM_64" if is_arm(types) else "x86_64", "NVIDIA" if has_nvidia_gpus(group) else plain)
-    fips = "FIPS" if family_of(group) == f"{BOTTLEROCKET}Fips" else ""
+    fips = "FIPS" if ami_family(group) == f"{BOTTLEROCKET}Fips" else ""
     return "_".join(each for each in (*parts, fips) if each)
 
 
 def _taints(group: dict[str, Any]) -> Any:
     written = group.get("taints")
     unknown = [each for each in (written, *items(written)) if isinstance(each, Unknown)]
-    return unknown[0] if unknown else [_taint(each) for each in taints_of(group)]
+    return unknown[0] if unknown else [_taint(each) for each in group_taints(group)]
 
 
 def _taint(taint: dict[str, Any]) -> dict[str, Any]:
@@ -157,10 +157,10 @@ def _repair(said: dict[str, Any]) -> dict[str, Any] | None:
 
 def self_managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[Resource]:
     """Yield an Auto Scaling group, its launch template and what is known of its subnets."""
-    subnets, made = subnets_of(config, group)
+    subnets, made = group_subnets(config, group)
     yield from made
     template = _self_managed_template(config, group, name)
-    least, most, desired = sizes_of(group)
+    least, most, desired = group_sizes(group)
     specification = {"LaunchTemplateId": template.ref(), "Version": Unknown(f"${{{template.key}.LatestVersionNumber}}")}
     mixed = _mixed(group, specification)
     properties = {
@@ -198,7 +198,7 @@ def _mixed(group: dict[str, Any], specification: dict[str, Any]) -> dict[str, An
 
 
 def _self_managed_template(config: Object, group: dict[str, Any], name: str) -> Resource:
-    types = types_of(group)
+    types = group_instance_types(group)
     data = launch_template_data(config, group, user_data(config, group, joins_by_itself=True))
     data.setdefault("NetworkInterfaces", [{"DeviceIndex": 0, "Groups": SECURITY_GROUPS, "NetworkCardIndex": 0}])
     data |= {
@@ -213,8 +213,8 @@ def _self_managed_image(config: Object, group: dict[str, Any]) -> Any:
     """Return the image: the one that is named, or the parameter in which eksctl looks it up."""
     if (known_text(group.get("ami")) or "auto") not in ("auto", "auto-ssm", "static"):
         return group["ami"]
-    version, types = metadata(config).get("version"), types_of(group)
-    family, gpus = str(family_of(group)), has_nvidia_gpus(group)
+    version, types = metadata(config).get("version"), group_instance_types(group)
+    family, gpus = str(ami_family(group)), has_nvidia_gpus(group)
     if version is None or not isinstance(types, list):
         return _not_known(family)
     architecture = "arm64" if is_arm(types) else "x86_64"
@@ -228,13 +228,13 @@ def _self_managed_image(config: Object, group: dict[str, Any]) -> Any:
         variant = f"{version}{'-nvidia' if gpus else ''}{'-fips' if family.endswith('Fips') else ''}"
         place = f"/aws/service/bottlerocket/aws-k8s-{variant}/{architecture}/latest"
     elif family.startswith("Ubuntu"):
-        return _of_canonical(family, version, architecture)
+        return _ubuntu_ami_parameter(family, version, architecture)
     else:
         return _not_known(family)
     return f"{{{{resolve:ssm:{place}/image_id}}}}"
 
 
-def _of_canonical(family: str, version: Any, architecture: str) -> str:
+def _ubuntu_ami_parameter(family: str, version: Any, architecture: str) -> str:
     product, release = ("eks-pro" if "Pro" in family else "eks"), f"{family[-4:-2]}.{family[-2:]}"
     machine, disk = ("arm64" if architecture == "arm64" else "amd64"), ("gp3" if release >= "24.04" else "gp2")
     place = f"{product}/{release}/{version}/stable/current/{machine}/hvm/ebs-{disk}/ami-id"
@@ -248,11 +248,11 @@ def _not_known(family: str) -> Unknown:
 def _tags(config: Object, group: dict[str, Any]) -> dict[str, Any]:
     """Return the tags of the group: its own, that of the cluster, and those by which cluster autoscaler finds it."""
     name = metadata(config).get("name")
-    tags = {**tags_of(config, group), f"{CLUSTER_TAG}{name}": "owned"}
+    tags = {**group_tags(config, group), f"{CLUSTER_TAG}{name}": "owned"}
     if dig(group, "iam", "withAddonPolicies", "autoScaler") is True:
         tags |= {AUTOSCALED_TAG: "true", f"{AUTOSCALED_BY_TAG}{name}": "owned"}
     if group.get("propagateASGTags") is True:
-        tags |= {f"{LABEL_TAG}{key}": value for key, value in labels_of(config, group).items()}
+        tags |= {f"{LABEL_TAG}{key}": value for key, value in group_labels(config, group).items()}
         # Without the effect, as GPU158 says.
-        tags |= {f"{TAINT_TAG}{each.get('key')}": each.get("value") or "" for each in taints_of(group)}
+        tags |= {f"{TAINT_TAG}{each.get('key')}": each.get("value") or "" for each in group_taints(group)}
     return tags

@@ -22,7 +22,7 @@ from gpu_preflight.reading.gitops.deployments import (
     Beside,
     Deployment,
     Files,
-    chart_of,
+    build_chart,
     parts_of_chart,
     read_values,
     typed,
@@ -57,7 +57,7 @@ def is_application(each: Object) -> bool:
     return each.group == GROUP and each.kind in ("Application", "ApplicationSet")
 
 
-def spec_of(each: Object) -> Mapping[str, Any]:
+def application_spec(each: Object) -> Mapping[str, Any]:
     """Return ``spec`` of an Application, of a set that of its template."""
     return mapping(dig(each.spec, "template", "spec")) if each.kind == "ApplicationSet" else each.spec
 
@@ -70,7 +70,7 @@ def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
     """Yield the folders that an Application brings."""
     if not is_application(each):
         return
-    spec = spec_of(each)
+    spec = application_spec(each)
     for source in _sources(spec):
         if "path" in source and "chart" not in source:
             yield _deployment(each, spec, source, beside)
@@ -133,7 +133,7 @@ def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
     """Add the charts of an Application, and what of them cannot be read."""
-    spec = spec_of(each)
+    spec = application_spec(each)
     for source in _sources(spec):
         if "chart" in source:
             values, missing = _values(each, spec, source, beside)
@@ -142,7 +142,7 @@ def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[U
                 problems.append(Unread(each.origin, text, parts_of_chart(source["chart"])))
             namespace = known_text(dig(spec, "destination", "namespace")) or "default"
             release = known_text(dig(source, "helm", "releaseName")) or each.name
-            charts.append(chart_of(each, source["chart"], source.get("targetRevision"), values, namespace, release))
+            charts.append(build_chart(each, source["chart"], source.get("targetRevision"), values, namespace, release))
 
 
 def _values(
@@ -153,7 +153,7 @@ def _values(
     values: dict[str, Any] = {}
     missing = [str(each.get("path")) for each in mappings(helm.get("fileParameters"))]
     for name in map(str, items(helm.get("valueFiles"))):
-        found = _of_file(owner, name, spec, source, beside)
+        found = _read_values_file(owner, name, spec, source, beside)
         missing += [name] if found is None and helm.get("ignoreMissingValueFiles") is not True else []
         values = merged(values, found or {})
     # Argo CD does not read `values` beside `valuesObject`.
@@ -167,7 +167,7 @@ def _values(
     return values, missing
 
 
-def _of_file(
+def _read_values_file(
     owner: Object, name: str, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside
 ) -> dict[str, Any] | None:
     """Return the values of a file, ``None`` where it is not beside what was read."""

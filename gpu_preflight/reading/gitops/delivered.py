@@ -41,9 +41,9 @@ def namespaces(objects: Iterable[Object]) -> list[Object]:
     written = {each.name for each in listed if each.kind == "Namespace"}
     made: dict[str, Object] = {}
     for each in filter(argo.is_application, listed):
-        policy = mapping(argo.spec_of(each).get("syncPolicy"))
+        policy = mapping(argo.application_spec(each).get("syncPolicy"))
         metadata = mapping(policy.get("managedNamespaceMetadata"))
-        name = known_text(dig(argo.spec_of(each), "destination", "namespace"))
+        name = known_text(dig(argo.application_spec(each), "destination", "namespace"))
         if name and name not in written and metadata and _CREATES in items(policy.get("syncOptions")):
             labels = {**(made[name].labels if name in made else {}), **mapping(metadata.get("labels"))}
             content = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
@@ -65,7 +65,7 @@ def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread
 
 def _destination(application: Object) -> str:
     """Return how an Application calls its cluster; empty where that is not known."""
-    said = mapping(argo.spec_of(application).get("destination"))
+    said = mapping(argo.application_spec(application).get("destination"))
     called = known_text(said.get("name")) or known_text(said.get("server")) or ""
     if is_expression(called):
         return ""
@@ -135,7 +135,7 @@ def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenRefe
                 yield BrokenReference(each.origin, text + did_you_mean(name, [one.name for one in alike]), unsure=True)
     elif argo.is_application(each):
         projects = [one.name for one in every if one.group == argo.GROUP and one.kind == "AppProject"]
-        name = known_text(argo.spec_of(each).get("project"))
+        name = known_text(argo.application_spec(each).get("project"))
         if projects and name not in (None, "", "default", *projects) and not is_expression(str(name)):
             text = f"{each.kind} {each.namespace}/{each.name}: project {name} isn't in the input"
             yield BrokenReference(each.origin, text + did_you_mean(str(name), projects), unsure=True)
@@ -145,7 +145,7 @@ def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReferenc
     """Yield the files of values of an Application that its chart doesn't have, where the chart was read."""
     if not argo.is_application(each):
         return
-    spec = argo.spec_of(each)
+    spec = argo.application_spec(each)
     sources = [*mappings(spec.get("sources")), mapping(spec.get("source"))]
     references = {f"${one['ref']}" for one in sources if isinstance(one.get("ref"), str)}
     for source in sources:
@@ -226,7 +226,7 @@ def _deploy(found: Delivered, beside: Beside) -> None:
     """Put what folders become in the place of what was read there, those that bring others first."""
     done: set[Path] = set()
     made = Rendering()
-    folders, elsewhere = _by_folder(found, beside)
+    folders, elsewhere = _group_by_folder(found, beside)
     while left := [each for each in folders if each not in done]:
         folder = next((each for each in left if not _is_brought(folders[each], left, each)), left[0])
         if len(done) == _MAX_FOLDERS:
@@ -236,13 +236,13 @@ def _deploy(found: Delivered, beside: Beside) -> None:
         done.add(folder)
         if _deploy_folder(folder, folders[folder], found, beside, made):
             # Among what it became there may be objects that bring others.
-            folders, elsewhere = _by_folder(found, beside)
+            folders, elsewhere = _group_by_folder(found, beside)
     for each in elsewhere:
         found.problems += _elsewhere(each, found.objects)
         found.broken += missing_folder(each, beside)
 
 
-def _by_folder(found: Delivered, beside: Beside) -> tuple[dict[Path, list[Deployment]], list[Deployment]]:
+def _group_by_folder(found: Delivered, beside: Beside) -> tuple[dict[Path, list[Deployment]], list[Deployment]]:
     """Return what is brought by the folder that it stands in, and that whose folder is not found."""
     folders: dict[Path, list[Deployment]] = {}
     elsewhere: list[Deployment] = []
@@ -266,17 +266,17 @@ def _deploy_folder(
     folder: Path, deployments: list[Deployment], found: Delivered, beside: Beside, made: Rendering
 ) -> bool:
     """Put what a folder becomes in the place of what was read there, and say whether that is something else."""
-    paths = {id(each): _path_in(folder, each) for each in found.objects if _stands_in(each, folder)}
+    paths = {id(each): _relative_path(folder, each) for each in found.objects if _belongs_to_folder(each, folder)}
     reached = {each for each, path in paths.items() if any(one.files.reach(path) for one in deployments)}
     plain = [each for each in found.objects if id(each) in reached]
     # A file of a subfolder that no other object applies isn't deployed.
-    applied = [each for each in _by_folder(found, beside)[0] if each != folder and folder in each.parents]
+    applied = [each for each in _group_by_folder(found, beside)[0] if each != folder and folder in each.parents]
     lost = {
         id(each)
         for each in found.objects
         if id(each) in paths
         and id(each) not in reached
-        and not _is_in(each, applied)
+        and not _is_under_folders(each, applied)
         and not _makes_applications(found)
     }
     becomes: list[Object] = []
@@ -297,7 +297,7 @@ def _deploy_folder(
     return True
 
 
-def _stands_in(each: Object, folder: Path) -> bool:
+def _belongs_to_folder(each: Object, folder: Path) -> bool:
     """Whether an object is one of a folder: what its kustomization or chart makes, or else what lies there."""
     if each.origin.resource is not None:
         return False
@@ -305,7 +305,7 @@ def _stands_in(each: Object, folder: Path) -> bool:
     return file == folder or (folder in file.parents and not has_kustomization(folder) and not is_chart(folder))
 
 
-def _is_in(each: Object, folders: Iterable[Path]) -> bool:
+def _is_under_folders(each: Object, folders: Iterable[Path]) -> bool:
     file = Path(each.origin.file).resolve()
     return any(folder in (file, *file.parents) for folder in folders)
 
@@ -315,7 +315,7 @@ def _makes_applications(found: Delivered) -> bool:
     return any(each.kind == "ApplicationSet" for each in found.objects)
 
 
-def _path_in(folder: Path, each: Object) -> PurePosixPath:
+def _relative_path(folder: Path, each: Object) -> PurePosixPath:
     """Return the path of an object's file from a folder; empty for one that its kustomization or chart makes."""
     return PurePosixPath(Path(each.origin.file).resolve().relative_to(folder))
 

@@ -56,7 +56,7 @@ class Variables:
         """Whether Flux substitutes at all; without a variable it leaves every text as it is."""
         return bool(self.values or self.hidden or self.open)
 
-    def put_into(self, text: str) -> str:
+    def substitute(self, text: str) -> str:
         """Return a text with the values of its variables; one that is not known stays."""
         return _VARIABLE.sub(self._value, text)
 
@@ -239,20 +239,20 @@ def read_values(owner: Object, text: Any) -> dict[str, Any]:
 def with_parameter(values: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Return values with one more at a path such as ``a.b[0].c``; a dot of a key is written with a backslash."""
     keys = [each.replace("\\.", ".") for each in _DOT.split(path)]
-    return _put(values, keys, value)
+    return _set_nested_value(values, keys, value)
 
 
-def _put(values: Mapping[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
+def _set_nested_value(values: Mapping[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
     head, rest = keys[0], keys[1:]
     if found := _INDEX.fullmatch(head):
         return {**values, found[1]: _item(values.get(found[1]), int(found[2]), rest, value)}
-    return {**values, head: _put(mapping(values.get(head)), rest, value) if rest else value}
+    return {**values, head: _set_nested_value(mapping(values.get(head)), rest, value) if rest else value}
 
 
 def _item(listed: Any, index: int, rest: list[str], value: Any) -> list[Any]:
     found, place = list(listed) if isinstance(listed, list) else [], min(index, _MAX_INDEX)
     found += [{} for _ in range(place + 1 - len(found))]
-    found[place] = _put(mapping(found[place]), rest, value) if rest else value
+    found[place] = _set_nested_value(mapping(found[place]), rest, value) if rest else value
     return found
 
 
@@ -270,7 +270,9 @@ def parts_of_chart(name: Any) -> frozenset[Part]:
     return SOFTWARE if known else ANYTHING
 
 
-def chart_of(owner: Object, name: Any, version: Any, values: Mapping[str, Any], namespace: str, release: str) -> Chart:
+def build_chart(
+    owner: Object, name: Any, version: Any, values: Mapping[str, Any], namespace: str, release: str
+) -> Chart:
     """Return the release of a chart that an object stands for."""
     text = known_text(version) or ""
     return Chart(

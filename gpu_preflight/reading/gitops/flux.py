@@ -15,7 +15,7 @@ from gpu_facts.merging import merged
 from gpu_preflight.reading.gitops.deployments import (
     Beside,
     Deployment,
-    chart_of,
+    build_chart,
     parts_of_chart,
     read_values,
     typed,
@@ -111,7 +111,7 @@ def release(owner: Object, every: list[Object], charts: list[Chart], problems: l
     chart = mapping(dig(owner.spec, "chart", "spec"))
     name, version = chart.get("chart"), chart.get("version")
     if (reference := mapping(owner.spec.get("chartRef"))) and (found := _source(reference, owner, every)):
-        name, version = _of_source(found)
+        name, version = _chart_name_and_version(found)
     if name is None:
         problems.append(Unread(owner.origin, "its chart stands elsewhere and is not read"))
         return
@@ -124,7 +124,7 @@ def release(owner: Object, every: list[Object], charts: list[Chart], problems: l
     space = known_text(owner.spec.get("targetNamespace"))
     default = f"{space}-{owner.name}" if space else owner.name
     release_ = known_text(owner.spec.get("releaseName")) or default
-    charts.append(chart_of(owner, name, version, values, namespace, release_))
+    charts.append(build_chart(owner, name, version, values, namespace, release_))
 
 
 def _values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:
@@ -149,7 +149,7 @@ def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) ->
     return next((each for each in named if each.namespace == space), named[0] if len(named) == 1 else None)
 
 
-def _of_source(source: Object) -> tuple[Any, Any]:
+def _chart_name_and_version(source: Object) -> tuple[Any, Any]:
     """Return name and version of the chart that an OCIRepository or a HelmChart stands for."""
     if source.kind == "HelmChart":
         return source.spec.get("chart"), source.spec.get("version")

@@ -13,7 +13,7 @@ from gpu_facts.kubernetes import CLUSTER_SCOPED
 from gpu_preflight.reading.documents import KUSTOMIZATIONS, UnusableInput, parse
 from gpu_preflight.reading.gitops.deployments import Beside, Deployment, is_left_alone
 from gpu_preflight.reading.notation import written
-from gpu_preflight.reading.objects import Object, objects_of
+from gpu_preflight.reading.objects import Object, parse_objects
 from gpu_preflight.reading.rendering.folders import helm_template, kustomize_build
 from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import as_written, dig, mapping
@@ -50,17 +50,17 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside
         raise NotRendered("")
     found = plain
     if is_chart(folder):
-        found = found if each.values is None else _of_chart(each, folder, made)
+        found = found if each.values is None else _render_chart(each, folder, made)
     elif each.values is not None:
         raise NotRendered("there is no chart")
     elif each.kustomization or each.components or (has_kustomization(folder) and not plain):
-        found = _of_kustomize(each, folder, plain, beside, made)
+        found = _render_kustomization(each, folder, plain, beside, made)
     if each.variables:
         found = [one for before in found for one in _substituted(each, before)]
     return [_placed(one, each.namespace) for one in found] if each.namespace else found
 
 
-def _of_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
+def _render_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "values.json")
         file.write_text(_json(as_written(each.values)), encoding="utf-8")
@@ -71,7 +71,9 @@ def _of_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
     return _parsed(each, text, str(folder), [])
 
 
-def _of_kustomize(each: Deployment, folder: Path, plain: list[Object], beside: Beside, made: Rendering) -> list[Object]:
+def _render_kustomization(
+    each: Deployment, folder: Path, plain: list[Object], beside: Beside, made: Rendering
+) -> list[Object]:
     own = has_kustomization(folder)
     if each.needs_kustomization and not own:
         raise NotRendered("the folder has no kustomization")
@@ -115,7 +117,9 @@ def _parsed(each: Deployment, text: str, file: str, before: Iterable[Object]) ->
     return [
         found
         for content, templated in contents
-        for found in objects_of(content, _file(content, places, file), cluster=each.owner.cluster, templated=templated)
+        for found in parse_objects(
+            content, _file(content, places, file), cluster=each.owner.cluster, templated=templated
+        )
     ]
 
 
@@ -127,7 +131,7 @@ def _substituted(each: Deployment, before: Object) -> list[Object]:
     if is_left_alone(before.content):
         return [before]
     text = written(as_written(dict(before.content)))
-    changed = each.variables.put_into(text)
+    changed = each.variables.substitute(text)
     return [before] if changed == text else _parsed(each, changed, before.origin.file, [before])
 
 
@@ -137,4 +141,4 @@ def _placed(each: Object, namespace: str | None) -> Object:
     if each.kind in CLUSTER_SCOPED or metadata.get("namespace"):
         return each
     content = {**each.content, "metadata": {**metadata, "namespace": namespace}}
-    return next(objects_of(content, each.origin.file, each.origin.resource, each.cluster), each)
+    return next(parse_objects(content, each.origin.file, each.origin.resource, each.cluster), each)

@@ -232,7 +232,7 @@ def _closure(root: Kustomization) -> list[Kustomization]:
         if len(found) > MAX_FOLDERS:
             raise UnusableInput(f"{root.file}: must take in at most {MAX_FOLDERS} folders, got more")
         for place in _children(left.pop()):
-            if place not in found and (base := _of_folder(place)) is not None:
+            if place not in found and (base := _read_kustomization(place)) is not None:
                 found[place] = base
                 left.append(base)
     return list(found.values())
@@ -266,13 +266,13 @@ def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:
         made: How long rendering may take, and what it has come to.
     """
     try:
-        parts = _closure(root) if (root := _of_folder(folder)) else []
+        parts = _closure(root) if (root := _read_kustomization(folder)) else []
     except UnusableInput as error:
         return None, f"a base cannot be read: {error}"
     return _built(folder, parts, made)
 
 
-def _of_folder(folder: Path) -> Kustomization | None:
+def _read_kustomization(folder: Path) -> Kustomization | None:
     file = next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
     return Kustomization(file, mapping(next((each.content for each in read(str(file))), {}))) if file else None
 
@@ -334,7 +334,7 @@ def outside_reference(chart: Path) -> str | None:
             return f"one of more than {MAX_FILES:,} files"
         for name in names:
             file = Path(folder, name)
-            found = _reference_of(file) if name == _SCHEMA else _packed(file)
+            found = _external_schema_reference(file) if name == _SCHEMA else _packed(file)
             if found is not None:
                 return found
     return None
@@ -347,7 +347,7 @@ def _packed(file: Path) -> str | None:
     return f"anything that the packed chart {file.name} names"
 
 
-def _reference_of(file: Path) -> str | None:
+def _external_schema_reference(file: Path) -> str | None:
     unreadable = f"an unreadable file, {file.name}"
     try:
         if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > MAX_FILE_BYTES:

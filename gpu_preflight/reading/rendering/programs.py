@@ -452,7 +452,7 @@ class Rendering:
         return run(command, seconds, MAX_FILE_BYTES - sum(map(len, self.texts.values())))
 
 
-def documents_of(made: Rendering) -> Iterator[Any]:
+def rendered_documents(made: Rendering) -> Iterator[Any]:
     """Yield the documents of what was rendered."""
     for folder, text in made.texts.items():
         try:

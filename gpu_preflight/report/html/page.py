@@ -27,9 +27,9 @@ from gpu_preflight.report.wording import (
     listed_changes,
     money,
     nearest,
-    nodes_of,
+    describe_node_count,
     other_changes,
-    pods_of,
+    describe_pods,
     printable,
     review_summary,
     where,
@@ -191,7 +191,7 @@ def _pool(pool: View) -> Html:
     return tag(
         "article",
         tag("h4", tag("code", pool["name"]), " ", tag("span", _KINDS[pool["kind"]], cls="kind")),
-        _nodes(pool) if gpus else tag("p", f"{nodes_of(pool)} without GPUs", cls="quiet"),
+        _nodes(pool) if gpus else tag("p", f"{describe_node_count(pool)} without GPUs", cls="quiet"),
         _facts(pool),
         _pods(pool["use"]["pods"]),
         cls="pool" if gpus else "pool plain",
@@ -206,10 +206,10 @@ def _nodes(pool: View) -> Html:
     boxes = [_node(pool["gpusPerNode"]["most"], used=index < used) for index in range(shown)]
     more = "and more, without bound" if most is None else f"and {most - shown} more" if most > shown else None
     rest = tag("span", more, cls="more") if more else None
-    said = f"{pool['name']}: {used} of {nodes_of(pool)} in use, {_per_node(pool)}"
+    said = f"{pool['name']}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
     return joined(
         tag("div", *boxes, rest, cls="nodes", role="img", aria_label=said),
-        tag("p", f"{_per_node(pool)} · {nodes_of(pool)} · {used} needed", cls="quiet"),
+        tag("p", f"{_per_node(pool)} · {describe_node_count(pool)} · {used} needed", cls="quiet"),
     )
 
 
@@ -232,14 +232,14 @@ def _facts(pool: View) -> Html:
         "Limits": ", ".join(f"{amount} {name}" for name, amount in pool["limits"].items()),
         "Bought": ", ".join(pool["capacityTypes"]),
         "Image": pool["operatingSystem"],
-        "Nodes by": _made_by(pool),
+        "Nodes by": _node_creator(pool),
         "GPUs by": ", ".join(pool["deviceManagers"]) or ("nothing known" if pool["gpusPerNode"]["most"] else ""),
     }
     rows = [joined(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
     return tag("dl", *rows)
 
 
-def _made_by(pool: View) -> str:
+def _node_creator(pool: View) -> str:
     if pool["minNodes"] == pool["maxNodes"] is not None:
         return "nobody, their number is fixed"
     return _AUTOSCALERS[pool["autoscaler"]["kind"]] + _RUNS[pool["autoscaler"]["runs"]]
@@ -282,7 +282,7 @@ def _blocked(names: str, workload: View) -> Html:
         *(tag("p", each) for each in workload["restsOn"]),
         tag("p", text) if (text := cost_text(workload)) else None,
         *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
-        tag("p", pods_of(workload), cls="quiet"),
+        tag("p", describe_pods(workload), cls="quiet"),
         cls=f"workload {workload['answer']}",
     )
 
@@ -365,7 +365,7 @@ def _verdicts(names: str, workload: View) -> Html:
         )
         for each in workload["pools"]
     ]
-    summary = tag("summary", tag("code", names), f": {answer_text(workload)}; {pods_of(workload)}")
+    summary = tag("summary", tag("code", names), f": {answer_text(workload)}; {describe_pods(workload)}")
     listed = table(("Pool", "Answer", "Nodes needed", "Reasons"), rows, caption=f"Pools for {names}")
     rests_on = (tag("p", each) for each in workload["restsOn"])
     return tag("details", summary, listed, *rests_on, cls="verdicts")

@@ -20,13 +20,20 @@ from dataclasses import replace
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources
 from gpu_facts.resources import DEVICE_CLASS
-from gpu_preflight.model.answer import Answer, Reason, all_of
+from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import room
-from gpu_preflight.scheduling.together.keeping_apart import kept_apart, kept_from
-from gpu_preflight.scheduling.together.kinds import Kind, at_once, comes_first, crowded_out, is_too_much, kinds_of
+from gpu_preflight.scheduling.together.keeping_apart import anti_affinity_reasons, service_anti_affinity_reasons
+from gpu_preflight.scheduling.together.kinds import (
+    Kind,
+    limit_to_concurrent_pods,
+    comes_first,
+    crowded_out,
+    is_too_much,
+    group_by_kind,
+)
 from gpu_preflight.scheduling.together.packing import Filled, pack
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
@@ -57,7 +64,7 @@ class Unit:
         return self.members[0] is not self.verdict
 
     @property
-    def at_once(self) -> bool:
+    def is_concurrent(self) -> bool:
         """Whether all members certainly run at the same time: jobs do not wait for services, nor for each other."""
         return len(self.members) == 1 or not any(each.workload.ends for each in self.members)
 
@@ -68,12 +75,12 @@ class Unit:
             return None
         names = ", ".join(each.workload.name for each in self.members)
         text = f"one node has to have room for all pods that share a claim, those of {names}, and "
-        if self.at_once and self.counted and self.verdict.answer is Answer.YES:
+        if self.is_concurrent and self.counted and self.verdict.answer is Answer.YES:
             return Reason(Answer.NO, "claim", f"{text}none has; {_FIX}", rule=_RULE)
         return Reason(Answer.UNKNOWN, "claim", f"{text}whether one has is not known; {_FIX}", rule=_RULE)
 
 
-def units_of(verdicts: Sequence[Verdict]) -> list[Unit]:
+def group_by_shared_claim(verdicts: Sequence[Verdict]) -> list[Unit]:
     """Return workloads in the order in which they come, those that share claims as one."""
     if not any(each.demand.shared for each in verdicts):
         return [Unit(each, (each,)) for each in verdicts]
@@ -104,9 +111,9 @@ def _join(
 
 def _joined(members: Sequence[Verdict]) -> Unit:
     first = next((each for each in members if not each.workload.ends), members[0])
-    asked = _asked(members)
+    asked = _total_requests(members)
     wanted = replace(first.demand, workload=replace(first.workload, replicas=1), in_all=asked)
-    alike = Verdict(wanted.workload, all_of(each.answer for each in members), (), first.reasons, wanted)
+    alike = Verdict(wanted.workload, all_yes(each.answer for each in members), (), first.reasons, wanted)
     sure = tuple(_pools(members, wanted, at_most=False))
     may_fit = not _takes(sure) and _takes(_pools(members, wanted, at_most=True))
     counted = not may_fit and all(each.workload.replicas is not None for each in members)
@@ -117,7 +124,7 @@ def _takes(pools: Iterable[PoolVerdict]) -> bool:
     return any(each.answer is not Answer.NO for each in pools)
 
 
-def _asked(members: Iterable[Verdict]) -> Resources:
+def _total_requests(members: Iterable[Verdict]) -> Resources:
     """Return what all pods ask for, each claim once."""
     asked: dict[str, int] = {}
     claims: dict[str, int] = {}
@@ -134,7 +141,7 @@ def _pools(members: Sequence[Verdict], wanted: Demand, *, at_most: bool) -> Iter
     """Yield the verdict on each pool that takes all members, of which one has no room where none of its nodes has."""
     for judged in members[0].pools:
         others = [one for each in members[1:] for one in each.pools if one.pool is judged.pool]
-        answer = all_of(each.answer for each in (judged, *others))
+        answer = all_yes(each.answer for each in (judged, *others))
         if answer is Answer.NO or len(others) < len(members) - 1:
             continue
         taking = tuple(
@@ -161,7 +168,7 @@ def _has_room(node: NodeToBe, asked: Resources, others: Iterable[PoolVerdict], *
     return all(amount <= have[name] for name, amount in asked.items() if name in have and name not in node.unsaid)
 
 
-def beside_each_other(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = ()) -> tuple[Verdict, ...]:
+def check_contention(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = ()) -> tuple[Verdict, ...]:
     """Return verdicts as they are when all workloads come at once.
 
     Args:
@@ -169,25 +176,25 @@ def beside_each_other(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = 
         fillers: The verdict on each service that asks for none, and may take room on nodes that have some.
     """
     every = list(verdicts)
-    running = [each for each in every if each.answer is not Answer.NO and not each.workload.on_each_node]
+    running = [each for each in every if each.answer is not Answer.NO and not each.workload.is_daemon_set]
     staying = [each for each in running if not each.workload.ends]
     apart = any(each.workload.pod.apart for each in running)
-    found = _beside(staying, staying)
+    found = _contention_reasons(staying, staying)
     known: dict[tuple[object, ...], dict[int, Reason]] = {}
     filled = Filled()
-    filled.put(_bounded(each.verdict for each in units_of(staying)))
+    filled.place_pods(_bounded(each.verdict for each in group_by_shared_claim(staying)))
     for group in _jobs(each for each in running if each.workload.ends):
         if len(group) + len(staying) > _ALONE:
             key = tuple(_likeness(each, labelled=apart) for each in group)
             if key not in known:
-                parts = [_behind(staying, at_once(each)) for each in group]
-                of_group = _beside_services(staying, parts, filled)
+                parts = [_behind(staying, limit_to_concurrent_pods(each)) for each in group]
+                of_group = _job_contention_reasons(staying, parts, filled)
                 known[key] = {place: of_group[id(each)] for place, each in enumerate(parts) if id(each) in of_group}
             found |= {id(group[place]): reason for place, reason in known[key].items()}
     if fillers:
         alone = [each for each in running if id(each) not in found]
-        found |= kept_from(fillers, alone) | crowded_out(alone, fillers)
-    return tuple(_with(each, found.get(id(each))) for each in every)
+        found |= service_anti_affinity_reasons(fillers, alone) | crowded_out(alone, fillers)
+    return tuple(_add_reason(each, found.get(id(each))) for each in every)
 
 
 def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
@@ -197,17 +204,17 @@ def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
     return id(verdict.pools), workload.replicas, workload.priority, workload.preempts, labels
 
 
-def _beside(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
+def _contention_reasons(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
     """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
-    return _firmest(kept_apart(together, asked), _left(together, asked))
+    return _firmest(anti_affinity_reasons(together, asked), _left(together, asked))
 
 
-def _beside_services(staying: Sequence[Verdict], group: Sequence[Verdict], filled: Filled) -> dict[int, Reason]:
+def _job_contention_reasons(staying: Sequence[Verdict], group: Sequence[Verdict], filled: Filled) -> dict[int, Reason]:
     """Return likewise why parts of a job find no place beside services, whose pods have filled nodes."""
     together = [*staying, *group]
-    fits = not any(each.demand.shared for each in group) and not filled.copy().put(_bounded(group))
+    fits = not any(each.demand.shared for each in group) and not filled.copy().place_pods(_bounded(group))
     # Put onto what they leave, it may find no place where all of them in another order would.
-    return _firmest(kept_apart(together, group), {} if fits else _left(together, group))
+    return _firmest(anti_affinity_reasons(together, group), {} if fits else _left(together, group))
 
 
 def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
@@ -226,13 +233,13 @@ def _firmest(apart: dict[int, Reason], left: dict[int, Reason]) -> dict[int, Rea
 
 def _bounded(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return the workloads of which it is known of some pool how many it holds."""
-    return [verdict for kind in kinds_of(verdicts) if kind.is_bounded for verdict in kind.verdicts]
+    return [verdict for kind in group_by_kind(verdicts) if kind.is_bounded for verdict in kind.verdicts]
 
 
-def _with(verdict: Verdict, reason: Reason | None) -> Verdict:
+def _add_reason(verdict: Verdict, reason: Reason | None) -> Verdict:
     if reason is None:
         return verdict
-    return replace(verdict, answer=all_of((verdict.answer, reason.answer)), reasons=(*verdict.reasons, reason))
+    return replace(verdict, answer=all_yes((verdict.answer, reason.answer)), reasons=(*verdict.reasons, reason))
 
 
 def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
@@ -246,8 +253,8 @@ def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
     """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
-    units = units_of(together)
-    kinds = [each for each in kinds_of(each.verdict for each in units) if each.is_bounded]
+    units = group_by_shared_claim(together)
+    kinds = [each for each in group_by_kind(each.verdict for each in units) if each.is_bounded]
     bounded = [verdict for each in kinds for verdict in each.verdicts]
     left = {id(workload): count for workload, count in pack(bounded).left} if len(bounded) > _ALONE else {}
     shared = {id(each.verdict): each for each in units if each.is_shared}
@@ -262,7 +269,7 @@ def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Re
             certain = certain and ranked
             found |= {id(each): _reason(each, left[id(each.workload)], rivals, kind, certain) for each in short}
     found |= {key: reason for key, reason in _outranked(kinds if left else [], wanted).items() if key not in found}
-    return _of_members(found, shared, {id(each) for each in asked}) if shared else found
+    return _expand_unit_reasons(found, shared, {id(each) for each in asked}) if shared else found
 
 
 def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
@@ -277,12 +284,12 @@ def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
     return found
 
 
-def _of_members(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
+def _expand_unit_reasons(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
     """Return reasons of which those of workloads that share a claim are told of each of them."""
     told = {each: reason for each, reason in found.items() if each not in shared}
     for each, unit in shared.items():
         if each in found:
-            reason = found[each] if unit.at_once else replace(found[each], answer=Answer.UNKNOWN)
+            reason = found[each] if unit.is_concurrent else replace(found[each], answer=Answer.UNKNOWN)
             told |= {id(member): reason for member in unit.members if id(member) in wanted}
     return told
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_facts.labels import HOSTNAME, ZONE
 from gpu_facts.light import dataclass
-from gpu_preflight.model.answer import Answer, Reason, all_of
+from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.model.pod import PodTerm
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.scheduling.pool_limits import node_limit, nodes_needed, pods_per_node
@@ -39,7 +39,7 @@ class _Pair:
     certain: bool
 
 
-def kept_apart(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
+def anti_affinity_reasons(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
     """Return why some of the asked ones may find no place apart from others, by the identity of the verdict.
 
     Args:
@@ -51,7 +51,7 @@ def kept_apart(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[in
         first, second = _in_order(one, other, wanted)
         if id(second) not in wanted:
             continue
-        certain = all_of((answer, first.answer, second.answer)) is Answer.YES
+        certain = all_yes((answer, first.answer, second.answer)) is Answer.YES
         pair = _Pair(first, second, known_text(term.key), certain)
         reason = _reason(pair)
         if reason and (id(second) not in found or reason.answer is Answer.NO):
@@ -61,7 +61,7 @@ def kept_apart(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[in
     return found
 
 
-def kept_from(services: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
+def service_anti_affinity_reasons(services: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
     """Return why some of the asked ones may find no place apart from services without GPUs, by identity.
 
     Args:

@@ -79,19 +79,19 @@ class Kind:
         wanted = self.verdicts[0].demand
         return wanted.topology.one_per_node or bool(wanted.pod.host_ports)
 
-    def asked(self, name: str) -> int:
+    def total_request(self, name: str) -> int:
         """Return how much of a resource all of them ask for."""
         return self.verdicts[0].demand.requests.get(name, 0) * self.replicas
 
 
-def at_once(verdict: Verdict) -> Verdict:
+def limit_to_concurrent_pods(verdict: Verdict) -> Verdict:
     """Return the verdict on as many pods of a job as have to run at once: those that take turns need one place."""
     workload = verdict.workload
     one = workload.takes_turns and (workload.replicas or 0) > 1
     return replace(verdict, workload=replace(workload, replicas=1)) if one else verdict
 
 
-def kinds_of(verdicts: Iterable[Verdict]) -> list[Kind]:
+def group_by_kind(verdicts: Iterable[Verdict]) -> list[Kind]:
     """Return workloads whose pods are alike together."""
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for each in verdicts:
@@ -117,13 +117,13 @@ def is_too_much(together: Iterable[Kind], kind: Kind) -> bool:
         return None not in holds and sum(each.replicas for each in inside) > sum(each or 0 for each in holds)
     names = {name for each in inside for name in each.verdicts[0].demand.requests}
     return any(
-        sum(each.asked(name) for each in inside) > most
+        sum(each.total_request(name) for each in inside) > most
         for name in names
-        if (most := _most_of(name, kind.usable)) is not None
+        if (most := _max_amount(name, kind.usable)) is not None
     )
 
 
-def _most_of(name: str, pools: Iterable[PoolVerdict]) -> int | None:
+def _max_amount(name: str, pools: Iterable[PoolVerdict]) -> int | None:
     """Return the most that the nodes of pools have of a resource; ``None`` without bound, or where it is not known."""
     total = 0
     for each in pools:
@@ -167,7 +167,7 @@ def crowded_out(running: Iterable[Verdict], services: Iterable[Verdict]) -> dict
         running: The verdict on each workload that asks for GPUs and runs alone, or may.
         services: The verdict on each service that asks for none.
     """
-    asked = [kind for kind in kinds_of(running) if kind.is_bounded]
+    asked = [kind for kind in group_by_kind(running) if kind.is_bounded]
     staying = [kind for kind in asked if not kind.ends]
     fillers = list(_fillers({pool for kind in asked for pool in kind.pools}, services))
     full: dict[tuple[int, ...], _Full] = {}
@@ -185,7 +185,7 @@ def crowded_out(running: Iterable[Verdict], services: Iterable[Verdict]) -> dict
 
 def _fillers(pools: set[int], services: Iterable[Verdict]) -> Iterator[_Filler]:
     """Yield the services that may run on some pools."""
-    for kind in kinds_of(services):
+    for kind in group_by_kind(services):
         here = tuple(each for each in kind.usable if id(each.pool) in pools)
         if here:
             yield _Filler(kind, tuple(replace(each, pools=here) for each in kind.verdicts))
@@ -194,10 +194,10 @@ def _fillers(pools: set[int], services: Iterable[Verdict]) -> Iterator[_Filler]:
 def _full(rivals: Iterable[_Filler], staying: Iterable[Kind]) -> _Full:
     filling = [one for each in rivals for one in each.here]
     stacked, spread = Filled(), Filled()
-    stacked.put(filling)
+    stacked.place_pods(filling)
     spread.spread(filling)
     verdicts = [one for kind in staying for one in kind.verdicts]
-    left = [*stacked.put(verdicts), *spread.put(verdicts)]
+    left = [*stacked.place_pods(verdicts), *spread.place_pods(verdicts)]
     return _Full((stacked, spread), frozenset(id(workload) for workload, _ in left))
 
 
@@ -214,10 +214,10 @@ def _answers(
     for each in kind.verdicts:
         alike.setdefault(each.workload.replicas, []).append(each)
     for jobs in alike.values():
-        one = Kind((at_once(jobs[0]),))
+        one = Kind((limit_to_concurrent_pods(jobs[0]),))
         if _is_too_much(one, rivals, staying):
             yield tuple(jobs), Answer.NO
-        elif any(each.copy().put(one.verdicts) for each in full.ways):
+        elif any(each.copy().place_pods(one.verdicts) for each in full.ways):
             yield tuple(jobs), Answer.UNKNOWN
 
 

@@ -99,11 +99,11 @@ class Filled:
         """Return nodes that are used alike, onto which others can be put."""
         return Filled({pool: use.copy() for pool, use in self._uses.items()})
 
-    def put(self, verdicts: Iterable[Verdict]) -> list[tuple[Workload, int]]:
+    def place_pods(self, verdicts: Iterable[Verdict]) -> list[tuple[Workload, int]]:
         """Put the pods of workloads onto nodes, and return the replicas that are left over, by workload."""
         alike: dict[tuple[int, int | None], list[Verdict]] = {}
         for each in verdicts:
-            if not each.workload.on_each_node:
+            if not each.workload.is_daemon_set:
                 alike.setdefault((id(each.pools), each.workload.priority), []).append(each)
         left: list[tuple[Workload, int]] = []
         for group in sorted(alike.values(), key=lambda each: _gpus_first(each[0])):
@@ -133,7 +133,7 @@ class Filled:
 def pack(*verdicts: Iterable[Verdict]) -> Packing:
     """Put the pods of workloads onto the nodes of pools, one lot of workloads after the other."""
     filled = Filled()
-    left = [each for lot in verdicts for each in filled.put(lot)]
+    left = [each for lot in verdicts for each in filled.place_pods(lot)]
     return Packing(filled.uses, tuple(left))
 
 

@@ -67,7 +67,7 @@ _IN_PYTHON = {
 _INCOMPLETE = frozenset({"QueueAttributeName"})
 
 
-def add_to(client: Any) -> None:
+def register_validation(client: Any) -> None:
     """Have a client of the SDK check what it sends by all that its model says."""
     client.meta.events.register("provide-client-params.*.*", _check, unique_id="gpu-constructs-model")
 
@@ -255,7 +255,7 @@ def plays(service: str, operation: str) -> Callable[[Method], Method]:
     return mark
 
 
-def operations_of(player: object) -> dict[tuple[str, str], Play]:
+def collect_operations(player: object) -> dict[tuple[str, str], Play]:
     """Return what a player's marked methods answer, by service and operation."""
     methods = (getattr(player, name) for name in dir(player) if not name.startswith("_"))
     return {method.operation: method for method in methods if hasattr(method, "operation")}
@@ -348,7 +348,7 @@ def plain_refusal(refusal: AwsRefusal) -> Response:
     return Response(body, status=400, headers=headers)
 
 
-def error_of(response: Response, request: Request) -> tuple[str, str]:
+def parse_error(response: Response, request: Request) -> tuple[str, str]:
     """Return code and message of the error in an answer; both empty when there is none."""
     if response.status_code < 400:
         return "", ""

@@ -18,10 +18,10 @@ from gpu_rehearsal.players.aws.permissions.policies import (
     Question,
     Unjudged,
     decide,
-    lets_in,
+    decide_for_principal,
     request_tags,
-    statements_of,
-    trust_of,
+    role_statements,
+    trust_statements,
 )
 from gpu_rehearsal.players.aws.region import Call, Principals, Region
 from gpu_rehearsal.players.credentials import Credentials, Source
@@ -69,7 +69,7 @@ class Roles:
                 why = f"no statement of its trust policy allows it{session}"
                 self._refuse(replace(call, action=action), "AccessDenied", f"{message} because {why}")
             used.append(decision.statement)
-        self._write(call.allowed_by(*used))
+        self._write(call.with_statements(*used))
         return self._principals.credentials(role, tags=dict(tags or {}), source=calls_from)
 
     def check(self, role: str, action: str, resource: str) -> None:
@@ -80,17 +80,19 @@ class Roles:
         """
         call = Call(principal=role, service=action.partition(":")[0], action=action, resources=(resource,))
         try:
-            decision = decide(statements_of(self._region.account, role), Question(action=action, resource=resource))
+            decision = decide(role_statements(self._region.account, role), Question(action=action, resource=resource))
         except Unjudged as error:
             self._refuse(call, "NotPlayed", f"the permission of {action}: {error}")
         if not decision.allowed:
             message = f"User: {self._session(role)} is not authorized to perform: {action} on resource: {resource}"
             self._refuse(call, "AccessDeniedException", message)
-        self._write(call.allowed_by(decision.statement))
+        self._write(call.with_statements(decision.statement))
 
     def _decide(self, call: Call, role: str, question: Question, kind: str, principal: str) -> Decision:
         try:
-            return lets_in(trust_of(self._region.account, role), question, kind=kind, principal=principal)
+            return decide_for_principal(
+                trust_statements(self._region.account, role), question, kind=kind, principal=principal
+            )
         except Unjudged as error:
             self._refuse(call, "NotPlayed", f"the trust of {role}: {error}")
 
@@ -100,7 +102,7 @@ class Roles:
 
         Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
         """
-        role, caller = str(request.parameters["RoleArn"]), self._principals.role_of(request.access_key)
+        role, caller = str(request.parameters["RoleArn"]), self._principals.resolve_role(request.access_key)
         tags = {tag["Key"]: tag["Value"] for tag in request.parameters.get("Tags", ())}
         credentials = self.assume(role, kind="AWS", principal=caller or self._principals.administrator, tags=tags)
         given = {
@@ -118,7 +120,7 @@ class Roles:
 
         Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
         """
-        role = self._principals.role_of(request.access_key) or self._principals.administrator
+        role = self._principals.resolve_role(request.access_key) or self._principals.administrator
         return {"UserId": "AROA:rehearsal", "Account": self._region.account, "Arn": self._session(role)}
 
     def _session(self, role: str) -> str:

@@ -67,7 +67,7 @@ class OtherServices:
         return {"authorizationData": _token()}
 
     @plays("ecr", "GetAuthorizationToken")
-    def log_in(self, request: Request) -> Mapping[str, Any]:
+    def log_in_to_private(self, request: Request) -> Mapping[str, Any]:
         """Return a token of a registry of an account.
 
         Source: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html

@@ -44,7 +44,7 @@ class Call:
         """Return the call as one that is not allowed."""
         return replace(self, allowed=False, error=code, message=message)
 
-    def allowed_by(self, *statements: str) -> Call:
+    def with_statements(self, *statements: str) -> Call:
         """Return the call as one that statements allow."""
         return replace(self, statements=tuple(dict.fromkeys(filter(None, statements))))
 
@@ -88,14 +88,14 @@ class Principals:
             tags: Session tags, as EKS Pod Identity sets them.
             source: Where its calls come from; ``None`` for somewhere that reaches everything.
         """
-        key = _key_of(role, tags or {}, source) if role else ADMINISTRATOR_KEY
+        key = _derive_access_key(role, tags or {}, source) if role else ADMINISTRATOR_KEY
         self._roles[key] = role
         self._tags[key] = dict(tags or {})
         if source is not None:
             self._sources[key] = source
         return Credentials(role=role, access_key=key)
 
-    def role_of(self, access_key: str) -> str:
+    def resolve_role(self, access_key: str) -> str:
         """Return the role that holds a key; empty for the administrator.
 
         Raises:
@@ -105,26 +105,26 @@ class Principals:
             raise AwsRefusal("InvalidClientTokenId", "The security token included in the request is invalid.")
         return self._roles[access_key]
 
-    def tags_of(self, access_key: str) -> dict[str, str]:
+    def session_tags(self, access_key: str) -> dict[str, str]:
         """Return the session tags that go with a key."""
         return self._tags.get(access_key, {})
 
     def rejected(self, why: str) -> Credentials:
         """Return an access key whose calls are all rejected, as those of an SDK that gets no credentials fail."""
-        key = _key_of(why, {}, None)
+        key = _derive_access_key(why, {}, None)
         self._rejections[key] = why
         return Credentials(role="", access_key=key)
 
-    def rejection_of(self, access_key: str) -> str:
+    def rejection_reason(self, access_key: str) -> str:
         """Return why all calls of a key are rejected; empty if they aren't."""
         return self._rejections.get(access_key, "")
 
-    def source_of(self, access_key: str) -> Source | None:
+    def call_source(self, access_key: str) -> Source | None:
         """Return where the calls of a key come from, ``None`` where that isn't known."""
         return self._sources.get(access_key)
 
 
-def _key_of(role: str, tags: dict[str, str], source: Source | None) -> str:
+def _derive_access_key(role: str, tags: dict[str, str], source: Source | None) -> str:
     said = "\n".join((role, str(source or ""), *(f"{key}={value}" for key, value in sorted(tags.items()))))
     return "ASIA" + hashlib.sha256(said.encode()).hexdigest()[:16].upper()
 
@@ -183,11 +183,11 @@ def _client(name: str, endpoint: str, region: str, credentials: Credentials) -> 
     )
 
 
-def kept_by_moto(region: Region) -> Any:
+def moto_ec2(region: Region) -> Any:
     """Return moto's EC2 of a region."""
     return ec2_backends[region.account][region.name]
 
 
 def tags_kept(region: Region, identity: str) -> dict[str, str]:
     """Return the tags of something of EC2's, by its id."""
-    return dict(kept_by_moto(region).tags.get(identity, {}))
+    return dict(moto_ec2(region).tags.get(identity, {}))

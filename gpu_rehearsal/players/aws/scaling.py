@@ -17,7 +17,7 @@ from typing import Any
 
 from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, matching, plays
 from gpu_rehearsal.players.aws.ec2.launches import Launches, with_tags
-from gpu_rehearsal.players.aws.region import Region, kept_by_moto
+from gpu_rehearsal.players.aws.region import Region, moto_ec2
 
 # A group that got nothing asks again later; AWS does not say when.
 RETRY_SECONDS = 10.0
@@ -94,7 +94,7 @@ class Group:
 
     def _bury(self, region: Region) -> None:
         """Forget instances that somebody else ended."""
-        kept = kept_by_moto(region)
+        kept = moto_ec2(region)
         alive = {member.id for member in self.members if kept.get_instance(member.id).state in _ALIVE}
         self.members = [member for member in self.members if member.id in alive]
 
@@ -176,7 +176,7 @@ class Group:
         return activity
 
 
-def told(group: Group) -> dict[str, Any]:
+def describe_group(group: Group) -> dict[str, Any]:
     """Return a group as the API has it."""
     template = {"MixedInstancesPolicy": group.policy} if group.policy else {"LaunchTemplate": group.template}
     return {
@@ -334,7 +334,7 @@ class Groups:
         asked = request.parameters
         names = asked.get("AutoScalingGroupNames")
         found = [group for group in self._groups.values() if not names or group.name in names]
-        return {"AutoScalingGroups": matching([told(group) for group in found], asked.get("Filters", ()), {})}
+        return {"AutoScalingGroups": matching([describe_group(group) for group in found], asked.get("Filters", ()), {})}
 
     @plays("autoscaling", "DescribeAutoScalingInstances")
     def describe_instances(self, request: Request) -> Mapping[str, Any]:
@@ -343,7 +343,7 @@ class Groups:
         found = [
             one | {"AutoScalingGroupName": group.name}
             for group in self._groups.values()
-            for one in told(group)["Instances"]
+            for one in describe_group(group)["Instances"]
         ]
         return {"AutoScalingInstances": [one for one in found if not wanted or one["InstanceId"] in wanted]}
 
@@ -428,7 +428,7 @@ class Groups:
         identities = [one for one in str(asked.get("VPCZoneIdentifier") or "").split(",") if one]
         if not identities:
             raise Unplayed("an Auto Scaling group without subnets")
-        return {self._launches.zone_of(one): one for one in identities}
+        return {self._launches.subnet_zone(one): one for one in identities}
 
 
 def _tag(group: str, tag: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from gpu_rehearsal.players.aws.api import (
     Play,
     Request,
     Unplayed,
-    add_to,
+    register_validation,
     answer,
     check,
-    error_of,
-    operations_of,
+    parse_error,
+    collect_operations,
     plain_refusal,
     read_request,
     rewind,
@@ -40,7 +40,7 @@ from gpu_rehearsal.players.aws.eks.clusters import Clusters, Tags
 from gpu_rehearsal.players.aws.eks.nodegroups import Nodegroups, Outcome
 from gpu_rehearsal.players.aws.iam import Roles
 from gpu_rehearsal.players.aws.other_services import Invoke, OtherServices
-from gpu_rehearsal.players.aws.permissions.judge import Judge, refusal_of
+from gpu_rehearsal.players.aws.permissions.judge import Judge, access_denied_error
 from gpu_rehearsal.players.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Principals, Region
 from gpu_rehearsal.players.aws.scaling import Groups
 from gpu_rehearsal.players.credentials import Credentials, Source
@@ -90,29 +90,29 @@ class Front:
         action = f"{request.service}:{request.name}"
         call = Call(principal="?", service=request.service, action=action)
         try:
-            if why := self._principals.rejection_of(request.access_key):
+            if why := self._principals.rejection_reason(request.access_key):
                 call = replace(call, principal="pods.eks.amazonaws.com").refused("AccessDenied", why)
-                raise refusal_of(call)
-            call = replace(call, principal=self._principals.role_of(request.access_key))
+                raise access_denied_error(call)
+            call = replace(call, principal=self._principals.resolve_role(request.access_key))
             if why := self._why_unreached(request):
                 call = call.refused("ConnectTimeout", why)
-                raise refusal_of(call)
+                raise access_denied_error(call)
             check(request)
-            call = self._judge.judge(call, request, self._principals.tags_of(request.access_key))
+            call = self._judge.judge(call, request, self._principals.session_tags(request.access_key))
             if not call.allowed:
-                raise refusal_of(call)
+                raise access_denied_error(call)
             if request.service == "ec2" and request.parameters.get("DryRun"):
                 raise AwsRefusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
         except AwsRefusal as refusal:
             response = answer(request, refusal)
         else:
             response = self._play(request, environ)
-        code, message = error_of(response, request)
+        code, message = parse_error(response, request)
         self._write(replace(call, error=code, message=message))
         return response
 
     def _why_unreached(self, request: Request) -> str:
-        source = self._principals.source_of(request.access_key)
+        source = self._principals.call_source(request.access_key)
         return self._reachability.service(source, request.service) if source else ""
 
     def _play(self, request: Request, environ: dict[str, Any]) -> Response:
@@ -183,7 +183,7 @@ class Aws:
         self._region = Region(name=self.region, account=self.account, endpoint=self.endpoint)
         # To append is one step of a list, whoever else appends.
         write, self._reachability = self.calls.append, Reachability(self._region)
-        played = {key: play for each in self._simulators(write) for key, play in operations_of(each).items()}
+        played = {key: play for each in self._simulators(write) for key, play in collect_operations(each).items()}
         front = Front(played, self._principals, Judge(self._region), write, self._reachability)
         server = make_server(LOOPBACK, port, front, threaded=True, request_handler=_Silent)
         self._running.callback(_forget, self.account)
@@ -274,7 +274,7 @@ class Aws:
             AwsRefusal: The node may not request them, or the role doesn't trust pods, or not these.
         """
         found = self._clusters.find(cluster)
-        association = self._identities.of(found, namespace, service_account)
+        association = self._identities.find_association(found, namespace, service_account)
         if association is None:
             return None
         self._roles.check(node_role, "eks-auth:AssumeRoleForPodIdentity", found.arn)
@@ -287,14 +287,14 @@ class Aws:
         """Return credentials of a pod whose request was rejected: its calls fail with the reason."""
         return self._principals.rejected(why)
 
-    def role_of(self, access_key: str) -> str:
+    def resolve_role(self, access_key: str) -> str:
         """Return the ARN of the role that has a key; empty for the administrator. Raises `AwsRefusal` without one."""
-        return self._principals.role_of(access_key)
+        return self._principals.resolve_role(access_key)
 
     def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
         """Return a client of the SDK that also checks enumerations, patterns and lengths of what it sends."""
         client = self._region.client(service, credentials or self.credentials(role))
-        add_to(client)
+        register_validation(client)
         return client
 
     def serve_cluster(self, name: str, *, endpoint: str, certificate_authority: bytes) -> None:

@@ -13,7 +13,7 @@ from botocore import xform_name
 from gpu_rehearsal.players.cloudformation.events import Deployment
 from gpu_rehearsal.players.cloudformation.intrinsics import as_text
 from gpu_rehearsal.players.cloudformation.shaping import Shaping, tags, validate
-from gpu_rehearsal.players.cloudformation.template import Resource, partition_of
+from gpu_rehearsal.players.cloudformation.template import Resource, region_partition
 
 # Seconds from a look at a resource to the next, and for how long one is looked at.
 LOOKS_EVERY, PATIENCE = 0.2, 3600.0
@@ -126,7 +126,9 @@ class Creation:
             resource: What the service identifies the resource by: its ARN, or the id of a key.
         """
         for operation, changed in zip(("TagResource", "UntagResource"), self.tags(), strict=True):
-            members = self._clients.of(service).meta.service_model.operation_model(operation).input_shape.members
+            members = (
+                self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape.members
+            )
             (which, _), (name, shape) = sorted(members.items(), key=lambda each: each[0].lower().startswith("tag"))
             if changed:
                 tagged = tags(shape, changed) if operation == "TagResource" else changed  # type: ignore[arg-type]
@@ -159,16 +161,16 @@ class Creation:
     def check(self, service: str, operation: str, shaping: Shaping = AS_NAMED, **given: Any) -> dict[str, Any]:
         """Return the parameters of a call that is played here, if a client would send it; arguments as in `call`."""
         parameters = self._parameters(service, operation, shaping) | given
-        validate(self._clients.of(service), operation, parameters)
+        validate(self._clients.get_client(service), operation, parameters)
         return parameters
 
     def shaped(self, service: str, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         """Return properties in the form of an operation's parameters."""
-        shape = self._clients.of(service).meta.service_model.operation_model(operation).input_shape
+        shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
         return AS_NAMED.parameters(shape, properties)
 
     def _parameters(self, service: str, operation: str, shaping: Shaping) -> dict[str, Any]:
-        shape = self._clients.of(service).meta.service_model.operation_model(operation).input_shape
+        shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
         if removed := [name for name, each in self.properties.items() if each is None]:
             self.fail(f"nothing here removes {removed} of {self.type}")
         properties, self.properties = self.properties, {}
@@ -177,12 +179,12 @@ class Creation:
     def ask(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
         """Send a call as the administrator and return its answer."""
         self.has_called = True
-        answer: dict[str, Any] = getattr(self._clients.of(service), xform_name(operation))(**parameters)
+        answer: dict[str, Any] = getattr(self._clients.get_client(service), xform_name(operation))(**parameters)
         return answer
 
     def as_role(self, service: str, role: str) -> Any:
         """Return a client that acts as a role, for what a service does in its name."""
-        return self._clients.of(service, role)
+        return self._clients.get_client(service, role)
 
     def wait(self, look: Callable[[], str], *, until: str, while_: frozenset[str]) -> None:
         """Look at a resource until it is ready.
@@ -214,7 +216,7 @@ class Creation:
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something of this account and region."""
         aws = self.aws
-        return f"arn:{partition_of(aws.region)}:{service}:{aws.region}:{aws.account}:{resource}"
+        return f"arn:{region_partition(aws.region)}:{service}:{aws.region}:{aws.account}:{resource}"
 
     def name(self, most: int, *, lower: bool = False) -> str:
         """Return the name that CloudFormation makes up: stack, logical id and twelve characters.

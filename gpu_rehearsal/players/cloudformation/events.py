@@ -104,7 +104,7 @@ class Clients:
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
-    def of(self, service: str, role: str = "") -> Any:
+    def get_client(self, service: str, role: str = "") -> Any:
         """Return the client of a service that acts as a role, or as the administrator."""
         with self._lock:
             if (service, role) not in self._made:

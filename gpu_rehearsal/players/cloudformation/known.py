@@ -9,7 +9,7 @@ from typing import Any
 from gpu_rehearsal.players.cloudformation.creation import Made
 from gpu_rehearsal.players.cloudformation.events import StackIdentity
 from gpu_rehearsal.players.cloudformation.intrinsics import NO_VALUE, evaluate
-from gpu_rehearsal.players.cloudformation.template import Template, partition_of
+from gpu_rehearsal.players.cloudformation.template import Template, region_partition
 
 
 class Known:
@@ -55,7 +55,7 @@ class Known:
         Raises:
             LookupError: Nothing has that name.
         """
-        return self.names[name] if name in self.names else self._of(name).ref
+        return self.names[name] if name in self.names else self._find_resource(name).ref
 
     def attribute(self, logical_id: str, name: str) -> Any:
         """Return an attribute of a resource.
@@ -63,7 +63,7 @@ class Known:
         Raises:
             LookupError: The resource is not made, or has no such attribute here.
         """
-        found = self._of(logical_id)
+        found = self._find_resource(logical_id)
         if name not in found.attributes:
             raise LookupError(f"{logical_id} has no attribute {name!r} here, but {sorted(found.attributes)}")
         return found.attributes[name]
@@ -104,7 +104,7 @@ class Known:
             raise LookupError(f"No output {name} of stack {stack} found; create that stack first")
         return self._outputs[stack][name]
 
-    def _of(self, logical_id: str) -> Made:
+    def _find_resource(self, logical_id: str) -> Made:
         with self._lock:
             if logical_id not in self._made:
                 raise LookupError(f"{logical_id} is neither a parameter nor a resource that exists")
@@ -116,7 +116,7 @@ def pseudo_parameters(stack: StackIdentity, region: str, account: str) -> dict[s
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/pseudo-parameter-reference.html (2026-11)
     """
-    partition = partition_of(region)
+    partition = region_partition(region)
     return {
         "AWS::AccountId": account,
         "AWS::NoValue": NO_VALUE,

@@ -19,7 +19,7 @@ from gpu_rehearsal.players.cloudformation.events import Deployment, Event, Phase
 from gpu_rehearsal.players.cloudformation.functions.assets import Assets
 from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, resolve
 from gpu_rehearsal.players.cloudformation.known import Known
-from gpu_rehearsal.players.cloudformation.resource_types.table import Type, type_of
+from gpu_rehearsal.players.cloudformation.resource_types.table import Type, find_type
 from gpu_rehearsal.players.cloudformation.template import Order, Resource, references
 
 Skip = Callable[[str, str, Mapping[str, Any]], str]
@@ -286,10 +286,10 @@ class Operation:
 
     def _is_replaced(self, old: Deployed, new: Deployed) -> bool:
         paths = (each.split("/") for each in self._replaces(new.resource.type))
-        return any(_at(old.properties, path) != _at(new.properties, path) for path in paths)
+        return any(_find_value(old.properties, path) != _find_value(new.properties, path) for path in paths)
 
     def _why_not_played(self, resource: Resource, known: Known) -> str:
-        if type_of(resource.type) is None:
+        if find_type(resource.type) is None:
             return f"nothing here plays {resource.type}"
         asked = sorted(self._unplayed.intersection(references(resource.properties)))
         if asked:
@@ -305,7 +305,7 @@ class Operation:
 
 
 def _type(resource: Resource) -> Type:
-    found = type_of(resource.type)
+    found = find_type(resource.type)
     assert found is not None, resource.type
     return found
 
@@ -318,7 +318,7 @@ def _present(names: tuple[str, ...], resources: Mapping[str, Deployed]) -> tuple
     return tuple(name for name in names if name in resources)
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
+def _find_value(value: Any, path: Sequence[str]) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

@@ -34,7 +34,7 @@ from gpu_rehearsal.players.cloudformation.template import (
     Template,
     existing,
     order,
-    partition_of,
+    region_partition,
     values,
 )
 from gpu_rehearsal.players.credentials import Authority
@@ -110,7 +110,7 @@ class Stack:
         environment = {**self._authority.environment(), **(environment or {})}
         self._functions = Functions(aws, self._folder, environment, stopped)
         identifier = uuid.uuid5(uuid.NAMESPACE_URL, f"{aws.account}/{aws.region}/{name}{tries or ''}")
-        where = f"arn:{partition_of(aws.region)}:cloudformation:{aws.region}:{aws.account}"
+        where = f"arn:{region_partition(aws.region)}:cloudformation:{aws.region}:{aws.account}"
         self._identity = StackIdentity(name=name, id=f"{where}:stack/{name}/{identifier}", tries=tries)
         self.id = self._identity.id
         self.status = ""
@@ -257,7 +257,7 @@ class Stack:
 
     def _stored(self, name: str) -> str:
         """Read a parameter of the parameter store."""
-        ssm = self._clients.of("ssm")
+        ssm = self._clients.get_client("ssm")
         try:
             return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
@@ -266,7 +266,7 @@ class Stack:
     def _zones(self, region: str) -> list[str]:
         if region != self._aws.region:
             raise ValueError(f"Fn::GetAZs: region must be {self._aws.region!r}, got {region!r}")
-        found = self._clients.of("ec2").describe_availability_zones()["AvailabilityZones"]
+        found = self._clients.get_client("ec2").describe_availability_zones()["AvailabilityZones"]
         return sorted(each["ZoneName"] for each in found if each["ZoneType"] == "availability-zone")
 
 

@@ -136,11 +136,11 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
     elif isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _named_by(key, each)
+            yield from _referenced_ids(key, each)
             yield from references(each)
 
 
-def _named_by(key: str, argument: Any) -> Iterator[str]:
+def _referenced_ids(key: str, argument: Any) -> Iterator[str]:
     if key == "Ref":
         yield argument
     elif key == "Fn::GetAtt":
@@ -232,7 +232,7 @@ def order(resources: Mapping[str, Resource], *, declared: Mapping[str, Any], oth
     Raises:
         ValueError: A resource refers to what there is not, or resources wait for each other.
     """
-    found = {name: _waits_for(each, resources, declared, others) for name, each in resources.items()}
+    found = {name: _dependencies(each, resources, declared, others) for name, each in resources.items()}
     try:
         TopologicalSorter(found).prepare()
     except CycleError as error:
@@ -240,7 +240,7 @@ def order(resources: Mapping[str, Resource], *, declared: Mapping[str, Any], oth
     return found
 
 
-def _waits_for(
+def _dependencies(
     resource: Resource, resources: Mapping[str, Resource], declared: Mapping[str, Any], others: Mapping[str, Any]
 ) -> tuple[str, ...]:
     named = set(references(resource.properties)) - set(others)
@@ -287,7 +287,7 @@ class Account(Protocol):
 
 
 @cache
-def partition_of(region: str) -> str:
+def region_partition(region: str) -> str:
     """Return the partition of a region, e.g. ``aws``."""
     return str(botocore.session.get_session().get_partition_for_region(region))
 

@@ -150,14 +150,14 @@ def _affinity(**keys: tuple[str, list[str]]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def _not_on(*kinds: str, **more: tuple[str, list[str]]) -> dict[str, Any]:
+def _exclude_compute_types(*kinds: str, **more: tuple[str, list[str]]) -> dict[str, Any]:
     return _affinity(**{_COMPUTE_TYPE: ("NotIn", list(kinds))}, **more)
 
 
 def _daemon(*not_on: str, host: bool = True) -> dict[str, Any]:
     """Render what pods have that run on every node but those of some kinds."""
     network = {"hostNetwork": True} if host else {}
-    return network | {"tolerations": _ALL, "priorityClassName": _ON_NODE, "affinity": _not_on(*not_on)}
+    return network | {"tolerations": _ALL, "priorityClassName": _ON_NODE, "affinity": _exclude_compute_types(*not_on)}
 
 
 WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
@@ -265,7 +265,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             at=("dcgmAgent",),
             pod={
                 "priorityClassName": _ON_NODE,
-                "affinity": _not_on(
+                "affinity": _exclude_compute_types(
                     "fargate",
                     "auto",
                     "hybrid",
@@ -357,7 +357,7 @@ class Definitions:
     def __init__(self, folder: Path | None, client: Client) -> None:
         self._folder, self._client = folder, client
 
-    def of_chart(self, chart: str) -> list[str]:
+    def apply_chart_definitions(self, chart: str) -> list[str]:
         """Apply the definitions that a chart would bring, and return their names.
 
         Raises:
@@ -369,7 +369,7 @@ class Definitions:
             each.pop("status", None)
             self._client.apply(each)
         for each in found:
-            self._wait_for(self._client.path_of(each))
+            self._wait_until_established(self._client.object_path(each))
         return sorted(str(each["metadata"]["name"]) for each in found)
 
     def _all(self) -> Iterator[Object]:
@@ -378,7 +378,7 @@ class Definitions:
                 if each and each.get("kind") == "CustomResourceDefinition":
                     yield each
 
-    def _wait_for(self, path: str) -> None:
+    def _wait_until_established(self, path: str) -> None:
         """Wait as helm does, which installs nothing of a kind before the server serves it.
 
         Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/

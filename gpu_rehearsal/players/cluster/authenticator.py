@@ -238,19 +238,19 @@ class Authenticator(Server):
         role = ""
         try:
             signed = read_token(written, now=datetime.now(timezone.utc))
-            role = self._role_of(signed.access_key)
+            role = self._resolve_role(signed.access_key)
             signed.check(self._cluster, self._cloud.credentials(role).secret_key)
-            return self._of_entry(role)
+            return self._entry_login(role)
         except (BadToken, LookupError) as error:
             return Login(role=role, refused=str(error))
 
-    def _role_of(self, access_key: str) -> str:
+    def _resolve_role(self, access_key: str) -> str:
         try:
-            return self._cloud.role_of(access_key)
+            return self._cloud.resolve_role(access_key)
         except Exception as error:
             raise BadToken(str(error)) from error
 
-    def _of_entry(self, role: str) -> Login:
+    def _entry_login(self, role: str) -> Login:
         eks, principal = self._cloud.client("eks"), role or self._cloud.administrator
         of = {"clusterName": self._cluster, "principalArn": principal}
         try:

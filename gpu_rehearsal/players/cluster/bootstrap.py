@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from gpu_facts.merging import merged
-from gpu_facts.schemas import schema_of
+from gpu_facts.schemas import find_schema
 
 
 class NeverJoins(Exception):
@@ -139,7 +139,7 @@ def _spec(written: str) -> dict[str, Any]:
         raise NeverJoins(f"nodeadm reads no NodeConfig: {error}") from error
     if not isinstance(config, dict) or (config.get("apiVersion"), config.get("kind")) != (_API, _KIND):
         raise NeverJoins(f"nodeadm knows no such configuration: it must be a {_KIND} of {_API}")
-    if faults := list(_faults(config, schema_of(f"{_API}/{_KIND}") or {})):
+    if faults := list(_faults(config, find_schema(f"{_API}/{_KIND}") or {})):
         raise NeverJoins(f"nodeadm rejects its {_KIND}: {'; '.join(faults)}")
     return config.get("spec") or {}
 

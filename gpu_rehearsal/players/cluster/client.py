@@ -96,7 +96,7 @@ class Client:
 
     def create(self, manifest: Object, **query: str) -> Object:
         """Create an object; a name that is taken is refused."""
-        return self._request("POST", self.collection_of(manifest), manifest, JSON, query)
+        return self._request("POST", self.collection_path(manifest), manifest, JSON, query)
 
     def post(self, path: str, body: Object) -> Object:
         """Post to a subresource, and return the answer."""
@@ -113,7 +113,7 @@ class Client:
     def apply(self, manifest: Object) -> Object:
         """Apply an object as ``kubectl apply --server-side --validate=strict`` does."""
         query = {"fieldManager": "e2e", "fieldValidation": "Strict", "force": "true"}
-        return self._request("PATCH", self.path_of(manifest), manifest, APPLY, query)
+        return self._request("PATCH", self.object_path(manifest), manifest, APPLY, query)
 
     def apply_status(self, path: str, status: Object) -> Object:
         """Set the status of an object, as its controller does."""
@@ -128,11 +128,11 @@ class Client:
             if refused.status != NOT_FOUND:
                 raise
 
-    def path_of(self, manifest: Object) -> str:
+    def object_path(self, manifest: Object) -> str:
         """Return the path of an object."""
-        return f"{self.collection_of(manifest)}/{manifest['metadata']['name']}"
+        return f"{self.collection_path(manifest)}/{manifest['metadata']['name']}"
 
-    def collection_of(self, manifest: Object) -> str:
+    def collection_path(self, manifest: Object) -> str:
         """Return the path under which the server keeps objects of that kind."""
         version = manifest["apiVersion"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"

@@ -144,19 +144,19 @@ class Programs:
         given = {("registry.k8s.io/autoscaling/cluster-autoscaler", "*"): Path(named)} if named else {}
         return cls(paths | given)
 
-    def of(self, image: str) -> tuple[Launcher, Path] | None:
+    def find_program(self, image: str) -> tuple[Launcher, Path] | None:
         """Return how the program of an image is started, and where it is; ``None`` where its pod is to be played."""
         repository, version = _parts(image)
         if repository not in KNOWN:
             return None
         path = self._paths.get((repository, version)) or self._paths.get((repository, "*"))
-        path = path or self._of_the_same_minor(image)
+        path = path or self._find_same_minor(image)
         if path is None:
             self.not_played.add(image)
             return None
         return KNOWN[repository], path
 
-    def _of_the_same_minor(self, image: str) -> Path | None:
+    def _find_same_minor(self, image: str) -> Path | None:
         repository, version = _parts(image)
         minor = _minor(version)
         there = {each: path for (of, each), path in self._paths.items() if of == repository and _minor(each) == minor}
@@ -350,7 +350,7 @@ class Starter:
 
         A real program starts once its request is answered, and reports a rejection itself.
         """
-        if any(self._programs.of(each["image"]) for each in pod["spec"]["containers"]):
+        if any(self._programs.find_program(each["image"]) for each in pod["spec"]["containers"]):
             return self._credentials.lacks_agent(pod, node)
         return self._credentials.lacks(pod, node)
 
@@ -358,7 +358,7 @@ class Starter:
         """Start those of a pod, and return them by name."""
         found: dict[str, Container] = {}
         for each in pod["spec"]["containers"]:
-            known = self._programs.of(each["image"])
+            known = self._programs.find_program(each["image"])
             if known is not None:
                 found[each["name"]] = self._container(pod, each, node, *known)
         return found

@@ -248,7 +248,7 @@ class ControlPlane:
         self.certificate_authority = server.client.certificate.read_bytes()
 
 
-def minor_of(binaries: Path) -> str:
+def read_minor_version(binaries: Path) -> str:
     """Return the minor version of the programs in a folder, as in ``1.36``: they say it themselves.
 
     Raises:
@@ -329,7 +329,7 @@ def _start_controllers(
 ) -> Process:
     """Start the controller manager with some of its controllers."""
     kubeconfig = folder / "controllers.kubeconfig"
-    kubeconfig.write_text(json.dumps(kubeconfig_of(server.client)))
+    kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
     command = [
         str(binaries / "kube-controller-manager"),
         f"--kubeconfig={kubeconfig}",
@@ -347,7 +347,7 @@ def _start_controllers(
 def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, server: ApiServer, says: Object) -> Process:
     """Start the scheduler; it is ready when it first decides."""
     kubeconfig, configuration = folder / "scheduler.kubeconfig", folder / "scheduler.json"
-    kubeconfig.write_text(json.dumps(kubeconfig_of(server.client)))
+    kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
     configuration.write_text(json.dumps(_scheduler_configuration(kubeconfig) | says))
     # Without a port of its own: nobody asks it for anything.
     command = [str(binaries / "kube-scheduler"), f"--config={configuration}", "--secure-port=0"]
@@ -363,7 +363,7 @@ def _scheduler_configuration(kubeconfig: Path) -> Object:
     }
 
 
-def kubeconfig_of(client: Client) -> Object:
+def render_kubeconfig(client: Client) -> Object:
     """Render how a program reaches the server as that client."""
     server = {"server": f"https://{LOOPBACK}:{client.port}", "certificate-authority": str(client.certificate)}
     return {

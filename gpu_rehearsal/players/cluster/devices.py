@@ -61,7 +61,7 @@ class Gpus:
     partitions: Mapping[str, int] = field(default_factory=dict)
 
 
-def gpus_of(instance: Instance, image: Image) -> Gpus:
+def visible_gpus(instance: Instance, image: Image) -> Gpus:
     """Return the GPUs that an instance shows; none without a driver in its image.
 
     Raises:
@@ -89,7 +89,7 @@ def _partitions(instance: Instance) -> dict[str, int]:
     return dict(Counter(profiles))
 
 
-def container_of(pod: Object, repository: str) -> Object | None:
+def find_manager_container(pod: Object, repository: str) -> Object | None:
     """Return the container of a pod that manages devices, by the repository of its image."""
     for each in pod["spec"]["containers"]:
         # The pod of the driver has a container for each kind of device.
@@ -112,7 +112,7 @@ def is_control_daemon(pod: Object) -> bool:
     return any(_program(each) == _CONTROL_DAEMON for each in pod["spec"]["containers"])
 
 
-def config_of(pod: Object, container: Object, kubelet: Client) -> dict[str, Any]:
+def plugin_config(pod: Object, container: Object, kubelet: Client) -> dict[str, Any]:
     """Return what a device plugin is told by its file, and stronger by variables and arguments.
 
     Raises:
@@ -210,7 +210,7 @@ def _shared(name: str, count: int, sharing: Mapping[str, Any]) -> Advertised:
     return Advertised(name=name, count=count)
 
 
-def of_bottlerocket(settings: Mapping[str, Any]) -> dict[str, Any]:
+def bottlerocket_plugin_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what Bottlerocket tells its built-in plugin.
 
     Source: https://bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins/
@@ -238,7 +238,7 @@ def of_bottlerocket(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sharing": {kinds[strategy]: shared}}
 
 
-def slice_of(node: Object, gpus: Gpus) -> Object:
+def render_resource_slice(node: Object, gpus: Gpus) -> Object:
     """Render the devices of a node.
 
     Attributes that EC2 does not tell are left out: a claim that asks for one is not allocated, and the scheduler says
@@ -332,22 +332,22 @@ class Devices(Looped):
 
     def _advertised(self, node: Node, pods: list[Object]) -> Iterator[Advertised]:
         for pod in pods:
-            plugin, efa = (container_of(pod, each) for each in (PLUGIN, EFA))
+            plugin, efa = (find_manager_container(pod, each) for each in (PLUGIN, EFA))
             if plugin and self._is_time(node, pod):
                 config = self._config(pod, plugin, node)
                 if not (config.get("sharing") or {}).get("mps") or any(map(is_control_daemon, pods)):
-                    yield from advertised(config, self._gpus_of(node))
+                    yield from advertised(config, self._node_gpus(node))
             elif efa and self._is_time(node, pod):
                 yield from self._efa(node)
         if self._has_built_in_plugin(node):
             settings = node.instance.told.kubelet.get("kubelet-device-plugins", {})
-            yield from advertised(of_bottlerocket(settings), self._gpus_of(node))
+            yield from advertised(bottlerocket_plugin_config(settings), self._node_gpus(node))
 
     def _config(self, pod: Object, plugin: Object, node: Node) -> dict[str, Any]:
         """Return what a plugin read when it started."""
         uid = pod["metadata"]["uid"]
         if uid not in self._configs:
-            self._configs[uid] = config_of(pod, plugin, node.client)
+            self._configs[uid] = plugin_config(pod, plugin, node.client)
         return self._configs[uid]
 
     def _is_time(self, node: Node, pod: Object) -> bool:
@@ -359,9 +359,9 @@ class Devices(Looped):
         is_time = self._clock() - node.since >= ADVERTISE_SECONDS * self._pace
         return image.is_bottlerocket and image.has_driver and node.ready and is_time
 
-    def _gpus_of(self, node: Node) -> Gpus:
+    def _node_gpus(self, node: Node) -> Gpus:
         if node.name not in self._gpus:
-            self._gpus[node.name] = gpus_of(node.instance, self._instances.image(node.instance.said))
+            self._gpus[node.name] = visible_gpus(node.instance, self._instances.image(node.instance.said))
         return self._gpus[node.name]
 
     def _efa(self, node: Node) -> Iterator[Advertised]:
@@ -372,13 +372,13 @@ class Devices(Looped):
 
     def _slice(self, node: Node, pods: list[Object]) -> None:
         """Publish devices as the driver of the node does, by its own rights."""
-        drivers = [each for each in pods if container_of(each, DRA)]
+        drivers = [each for each in pods if find_manager_container(each, DRA)]
         due = [each for each in drivers if self._is_time(node, each)]
         if due and node.name not in self._sliced:
             found, of = self._client.get(f"/api/v1/nodes/{node.name}"), due[0]
             account = f"{of['metadata']['namespace']}:{of['spec']['serviceAccountName']}"
             driver = self._client.impersonating(f"system:serviceaccount:{account}", node=node.name)
-            driver.create(slice_of(found, self._gpus_of(node)))
+            driver.create(render_resource_slice(found, self._node_gpus(node)))
             self._sliced.add(node.name)
 
     def _show(self, node: Node, found: dict[str, Advertised]) -> None:

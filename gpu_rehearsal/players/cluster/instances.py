@@ -177,7 +177,7 @@ class Instance:
     @property
     def source(self) -> Source:
         """It as the source of connections; its pods call from its own address."""
-        return source_of(self.said)
+        return instance_source(self.said)
 
     @property
     def zone(self) -> str:
@@ -185,7 +185,7 @@ class Instance:
         return str(self.said["Placement"]["AvailabilityZone"])
 
 
-def source_of(said: Any) -> Source:
+def instance_source(said: Any) -> Source:
     """Return an instance, as DescribeInstances tells of it, as the source of connections."""
     groups = tuple(each["GroupId"] for each in said["SecurityGroups"])
     return Source(
@@ -209,7 +209,7 @@ class Instances:
         found = (each for page in pages for reservation in page["Reservations"] for each in reservation["Instances"])
         return {each["InstanceId"]: each for each in found}
 
-    def of_cluster(self, said: Any) -> Instance | None:
+    def joining_instance(self, said: Any) -> Instance | None:
         """Return an instance that may join, or ``None`` where it was told to join another cluster.
 
         Raises:
@@ -223,7 +223,7 @@ class Instances:
             return None
         self._check(told)
         role = self._role(said)
-        if why := self._cloud.unreachable(source_of(said), self._cluster, "ec2", "ecr"):
+        if why := self._cloud.unreachable(instance_source(said), self._cluster, "ec2", "ecr"):
             raise Unreachable(why)
         self._check_rights(said["InstanceId"], role)
         self._check_entry(role)
@@ -311,7 +311,7 @@ class Instances:
         return sum(each.get("InterfaceType") in ("efa", "efa-only") for each in interfaces)
 
 
-def name_of(instance: Instance) -> str:
+def node_name(instance: Instance) -> str:
     """Return the name of the node that an instance becomes.
 
     Source: https://github.com/awslabs/amazon-eks-ami/pull/1264
@@ -321,7 +321,7 @@ def name_of(instance: Instance) -> str:
 
 def registered(instance: Instance, *, version: str) -> Object:
     """Render a node as its kubelet makes it."""
-    name, told = name_of(instance), instance.told
+    name, told = node_name(instance), instance.told
     machine = _ARCHITECTURES[instance.kind["ProcessorInfo"]["SupportedArchitectures"][-1]]
     has = capacity(instance.kind, told, volume_gib=instance.volume_gib)
     own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": machine}

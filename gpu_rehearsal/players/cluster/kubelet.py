@@ -130,7 +130,7 @@ class Kubelet(Looped):
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(one)
             elif not status.is_over(pod):
-                self._go_on(one)
+                self._update_pod(one)
         except Refused as refused:
             # It changed or went meanwhile, or the server does not yet know that it is on that node.
             if refused.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
@@ -138,13 +138,13 @@ class Kubelet(Looped):
             self.loop.refusals[str(refused)] = None
 
     def _address(self, pod: Object, node: Node) -> str:
-        if status.on_host_network(pod):
+        if status.has_host_network(pod):
             return str(node.instance.said["PrivateIpAddress"])
         number = next(self._addresses)
         # Of the range that AWS suggests for pods where a VPC has no more addresses.
         return f"100.{64 + number // 65536}.{number // 256 % 256}.{number % 256}"
 
-    def _go_on(self, one: Attended) -> None:
+    def _update_pod(self, one: Attended) -> None:
         if one.started is None:
             self._wait(one)
         for each in one.containers.values():
@@ -176,7 +176,7 @@ class Kubelet(Looped):
             one.containers = self._starter.start(one.pod | {"status": self._addressed(one)}, one.node)
 
     def _lacks(self, one: Attended) -> str:
-        if not one.node.ready and not status.on_host_network(one.pod):
+        if not one.node.ready and not status.has_host_network(one.pod):
             return "network is not ready: container runtime network not ready"
         lacks = missing(one.pod, one.node.client)
         return lacks or (self._starter.lacks(one.pod, one.node) if self._starter else "")
@@ -202,7 +202,7 @@ class Kubelet(Looped):
         return [f"container {name}: {said}" for name, log in sorted(found.items()) if (said := last_error(log))]
 
     def _is_done(self, one: Attended) -> bool:
-        lasts = status.runs_for(one.pod, RUN_SECONDS)
+        lasts = status.run_seconds(one.pod, RUN_SECONDS)
         return lasts is not None and self._clock() - (one.started or 0.0) >= lasts
 
     def _states(self, one: Attended, played: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
@@ -220,7 +220,7 @@ class Kubelet(Looped):
         said = status.status(one.pod, phase, states, host=self._host(one), address=one.address, **why)
         new = status.without_times(said)
         if new != one.told:
-            one.node.client.apply_status(status.path_of(one.pod), said)
+            one.node.client.apply_status(status.pod_path(one.pod), said)
             one.told = new
 
     def _end(self, one: Attended) -> None:
@@ -232,7 +232,7 @@ class Kubelet(Looped):
             return
         if one.started is not None and not status.is_over(one.pod):
             self._report(one, "Failed", self._states(one, lambda _: status.ended(one.began, exit_code=_SIGTERM)))
-        one.node.client.delete(status.path_of(one.pod))
+        one.node.client.delete(status.pod_path(one.pod))
         one.deleted = True
 
     def _stop(self, one: Attended, seconds: float = 0.0) -> None:

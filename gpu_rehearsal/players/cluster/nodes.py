@@ -14,7 +14,7 @@ from gpu_rehearsal.players.cluster.instances import (
     Node,
     cloud_labels,
     lease,
-    name_of,
+    node_name,
     ready,
     registered,
     renewed,
@@ -103,7 +103,7 @@ class Nodes(Looped):
 
     def _boot(self, id: str, said: Object) -> None:
         try:
-            instance = self._instances.of_cluster(said)
+            instance = self._instances.joining_instance(said)
             if instance is None:
                 self._elsewhere.add(id)
             else:
@@ -116,7 +116,7 @@ class Nodes(Looped):
 
     def _join(self, instance: Instance) -> None:
         """Register a node as its kubelet, which the server lets do no more than that; then initialize it."""
-        name = name_of(instance)
+        name = node_name(instance)
         if self._leaving.pop(name, None) is not None:
             # An instance with the address of one that ended.
             self._client.delete(f"/api/v1/nodes/{name}")

@@ -13,7 +13,7 @@ from moto.core.exceptions import ServiceException
 
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.players.cluster.instances import Node
-from gpu_rehearsal.players.cluster.pod_status import is_ready, on_host_network, owner
+from gpu_rehearsal.players.cluster.pod_status import is_ready, has_host_network, owner
 from gpu_rehearsal.players.credentials import Cloud, Credentials
 from gpu_rehearsal.players.processes import LOOPBACK
 
@@ -74,18 +74,18 @@ class PodCredentials:
         found = self._found(pod, node)
         if isinstance(found, Exception):
             return self._cloud.rejected(self.lacks(pod, node))
-        return self._of_node(node) if found is None and on_host_network(pod) else found
+        return self._node_credentials(node) if found is None and has_host_network(pod) else found
 
     def _request(self, pod: Object, node: Node) -> Credentials | None:
-        found = self._of_account(pod, node)
+        found = self._service_account_credentials(pod, node)
         if call := _FIRST_CALLS.get(_account(pod)):
-            call(self._cloud, found or self._of_node(node), node)
+            call(self._cloud, found or self._node_credentials(node), node)
         return found
 
-    def _of_node(self, node: Node) -> Credentials:
+    def _node_credentials(self, node: Node) -> Credentials:
         return self._cloud.assume(node.instance.role, service="ec2.amazonaws.com", source=node.instance.source)
 
-    def _of_account(self, pod: Object, node: Node) -> Credentials | None:
+    def _service_account_credentials(self, pod: Object, node: Node) -> Credentials | None:
         """Return the credentials of a pod's service account.
 
         The webhook of EKS decides when the pod is created: an association that is created later is for later pods
@@ -97,7 +97,7 @@ class PodCredentials:
         if annotated := account["metadata"].get("annotations", {}).get(_ROLE_OF_ACCOUNT):
             # The trust of a web identity isn't checked.
             return self._cloud.credentials(str(annotated))
-        if not any(_is_before(each, pod) for each in self._associated_at(namespace, name)):
+        if not any(_is_before(each, pod) for each in self._association_times(namespace, name)):
             return None
         self._check_agent(node)
         return self._cloud.pod_credentials(
@@ -109,7 +109,7 @@ class PodCredentials:
             source=node.instance.source,
         )
 
-    def _associated_at(self, namespace: str, name: str) -> Iterator[datetime]:
+    def _association_times(self, namespace: str, name: str) -> Iterator[datetime]:
         eks = self._cloud.client("eks")
         where = {"namespace": namespace, "serviceAccount": name}
         for each in eks.list_pod_identity_associations(clusterName=self._cluster, **where)["associations"]:

@@ -36,7 +36,7 @@ def environment(pod: Object, container: Object, kubelet: Client) -> dict[str, st
     """
     found: dict[str, str] = {}
     for each in container.get("envFrom", ()):
-        found |= _all_of(each, pod, kubelet)
+        found |= _prefixed_data(each, pod, kubelet)
     for each in container.get("env", ()):
         value = _value(each, pod, container, kubelet, found)
         if value is not None:
@@ -64,11 +64,11 @@ def _value(said: Object, pod: Object, container: Object, kubelet: Client, before
         return _resource(pod, container, source)
     if kind in ("configMapKeyRef", "secretKeyRef"):
         plural = "configmaps" if kind == "configMapKeyRef" else "secrets"
-        return _of_key(_data(pod, plural, source, kubelet), source)
+        return _key_value(_data(pod, plural, source, kubelet), source)
     raise ValueError(f"{said['name']}: valueFrom must be a field, a resource, a ConfigMap or a Secret, got {kind}")
 
 
-def _of_key(data: Mapping[str, str], source: Object) -> str | None:
+def _key_value(data: Mapping[str, str], source: Object) -> str | None:
     if source["key"] not in data:
         _absent(source, f"key {source['key']} in {source['name']}")
     return data.get(source["key"])
@@ -96,7 +96,7 @@ def _resource(pod: Object, container: Object, source: Object) -> str:
     return str(math.ceil(number(of["resources"][part][name]) / divisor))
 
 
-def _all_of(said: Object, pod: Object, kubelet: Client) -> dict[str, str]:
+def _prefixed_data(said: Object, pod: Object, kubelet: Client) -> dict[str, str]:
     plural, source = ("configmaps", said["configMapRef"]) if "configMapRef" in said else ("secrets", said["secretRef"])
     return {said.get("prefix", "") + key: value for key, value in _data(pod, plural, source, kubelet).items()}
 
@@ -133,26 +133,26 @@ def _references(spec: Object) -> Iterator[tuple[str, str]]:
     """Return plural and name of each ConfigMap and Secret that must be there."""
     for volume in spec.get("volumes", ()):
         for source in (volume, *volume.get("projected", {}).get("sources", ())):
-            yield from _of_source(source)
+            yield from _source_references(source)
     for container in chain(spec.get("initContainers", ()), spec["containers"]):
         for each in container.get("envFrom", ()):
-            yield from _of_reference(each.get("configMapRef"), "configmaps")
-            yield from _of_reference(each.get("secretRef"), "secrets")
+            yield from _required_reference(each.get("configMapRef"), "configmaps")
+            yield from _required_reference(each.get("secretRef"), "secrets")
         for each in container.get("env", ()):
             taken = each.get("valueFrom", {})
-            yield from _of_reference(taken.get("configMapKeyRef"), "configmaps")
-            yield from _of_reference(taken.get("secretKeyRef"), "secrets")
+            yield from _required_reference(taken.get("configMapKeyRef"), "configmaps")
+            yield from _required_reference(taken.get("secretKeyRef"), "secrets")
 
 
-def _of_source(source: Object) -> Iterator[tuple[str, str]]:
-    yield from _of_reference(source.get("configMap"), "configmaps")
+def _source_references(source: Object) -> Iterator[tuple[str, str]]:
+    yield from _required_reference(source.get("configMap"), "configmaps")
     secret = source.get("secret")
     if secret:
         # A volume says secretName, a projection name.
-        yield from _of_reference(secret | {"name": secret.get("secretName") or secret.get("name")}, "secrets")
+        yield from _required_reference(secret | {"name": secret.get("secretName") or secret.get("name")}, "secrets")
 
 
-def _of_reference(reference: Object | None, plural: str) -> Iterator[tuple[str, str]]:
+def _required_reference(reference: Object | None, plural: str) -> Iterator[tuple[str, str]]:
     if reference and reference.get("name") and not reference.get("optional"):
         yield plural, str(reference["name"])
 
@@ -161,7 +161,7 @@ _TIMES = ("startTime", "startedAt", "finishedAt", "lastTransitionTime")
 RUNS_FOR = "rehearsal.gpu-constructs.io/runs-for"
 
 
-def path_of(pod: Object) -> str:
+def pod_path(pod: Object) -> str:
     """Return the path of a pod."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
@@ -186,12 +186,12 @@ def owner(pod: Object, kind: str) -> str:
     return next((str(each["name"]) for each in owners if each["kind"] == kind), "")
 
 
-def on_host_network(pod: Object) -> bool:
+def has_host_network(pod: Object) -> bool:
     """Whether it needs no network of pods."""
     return bool(pod["spec"].get("hostNetwork"))
 
 
-def runs_for(pod: Object, default: float) -> float | None:
+def run_seconds(pod: Object, default: float) -> float | None:
     """Return for how many seconds it runs; ``None`` where it runs until it is deleted.
 
     Raises:

@@ -36,7 +36,7 @@ L4 = NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket")
 
 
 def spec(*capacities: Any) -> NodePool:
-    return NodePool.of(
+    return NodePool.from_arguments(
         "who", name="l4", shape=L4, size=UpTo(gpus=8), capacity=capacities or OnDemand(), disruption=None
     )
 

@@ -34,7 +34,9 @@ def pool(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> Karpente
 def spec(shape: NodeShape = L4, *capacities: Any) -> NodePool:
     """A pool of at most 8 GPUs."""
     size = UpTo(gpus=8)
-    return NodePool.of("who", name="l4", shape=shape, size=size, capacity=capacities or OnDemand(), disruption=None)
+    return NodePool.from_arguments(
+        "who", name="l4", shape=shape, size=size, capacity=capacities or OnDemand(), disruption=None
+    )
 
 
 def node_class(shape: NodeShape = L4, release: str = "v20260714", *capacities: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.autoscaling import node_pool
-from gpu_constructs.autoscaling.node_pool import Network, NodePool, is_in, node_taints, place
+from gpu_constructs.autoscaling.node_pool import Network, NodePool, label_requirement, node_taints, place
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.disruption import Disruption
@@ -40,7 +40,7 @@ def block(instances: int = 4, id: str = "cr-03000000000000000") -> CapacityBlock
 def spec(**changes: Any) -> NodePool:
     """A pool of at most 8 L4, with ``changes`` applied."""
     says: dict[str, Any] = {"name": "l4", "shape": L4, "capacity": OnDemand(), "size": UpTo(gpus=8), "disruption": None}
-    return NodePool.of(WHO, **says | changes)
+    return NodePool.from_arguments(WHO, **says | changes)
 
 
 def static(nodes: int = 2, spare: int | None = None, **changes: Any) -> NodePool:
@@ -282,10 +282,10 @@ def test_where_and_how_instances_are_bought(ways: Any, zone: str | None, reserva
     assert made.zone == zone
     assert made.reservations == [{"id": each} for each in reservations]
     assert made.requirements() == [
-        is_in("node.kubernetes.io/instance-type", made.shape.names),
-        is_in("kubernetes.io/arch", ("amd64",)),
-        is_in("karpenter.sh/capacity-type", bought),
-        *([is_in("topology.kubernetes.io/zone", (zone,))] if zone else []),
+        label_requirement("node.kubernetes.io/instance-type", made.shape.names),
+        label_requirement("kubernetes.io/arch", ("amd64",)),
+        label_requirement("karpenter.sh/capacity-type", bought),
+        *([label_requirement("topology.kubernetes.io/zone", (zone,))] if zone else []),
     ]
 
 
@@ -297,7 +297,7 @@ def test_a_block_is_a_reservation_too() -> None:
 
 
 def test_a_requirement_is_spelled_as_kubernetes_does() -> None:
-    assert is_in("a", ("b", "c")) == {"key": "a", "operator": "In", "values": ["b", "c"]}
+    assert label_requirement("a", ("b", "c")) == {"key": "a", "operator": "In", "values": ["b", "c"]}
 
 
 def test_taints_are_spelled_as_kubernetes_does() -> None:

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 
 from gpu_constructs import AutoMode, GpuCluster, gpu_vpc
-from gpu_constructs.installing.subnets import zone_of
+from gpu_constructs.installing.subnets import subnet_zone
 from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS, REFUSED_ZONE_ID
 from gpu_facts.hardware.regions import known_regions
 from tests.templates import of_type, only, resources_of
@@ -102,7 +102,7 @@ def test_where_built_in_pools_start_nodes_beside_it_all_subnets_are_in_zones_tha
     assert [each["Properties"]["AvailabilityZoneId"] for each in subnets.values()] == [*ACCEPTED_ZONE_IDS[region]] * 2
     assert not any("AvailabilityZone" in each["Properties"] for each in subnets.values())
     assert all("PrivateSubnet" in each["Ref"] for each in placed_in(resources))
-    assert [zone_of(each) for each in gpu.vpc.private_subnets] == [None, None]
+    assert [subnet_zone(each) for each in gpu.vpc.private_subnets] == [None, None]
 
 
 def test_zones_that_you_name_stay_where_built_in_pools_start_nodes() -> None:

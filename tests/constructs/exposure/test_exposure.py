@@ -8,7 +8,7 @@ import aws_cdk as cdk
 import pytest
 
 from gpu_constructs.exposure import Internal, Public
-from gpu_constructs.exposure.load_balancer import ingress, let_answers_end
+from gpu_constructs.exposure.load_balancer import ingress, configure_graceful_shutdown
 from gpu_constructs.exposure.reachability import drain_seconds, refuse_unless_exposure
 from tests.schemas import validate
 
@@ -90,7 +90,7 @@ def test_what_is_no_exposure_is_refused() -> None:
 def test_a_pod_lives_as_long_as_its_answers(expose: Internal, drain: int, grace: int) -> None:
     pod: dict[str, Any] = {"containers": [{"name": "chat", "livenessProbe": {}, "readinessProbe": {}}]}
 
-    let_answers_end(pod, expose)
+    configure_graceful_shutdown(pod, expose)
 
     assert drain_seconds(expose) == drain
     assert pod["terminationGracePeriodSeconds"] == grace

@@ -17,7 +17,7 @@ from constructs import Construct
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, OnDemand
-from gpu_constructs.installing.gitops import ManifestFile, delivery_of, flux_release
+from gpu_constructs.installing.gitops import ManifestFile, delivery_method, flux_release
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
 from gpu_facts.versions import GPU_OPERATOR, KUEUE
 from stacks.inference_cluster_stack import InferenceClusterStack
@@ -211,7 +211,7 @@ def test_refuses_another_delivery() -> None:
     stack = cdk.Stack(cdk.App(context={"gpu-constructs:delivery": "argo"}), "Stack")
 
     with pytest.raises(ValueError, match="context: gpu-constructs:delivery must be one of kubectl, argocd, flux"):
-        delivery_of(stack)
+        delivery_method(stack)
 
 
 def test_refuses_keys_that_only_deployment_tells(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ def test_the_first_makes_it_and_the_others_get_it() -> None:
     first = role.get_or_make(list)
 
     assert role.get_or_make(list) is first
-    assert role.made is first
+    assert role.instance is first
 
 
 def test_what_nobody_needed_is_not_made() -> None:
-    assert Once[str]().made is None
+    assert Once[str]().instance is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3])

@@ -102,7 +102,9 @@ def test_auto_mode_takes_proxy_and_authorities() -> None:
         operating_system="bottlerocket",
         host=Host(proxy=PROXY, certificate_authorities=(CERTIFICATE,)),
     )
-    pool = NodePool.of("who", name="l4", shape=told, size=UpTo(gpus=8), capacity=OnDemand(), disruption=None)
+    pool = NodePool.from_arguments(
+        "who", name="l4", shape=told, size=UpTo(gpus=8), capacity=OnDemand(), disruption=None
+    )
 
     spec = node_class(pool=pool, role_name="nodes", network=Network(subnet_ids=[], security_group_ids=[]))["spec"]
     assert spec["advancedNetworking"] == {"httpsProxy": PROXY.url, "noProxy": list(PROXY.exceptions)}

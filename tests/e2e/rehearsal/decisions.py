@@ -17,7 +17,7 @@ from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import NODE_POOL
 from gpu_rehearsal.players.cluster.client import CONFLICT, THREADS, Object, Refused
 from gpu_rehearsal.players.processes import LOOPBACK
-from gpu_rehearsal.scenes.witnesses import wait_for, wait_until_none
+from gpu_rehearsal.scenes.witnesses import wait_until_found, wait_until_none
 from gpu_rehearsal.stage import Stage
 
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.
@@ -70,11 +70,11 @@ class Decisions:
             TimeoutError: A NodePool gives no node to a pod that asks for nothing, or its static nodes do not come.
         """
         self._together(self._make_namespace, range(self.slots))
-        if wait_for(self._has_static_nodes, READY_SECONDS) is None:
+        if wait_until_found(self._has_static_nodes, READY_SECONDS) is None:
             raise TimeoutError("the nodes of static NodePools do not come")
         self._stage.nodes.held = True
         try:
-            if wait_for(self._gives_nodes, READY_SECONDS) is None:
+            if wait_until_found(self._gives_nodes, READY_SECONDS) is None:
                 raise TimeoutError("Karpenter starts no node for a pod that asks for nothing")
             yield
         finally:
@@ -194,7 +194,7 @@ class Decisions:
         path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         if self._client.find(f"/api/v1/namespaces/{name}") is None:
             self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        if wait_for(partial(self._client.find, path), BATCH_SECONDS) is None:
+        if wait_until_found(partial(self._client.find, path), BATCH_SECONDS) is None:
             raise TimeoutError(f"namespace {name} has no service account")
 
     def _metrics(self) -> str:

@@ -13,7 +13,14 @@ from gpu_rehearsal.players.cluster.pod_status import is_ready
 from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenes.scale import STEP_SECONDS, why_not_played
-from gpu_rehearsal.scenes.witnesses import claims_of, conditions, nodes_of, said_of, told, wait_for
+from gpu_rehearsal.scenes.witnesses import (
+    pool_node_claims,
+    conditions,
+    pool_nodes,
+    explain_pod,
+    event_messages,
+    wait_until_found,
+)
 from gpu_rehearsal.stage import Stage
 
 _LABEL = "rehearsal.gpu-constructs.io/server"
@@ -48,7 +55,7 @@ class Servers:
     @property
     def nodes(self) -> list[Object]:
         """Nodes of the pool."""
-        return nodes_of(self._client, self.pool)
+        return pool_nodes(self._client, self.pool)
 
     def node_of(self, pod: Object) -> Object:
         """Return the node on which a pod runs."""
@@ -60,11 +67,11 @@ class Servers:
 
     def come(self, count: int, seconds: float) -> bool:
         """Wait until so many serve, and return whether they came."""
-        return wait_for(lambda: len(self.ready) >= count or None, seconds) is not None
+        return wait_until_found(lambda: len(self.ready) >= count or None, seconds) is not None
 
     def said(self) -> str:
         """Return what is said of the first that does not serve."""
-        return next((said_of(self._stage, self.pool, each) for each in self.waiting), "every pod serves")
+        return next((explain_pod(self._stage, self.pool, each) for each in self.waiting), "every pod serves")
 
 
 @contextmanager
@@ -76,10 +83,10 @@ def servers(stage: Stage, pool: GpuPool, name: str, *, count: int = 1) -> Iterat
     try:
         yield made
     finally:
-        stage.client.delete(stage.client.path_of(deployment))
-        for claim in claims_of(stage.client, pool):
+        stage.client.delete(stage.client.object_path(deployment))
+        for claim in pool_node_claims(stage.client, pool):
             stage.client.delete(f"/apis/karpenter.sh/v1/nodeclaims/{claim['metadata']['name']}")
-        wait_for(lambda: not (made.nodes or claims_of(stage.client, pool)) or None, GONE_SECONDS)
+        wait_until_found(lambda: not (made.nodes or pool_node_claims(stage.client, pool)) or None, GONE_SECONDS)
 
 
 def device_count(client: Client, node: Object, resource: str) -> int:
@@ -148,11 +155,12 @@ def the_limit(stage: Stage, pool: GpuPool) -> Iterator[Line]:
         if not made.come(int(most), 2 * STEP_SECONDS):
             yield _line(pool, promise, Outcome.FAILED, f"up to the limit: {made.said()}")
             return
-        full = len(claims_of(stage.client, pool))
-        over = wait_for(
-            lambda: (len(claims_of(stage.client, pool)) > full or len(made.ready) > int(most)) or None, QUIET_SECONDS
+        full = len(pool_node_claims(stage.client, pool))
+        over = wait_until_found(
+            lambda: (len(pool_node_claims(stage.client, pool)) > full or len(made.ready) > int(most)) or None,
+            QUIET_SECONDS,
         )
-        said = [each for pod in made.waiting for each in told(stage.client, pod, "FailedScheduling")]
+        said = [each for pod in made.waiting for each in event_messages(stage.client, pod, "FailedScheduling")]
         limited = any("limit" in each for each in said)
         yield _line(pool, promise, _outcome(limited and not over), "; ".join(said) or "nobody says why")
 
@@ -182,7 +190,7 @@ def every_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
     for kind, zone, lifecycle in product(_types(stage, pool), _zones(stage), ("on-demand", "spot")):
         stage.aws.capacity.exhaust(kind, zone, lifecycle=lifecycle)
     with servers(stage, pool, "no-zone") as made:
-        said = wait_for(lambda: _of_capacity(stage) or None, STEP_SECONDS)
+        said = wait_until_found(lambda: _of_capacity(stage) or None, STEP_SECONDS)
         came = made.come(1, QUIET_SECONDS)
         text = "a pod runs" if came else said or f"nobody tells: {made.said()}"
         yield _line(pool, promise, _outcome(bool(said) and not came), text)
@@ -193,13 +201,17 @@ def broken_gpus(stage: Stage, pool: GpuPool) -> Iterator[Line]:
     """A node comes and shows no GPU: that is told, and its pod gets no second one."""
     promise = "a node whose GPUs never come is told, and its pod gets no second one"
     with servers(stage, pool, "broken") as made:
-        found = wait_for(lambda: _broken(stage, made) or None, STEP_SECONDS)
-        said = found and wait_for(lambda: _unregistered(stage, pool) or None, STEP_SECONDS)
+        found = wait_until_found(lambda: _broken(stage, made) or None, STEP_SECONDS)
+        said = found and wait_until_found(lambda: _unregistered(stage, pool) or None, STEP_SECONDS)
         if not said:
             yield _line(pool, promise, Outcome.FAILED, made.said())
             return
-        more = made.come(1, QUIET_SECONDS) or len(claims_of(stage.client, pool)) > 1
-        text = f"{len(claims_of(stage.client, pool))} NodeClaims, {len(made.ready)} pods run" if more else made.said()
+        more = made.come(1, QUIET_SECONDS) or len(pool_node_claims(stage.client, pool)) > 1
+        text = (
+            f"{len(pool_node_claims(stage.client, pool))} NodeClaims, {len(made.ready)} pods run"
+            if more
+            else made.said()
+        )
         yield _line(pool, promise, _outcome(not more), f"{said}; {text}")
     stage.devices.broken.clear()
 
@@ -214,7 +226,9 @@ def interruption(stage: Stage, pool: GpuPool) -> Iterator[Line]:
             return
         old, began = node["metadata"]["name"], time.monotonic()
         stage.aws.interrupt(_instance(node))
-        gone = wait_for(lambda: old not in {each["metadata"]["name"] for each in made.nodes} or None, WARNED_SECONDS)
+        gone = wait_until_found(
+            lambda: old not in {each["metadata"]["name"] for each in made.nodes} or None, WARNED_SECONDS
+        )
         stage.aws.terminate(_instance(node))
         replaced = gone and made.come(1, WARNED_SECONDS - (time.monotonic() - began))
         text = "" if replaced else made.said() if gone else f"{old} is still there"
@@ -284,7 +298,7 @@ def _broken(stage: Stage, made: Servers) -> set[str]:
 
 
 def _unregistered(stage: Stage, pool: GpuPool) -> str:
-    said = [each for claim in claims_of(stage.client, pool) for each in conditions(claim)]
+    said = [each for claim in pool_node_claims(stage.client, pool) for each in conditions(claim)]
     return next((each for each in said if pool.resource in each and "not registered" in each), "")
 
 
@@ -302,4 +316,4 @@ def _forget(stage: Stage) -> None:
     stage.aws.capacity.restore_all()
     pods = stage.client.list("/api/v1/pods", labelSelector=_KARPENTER)
     for each in pods:
-        stage.client.delete(stage.client.path_of({"apiVersion": "v1", "kind": "Pod", **each}))
+        stage.client.delete(stage.client.object_path({"apiVersion": "v1", "kind": "Pod", **each}))

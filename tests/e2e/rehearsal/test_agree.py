@@ -17,7 +17,7 @@ from gpu_facts.labels import NODE_POOL
 from gpu_preflight.scheduling import fitting
 from gpu_rehearsal.assemblies import Assembly
 from gpu_rehearsal.report import Report
-from gpu_rehearsal.scenes.witnesses import wait_for
+from gpu_rehearsal.scenes.witnesses import wait_until_found
 from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts
@@ -92,5 +92,5 @@ def test_a_pod_for_two_shares_gets_a_node_in_vain(many_pools_stage: Stage, told:
         pod = client.get("/api/v1/namespaces/default/pods/two-shares")
         return str(pod["status"]["reason"]) if pod["status"].get("phase") == "Failed" else None
 
-    assert wait_for(refused, IN_VAIN_SECONDS) == "UnexpectedAdmissionError"
+    assert wait_until_found(refused, IN_VAIN_SECONDS) == "UnexpectedAdmissionError"
     assert len(client.list("/api/v1/nodes", labelSelector=f"{NODE_POOL}=sliced")) == 1

@@ -117,7 +117,7 @@ def test_it_finds_what_a_capability_finds() -> None:
     wanted = Capability(gpu_memory_gib=(Bound(">=", 80),), efa=True, architecture="x86_64", purchase_option="on-demand")
 
     assert found_names(min_gpu_memory_gib=80, efa=True) == [
-        each.name for each in matching(wanted) if each.driven_by((LTS,))
+        each.name for each in matching(wanted) if each.supports_driver((LTS,))
     ]
 
 

@@ -8,7 +8,7 @@ from datetime import date
 import boto3
 import pytest
 
-from gpu_facts.hardware.plain_types import as_of, least_vcpus, plain_families, refuse_unless_plain_type
+from gpu_facts.hardware.plain_types import plain_types_date, least_vcpus, plain_families, refuse_unless_plain_type
 from tools import build_catalogue
 
 # Of the names that EC2's API has: Macs, types with GPUs, and one that is no longer sold.
@@ -31,7 +31,7 @@ def test_every_type_without_gpu_that_ec2_has_a_name_for_is_taken() -> None:
 
 def test_committed_file_is_what_the_script_writes() -> None:
     assert build_catalogue.PLAIN_OUTPUT.read_text() == build_catalogue.render_plain()
-    assert date.fromisoformat(as_of()) == date(2026, 8, 2)
+    assert date.fromisoformat(plain_types_date()) == date(2026, 8, 2)
 
 
 @pytest.mark.parametrize(

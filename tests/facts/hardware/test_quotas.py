@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.prices import QUOTAS, quota_of
+from gpu_facts.hardware.prices import QUOTAS, find_quota
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from gpu_facts.hardware.prices import QUOTAS, quota_of
     ],
 )
 def test_type_has_its_quota(name: str, capacity_type: str, code: str) -> None:
-    quota = quota_of(catalogue()[name], capacity_type)
+    quota = find_quota(catalogue()[name], capacity_type)
 
     assert quota is not None
     assert quota.code == code
@@ -33,11 +33,11 @@ def test_type_has_its_quota(name: str, capacity_type: str, code: str) -> None:
     [("p6-b200.48xlarge", "spot"), ("p5.48xlarge", "capacity-block"), ("g6.xlarge", "reserved")],
 )
 def test_no_quota_where_none_is_documented(name: str, capacity_type: str) -> None:
-    assert quota_of(catalogue()[name], capacity_type) is None
+    assert find_quota(catalogue()[name], capacity_type) is None
 
 
 def test_every_type_has_a_quota_on_demand() -> None:
-    assert all(quota_of(row, "on-demand") for row in catalogue().values())
+    assert all(find_quota(row, "on-demand") for row in catalogue().values())
 
 
 def test_no_type_counts_against_two() -> None:

@@ -14,10 +14,10 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.regions import (
     is_unseen,
     known_regions,
-    partition_of,
+    region_partition,
     refuse_unless_region,
     region_hint,
-    regions_as_of,
+    offerings_date,
     zones_by_region,
 )
 from tools import build_regions
@@ -25,7 +25,7 @@ from tools import build_regions
 
 def test_committed_file_is_what_the_script_writes() -> None:
     assert build_regions.OUTPUT.read_text() == build_regions.render()
-    assert date.fromisoformat(regions_as_of()) == date(2026, 8, 2)
+    assert date.fromisoformat(offerings_date()) == date(2026, 8, 2)
 
 
 def test_every_type_that_ec2_lists_is_offered_somewhere() -> None:
@@ -109,11 +109,11 @@ def test_an_argument_may_be_a_region_that_is_newer_than_the_list(region: str) ->
     ],
 )
 def test_the_partition_of_a_region(region: str, name: str | None) -> None:
-    assert partition_of(region) == name
+    assert region_partition(region) == name
 
 
 def test_every_region_has_a_partition() -> None:
-    assert [each for each in known_regions() if partition_of(each) is None] == []
+    assert [each for each in known_regions() if region_partition(each) is None] == []
 
 
 def test_a_cluster_and_a_network_refuse_a_misspelt_region() -> None:

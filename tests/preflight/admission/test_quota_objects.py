@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.quotas import beyond_objects
+from gpu_preflight.admission.quotas import object_quota_violations
 from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
@@ -46,7 +46,7 @@ def answers(*objects: Object) -> dict[str, list[Answer]]:
     """What is said of each workload that is not simply let in."""
     cluster = Cluster("demo", objects=objects, workloads=tuple(workloads(objects)))
     found = {
-        each.name.rpartition("/")[2]: [one.answer for one in beyond_objects(each, cluster)]
+        each.name.rpartition("/")[2]: [one.answer for one in object_quota_violations(each, cluster)]
         for each in cluster.workloads
     }
     return {name: each for name, each in found.items() if each}

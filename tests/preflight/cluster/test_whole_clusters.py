@@ -100,8 +100,8 @@ def test_who_writes_a_device_plugin_writes_no_second_one(tmp_path: Path) -> None
         "spec": {"template": {"spec": pod}},
     }
 
-    assert with_files(tmp_path, plugin, whole=template()).sees_plugins_for("nvidia.com/gpu")
-    assert not with_files(tmp_path, whole=template()).sees_plugins_for("nvidia.com/gpu")
+    assert with_files(tmp_path, plugin, whole=template()).sees_device_plugins("nvidia.com/gpu")
+    assert not with_files(tmp_path, whole=template()).sees_device_plugins("nvidia.com/gpu")
 
 
 def test_a_dump_of_the_whole_cluster_says_what_does_not_run(tmp_path: Path) -> None:

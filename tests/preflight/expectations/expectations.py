@@ -12,7 +12,7 @@ import yaml
 
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.inputs import Input, read_input
-from gpu_preflight.remedies.remedy import remedies_of
+from gpu_preflight.remedies.remedy import fixes_by_workload
 from gpu_preflight.report.view import NEAREST, check_view, explain_view
 
 HERE = Path(__file__).parent
@@ -69,7 +69,9 @@ def find_differences(case: Case) -> list[str]:
 def _explain(given: Input, report: Report) -> Any:
     explanations = [report.explanation(case, None) for case in report.cases]
     remedies = {
-        key: remedy for each in explanations for key, remedy in remedies_of(given, each.case, each.verdicts).items()
+        key: remedy
+        for each in explanations
+        for key, remedy in fixes_by_workload(given, each.case, each.verdicts).items()
     }
     view = explain_view(explanations, given.problems, most_pools=NEAREST, remedies=remedies)
     return json.loads(json.dumps(view))

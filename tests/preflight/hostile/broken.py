@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import Phase, given, settings
 
-from gpu_preflight.cluster.network import region_of
+from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.check import check
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.review import review
@@ -165,7 +165,7 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
         report = check(given)
         for case in report.cases:
             explain(case)
-            ceiling((pool, case.nodes(pool), region_of(pool, case.cluster)) for pool in case.gpu_pools)
+            ceiling((pool, case.nodes(pool), pool_region(pool, case.cluster)) for pool in case.gpu_pools)
         if before is not None:
             review(before, given)
             review(given, before)

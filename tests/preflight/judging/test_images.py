@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.judging.images import ImageName, Mirror, Pulls, ecr_region, images_in, parsed, pulls
+from gpu_preflight.judging.images import ImageName, Mirror, Pulls, ecr_region, find_images, parsed, pulls
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.unknown import Unknown
 
@@ -180,8 +180,8 @@ def test_deep_contents_are_read_without_recursion() -> None:
     for _ in range(5000):
         deep = [deep]
 
-    assert list(images_in(deep)) == ["a/b:1"]
-    assert list(images_in({"image": Unknown("${X}")})) == [Unknown("${X}")]
+    assert list(find_images(deep)) == ["a/b:1"]
+    assert list(find_images({"image": Unknown("${X}")})) == [Unknown("${X}")]
 
 
 ECR = "111122223333.dkr.ecr.eu-west-1.amazonaws.com"
@@ -190,7 +190,7 @@ ECR = "111122223333.dkr.ecr.eu-west-1.amazonaws.com"
 def place(image: str, *, mirror: str = ECR, region: str | None = "eu-west-1") -> str | None:
     name = parsed(image)
     assert name is not None
-    return Mirror(mirror).of_image(name, region).target
+    return Mirror(mirror).image_destination(name, region).target
 
 
 def test_an_image_keeps_its_path() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_preflight.model.answer import Answer, all_of, any_of, yes_if
-from gpu_preflight.reading.unknown import Unknown, is_expression, is_true, known_number, may_equal, one_of
+from gpu_preflight.model.answer import Answer, all_yes, any_yes, yes_if
+from gpu_preflight.reading.unknown import Unknown, is_expression, is_true, known_number, may_equal, value_or_unknown
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
 
@@ -23,8 +23,8 @@ YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
     ],
 )
 def test_all_and_any(answers: tuple[Answer, ...], every: Answer, one: Answer) -> None:
-    assert all_of(answers) is every
-    assert any_of(answers) is one
+    assert all_yes(answers) is every
+    assert any_yes(answers) is one
 
 
 def test_yes_if() -> None:
@@ -81,7 +81,7 @@ def test_texts_that_may_be_equal(left: str, right: str, answer: bool) -> None:
 
 
 def test_one_of_several_values() -> None:
-    assert one_of("${A}", ["a", "a"]) == "a"
-    assert one_of("${A}", ["a", Unknown("${B}", ("b", "a"))]).choices == ("a", "b")
-    assert one_of("${A}", ["a", Unknown("${B}")]).choices == ()
-    assert one_of("${A}", range(101)).choices == ()
+    assert value_or_unknown("${A}", ["a", "a"]) == "a"
+    assert value_or_unknown("${A}", ["a", Unknown("${B}", ("b", "a"))]).choices == ("a", "b")
+    assert value_or_unknown("${A}", ["a", Unknown("${B}")]).choices == ()
+    assert value_or_unknown("${A}", range(101)).choices == ()

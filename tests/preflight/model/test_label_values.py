@@ -78,15 +78,15 @@ LATER = Unknown("${Later}")
 def test_requirement(have: Any, operator: str, values: Any, answer: Answer) -> None:
     labels = {} if have is None else {"key": have}
 
-    assert Requirement("key", operator, values).met_by(labels) is answer
+    assert Requirement("key", operator, values).matches(labels) is answer
 
 
 @pytest.mark.parametrize("part", ["key", "operator", "values"])
 def test_an_expression_with_a_part_that_is_not_known_is_not_known(part: str) -> None:
     expression = {"key": "key", "operator": "In", "values": ["a"], part: LATER}
 
-    assert requirement(expression).met_by({"key": exactly("a")}) is UNKNOWN
-    assert requirement(expression).met_by({}) is UNKNOWN
+    assert requirement(expression).matches({"key": exactly("a")}) is UNKNOWN
+    assert requirement(expression).matches({}) is UNKNOWN
 
 
 def test_one_value_that_is_not_known_makes_them_all_not_known() -> None:
@@ -113,7 +113,7 @@ def test_words(requirement: Requirement, text: str) -> None:
 @pytest.mark.parametrize("have", [ANY_VALUE, NOT_A])
 @pytest.mark.parametrize(("values", "answer"), [(("five",), NO), (("5", "6"), NO), (("5",), YES)])
 def test_no_value_is_greater_than_what_is_no_number(have: LabelValues, values: tuple[str, ...], answer: Answer) -> None:
-    assert Requirement("key", "Gt", values).met_by({"key": have}) is answer
+    assert Requirement("key", "Gt", values).matches({"key": have}) is answer
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_requirements_of_two_labels_do_not_meet() -> None:
 def test_no_node_is_in_a_zone_that_there_is_not(operator: str, values: tuple[str, ...], answer: Answer) -> None:
     labels = {"topology.kubernetes.io/zone": exactly("us-east-1a", "us-east-1g", "us-east-1z")}
 
-    assert Requirement("topology.kubernetes.io/zone", operator, values).met_by(labels) is answer
+    assert Requirement("topology.kubernetes.io/zone", operator, values).matches(labels) is answer

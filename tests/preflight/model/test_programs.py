@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_preflight.model.container import read_container
-from gpu_preflight.model.programs import Program, gpus_of, programs, uses_ray, visible_gpus
+from gpu_preflight.model.programs import Program, count_whole_gpus, programs, uses_ray, visible_gpus
 from gpu_preflight.reading.unknown import Unknown
 
 VLLM = "vllm/vllm-openai:v0.11.2"
@@ -212,8 +212,8 @@ def test_gpus_of_a_container() -> None:
     container = read_container({"name": "main", **limits})
     sliced = read_container({"name": "main", "resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}})
 
-    assert gpus_of(container) == 4
-    assert gpus_of(sliced) is None
+    assert count_whole_gpus(container) == 4
+    assert count_whole_gpus(sliced) is None
     assert visible_gpus(container, one("vllm", "serve", "m", env={"CUDA_VISIBLE_DEVICES": "0,1"})) == 2
     assert visible_gpus(container, one("vllm", "serve", "m")) == 4
 

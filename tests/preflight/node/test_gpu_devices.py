@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.node.devices import built_in
+from gpu_preflight.node.devices import built_in_device_manager
 from tests.preflight.readers import pool, pool_told
 
 OFF = "[settings.kubelet-device-plugins.nvidia]\nenabled = false\n"
@@ -27,10 +27,10 @@ OFF = "[settings.kubelet-device-plugins.nvidia]\nenabled = false\n"
     ],
 )
 def test_what_an_image_brings_along_is_as_sure_as_its_driver(changes: dict[str, Any], found: Any) -> None:
-    assert built_in(pool(**changes)) == found
+    assert built_in_device_manager(pool(**changes)) == found
 
 
 def test_bottlerocket_brings_nothing_along_that_is_switched_off() -> None:
     properties = {"AmiType": "BOTTLEROCKET_x86_64_NVIDIA"}
 
-    assert built_in(pool_told(OFF, operating_system="bottlerocket", properties=properties)) is None
+    assert built_in_device_manager(pool_told(OFF, operating_system="bottlerocket", properties=properties)) is None

@@ -67,4 +67,4 @@ def test_a_label_of_the_other_chooses_no_instance_type() -> None:
 def test_a_label_has_a_value_that_every_requirement_takes(requirements: Any, value: str, answer: Answer) -> None:
     labels = asking(*requirements).labels
 
-    assert Requirement("tier", "In", (value,)).met_by(labels) is answer
+    assert Requirement("tier", "In", (value,)).matches(labels) is answer

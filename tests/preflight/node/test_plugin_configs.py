@@ -42,7 +42,7 @@ def chart(**values: Any) -> DaemonSet:
 
 def offer(daemon: DaemonSet, label: str | None = None) -> Offer:
     """Return what the plugin offers on a node with a label."""
-    return plugin_offer(daemon.config_on({} if label is None else {LABEL: exactly(label)}))
+    return plugin_offer(daemon.select_config({} if label is None else {LABEL: exactly(label)}))
 
 
 @pytest.mark.parametrize("daemon", [operator(), chart(config={"map": TEXTS, "default": "whole"})])
@@ -53,7 +53,7 @@ def test_a_node_has_the_configuration_that_its_label_names(daemon: DaemonSet) ->
 
 @pytest.mark.parametrize("daemon", [operator(), chart(config={"map": TEXTS, "default": "whole"})])
 def test_a_label_of_no_configuration_keeps_the_plugin_from_starting(daemon: DaemonSet) -> None:
-    assert daemon.config_on({LABEL: exactly("sliced")}) == MissingConfig("sliced")
+    assert daemon.select_config({LABEL: exactly("sliced")}) == MissingConfig("sliced")
     assert not offer(daemon, "sliced").multiples
 
 
@@ -61,7 +61,7 @@ def test_a_label_of_no_configuration_keeps_the_plugin_from_starting(daemon: Daem
     "labels", [{LABEL: LATER}, {LABEL: exactly("shared", "whole")}, {LABEL: LabelValues(frozenset("a"), unsure=True)}]
 )
 def test_a_label_that_is_not_known_leaves_the_configuration_open(labels: Labels) -> None:
-    assert isinstance(operator().config_on(labels), Unknown)
+    assert isinstance(operator().select_config(labels), Unknown)
 
 
 @pytest.mark.parametrize(

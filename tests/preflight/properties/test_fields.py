@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_facts.schemas import schema_of
+from gpu_facts.schemas import find_schema
 from gpu_preflight.judging.check import check
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.inputs import read_input
@@ -154,7 +154,7 @@ def fields(schema: Mapping[str, Any], depth: int, path: str = "") -> Iterator[st
 
 
 def schema_at(section: Section) -> Mapping[str, Any]:
-    found = schema_of(section.schema)
+    found = find_schema(section.schema)
     assert found is not None
     for step in section.root:
         found = found["items"] if isinstance(step, int) else found["properties"][step]

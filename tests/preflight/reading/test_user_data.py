@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_preflight.model.taints import boot_taints
-from gpu_preflight.node.devices import bottlerocket_is_off, bottlerocket_offer, plugin_offer
+from gpu_preflight.node.devices import is_bottlerocket_plugin_disabled, bottlerocket_offer, plugin_offer
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.reading.user_data import NONE, read_user_data
 from tests.merged_user_data import MERGED, Merged
@@ -148,4 +148,4 @@ def test_bottlerocket_renames_shares_unless_told_otherwise() -> None:
 
 
 def test_bottlerocket_offers_nothing_where_its_plugin_is_off() -> None:
-    assert bottlerocket_is_off({"kubelet-device-plugins": {"nvidia": {"enabled": False}}})
+    assert is_bottlerocket_plugin_disabled({"kubelet-device-plugins": {"nvidia": {"enabled": False}}})

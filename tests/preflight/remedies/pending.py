@@ -14,7 +14,7 @@ import yaml
 
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.remedies.remedy import Remedy, remedies_of
+from gpu_preflight.remedies.remedy import Remedy, fixes_by_workload
 
 HERE = Path(__file__).parent
 
@@ -86,7 +86,7 @@ def fixes(case: PendingCase, folder: Path) -> tuple[Remedy, ...]:
     verdicts = report.explanation(found).verdicts
     [verdict] = [each for each in verdicts if each.workload.name == "Deployment ml/chat"]
     assert verdict.answer.value == "no", (case.name, verdict.answer)
-    return remedies_of(given, found, verdicts).get(id(verdict.workload), ((), None))[0]
+    return fixes_by_workload(given, found, verdicts).get(id(verdict.workload), ((), None))[0]
 
 
 def is_right(case: PendingCase, fix: Remedy | None) -> bool:

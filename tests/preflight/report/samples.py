@@ -45,7 +45,7 @@ def rule(**changes: Any) -> Rule:
 def finding(*, acknowledged: str | None = None, unknown: bool = False, name: str = "Train", **changes: Any) -> Finding:
     """A finding about a pool."""
     about = pool(name=name, origin=Origin("app.yaml", f"Stack/{name}", f"Stack/{name}1A"))
-    return Finding(rule(**changes), "demo", Problem.of(about, "has none", unknown=unknown), acknowledged)
+    return Finding(rule(**changes), "demo", Problem.from_subject(about, "has none", unknown=unknown), acknowledged)
 
 
 FINDINGS = (

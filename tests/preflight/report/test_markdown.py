@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.review import Review
 from gpu_preflight.report import markdown
-from gpu_preflight.report.markdown import code, told
+from gpu_preflight.report.markdown import code, escape_markdown
 from gpu_preflight.report.view import check_view, explain_view, review_view
 from tests.preflight.report import samples
 
@@ -37,7 +37,7 @@ def test_drained_nodes_come_before_everything_else() -> None:
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("escape", [told, code])
+@pytest.mark.parametrize("escape", [escape_markdown, code])
 def test_names_neither_format_nor_mention(escape: object) -> None:
     written = escape(samples.HOSTILE)  # type: ignore[operator]
 

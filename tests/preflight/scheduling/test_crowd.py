@@ -14,7 +14,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import room
 from gpu_preflight.scheduling.together import packing
-from gpu_preflight.scheduling.together.crowd import beside_each_other
+from gpu_preflight.scheduling.together.crowd import check_contention
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowds import crowds, taking
@@ -42,7 +42,7 @@ def with_room(demanded: Demand, judged: PoolVerdict) -> PoolVerdict:
 
 
 def answers(*verdicts: Verdict) -> list[Answer]:
-    return [each.answer for each in beside_each_other(verdicts)]
+    return [each.answer for each in check_contention(verdicts)]
 
 
 def four() -> PoolVerdict:
@@ -118,6 +118,6 @@ def test_what_fits_in_some_way_is_not_refused(seed: int) -> None:
 @settings(max_examples=60)
 @given(crowds())
 def test_a_crowd_is_judged_whatever_it_asks(crowd: list[Verdict]) -> None:
-    settled = beside_each_other(crowd)
+    settled = check_contention(crowd)
 
     assert [each.workload for each in settled] == [each.workload for each in crowd]

@@ -16,7 +16,7 @@ from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.scheduling.demand import Demand
-from gpu_preflight.scheduling.fitting import TURNED_AWAY, Fit, Part, PartOf, autoscaler_of, fits
+from gpu_preflight.scheduling.fitting import TURNED_AWAY, Fit, Part, PartOf, autoscaler_name, fits
 from gpu_preflight.scheduling.topology import Topology
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted
@@ -100,7 +100,7 @@ def test_a_pod_that_asks_for_less_never_meets_more_reasons(asked: int, kind: str
     ],
 )
 def test_autoscalers_go_by_the_names_people_know(kind: Any, name: str) -> None:
-    assert autoscaler_of(pool(kind=kind)) == name
+    assert autoscaler_name(pool(kind=kind)) == name
 
 
 def test_a_taint_keeps_a_pod_off() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from gpu_preflight.case import Case
-from gpu_preflight.judging.check import findings_of
+from gpu_preflight.judging.check import collect_findings
 from gpu_preflight.judging.explain import Stops
 from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Pool
@@ -47,10 +47,10 @@ class Told:
             for each in self.cluster.workloads
             if each.owner.kind == "Pod" and each.owner.name in names
         }
-        findings = [each for each in findings_of(self.case) if _is_of_a_pod(each, self.workloads)]
+        findings = [each for each in collect_findings(self.case) if _is_of_a_pod(each, self.workloads)]
         stops = Stops(self.case, findings)
         # What `explain` tells of a pod that is alone: others may take the room that it needs.
-        self.verdicts = {name: stops.on(self.case.verdict(each)) for name, each in self.workloads.items()}
+        self.verdicts = {name: stops.apply(self.case.verdict(each)) for name, each in self.workloads.items()}
 
     def nodes(self) -> Iterator[tuple[str, Pool, NodeToBe]]:
         """Yield a fresh node of each type of each pool, by the name of its pool and its type."""

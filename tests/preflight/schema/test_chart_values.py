@@ -24,4 +24,4 @@ from gpu_preflight.schema.fields import Fields
 def test_only_a_slip_for_a_known_value_is_told(chart: str, values: dict[str, Any], told: list[str]) -> None:
     release = Chart(chart, "1.15.1", values, Origin("file", "chart"), {}, "kube-system")
 
-    assert [each.path for each in Fields().of_chart(release)] == told
+    assert [each.path for each in Fields().chart_faults(release)] == told

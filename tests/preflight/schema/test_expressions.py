@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_facts.schemas import schema_of
+from gpu_facts.schemas import find_schema
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object, Origin
@@ -58,7 +58,7 @@ def test_a_number_that_nothing_holds() -> None:
 
 
 def rules_of(kind: str) -> Iterator[list[str]]:
-    for part in parts(schema_of(kind)):
+    for part in parts(find_schema(kind)):
         yield from part["rules"] if isinstance(part.get("rules"), list) else ()
 
 

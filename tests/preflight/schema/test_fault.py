@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_preflight.schema.fault import Fault, is_slip, is_typo_of, meant
+from gpu_preflight.schema.fault import Fault, is_slip, is_typo, meant
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_nothing_is_meant_by_what_is_no_text() -> None:
 
 
 def test_a_kind_is_known_by_its_letters_alone() -> None:
-    assert is_typo_of("EC2Nodeclass", "EC2NodeClass")
-    assert is_typo_of("NodePol", "NodePool")
-    assert not is_typo_of("Workload", "WorkloadPriorityClass")
+    assert is_typo("EC2Nodeclass", "EC2NodeClass")
+    assert is_typo("NodePol", "NodePool")
+    assert not is_typo("Workload", "WorkloadPriorityClass")
 
 
 def test_a_long_value_is_cut() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpu_facts.schemas import schema_of, source_of, sources
+from gpu_facts.schemas import find_schema, find_source, sources
 from gpu_preflight.schema.dialect import CUSTOM_RESOURCE
 from gpu_preflight.schema.judge import Judge
 from tools.schemas import cloudformation, definitions
@@ -81,14 +81,14 @@ def test_each_kind_has_one_source() -> None:
     kinds = [kind for each in sources() for kind in each.kinds]
 
     assert len(set(kinds)) == len(kinds)
-    assert all(schema_of(kind) and source_of(kind) for kind in kinds)
-    assert schema_of("example.com/v1/Thing") is None
+    assert all(find_schema(kind) and find_source(kind) for kind in kinds)
+    assert find_schema("example.com/v1/Thing") is None
 
 
 def test_it_says_what_a_resource_is_made_anew_for() -> None:
     for kind in cloudformation.types():
         said = cloudformation.schema_of(kind).get("createOnlyProperties", ())
-        schema = schema_of(kind)
+        schema = find_schema(kind)
         assert schema is not None
         assert schema.get("createOnly", []) == sorted(each.removeprefix("/properties/") for each in said)
 
@@ -98,7 +98,7 @@ def test_it_holds_no_prose() -> None:
         part["description"]
         for each in sources()
         for kind in each.kinds
-        for part in parts(schema_of(kind))
+        for part in parts(find_schema(kind))
         if "description" in part
     ]
 
@@ -111,7 +111,7 @@ def test_no_pattern_takes_long() -> None:
         part["pattern"]
         for each in sources()
         for kind in each.kinds
-        for part in parts(schema_of(kind))
+        for part in parts(find_schema(kind))
         if isinstance(part.get("pattern"), str)
     }
 

@@ -116,7 +116,7 @@ def test_a_field_that_its_kind_has_elsewhere_is_told_its_place() -> None:
     spec = {"disruption": {"expireAfter": "720h", "consolidateAfter": "1m"}}
     content = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}
 
-    found = {each.path: each for each in Fields().of_object(Object(content, Origin("file", "path")))}
+    found = {each.path: each for each in Fields().object_faults(Object(content, Origin("file", "path")))}
 
     assert found["spec.disruption.expireAfter"].nearest == "spec.template.spec.expireAfter"
     assert not found["spec.disruption.expireAfter"].newer
@@ -125,11 +125,11 @@ def test_a_field_that_its_kind_has_elsewhere_is_told_its_place() -> None:
 def test_objects_of_nobody_that_is_known_are_left_alone() -> None:
     content = {"apiVersion": "example.com/v1", "kind": "Thing", "spec": 7}
 
-    assert Fields().of_object(Object(content, Origin("file", "path"))) == ()
+    assert Fields().object_faults(Object(content, Origin("file", "path"))) == ()
 
 
 def test_no_more_than_help() -> None:
     containers = [{"nam": "a"} for _ in range(100)]
     content = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": containers}}
 
-    assert len(Fields().of_object(Object(content, Origin("file", "path")))) == 20
+    assert len(Fields().object_faults(Object(content, Origin("file", "path")))) == 20

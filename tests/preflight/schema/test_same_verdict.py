@@ -16,7 +16,7 @@ import yaml
 from cfnlint.jsonschema import CfnTemplateValidator
 from cfnlint.schema.resolver import RefResolver
 
-from gpu_facts.schemas import schema_of
+from gpu_facts.schemas import find_schema
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.schema.dialect import CLOUDFORMATION
 from gpu_preflight.schema.fields import Fields
@@ -45,7 +45,7 @@ def changed(sample: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def faults(content: dict[str, Any]) -> list[str]:
-    return [each.text for each in Fields().of_object(Object(content, Origin("file", "path")))]
+    return [each.text for each in Fields().object_faults(Object(content, Origin("file", "path")))]
 
 
 def is_stricter(texts: list[str]) -> bool:
@@ -60,7 +60,7 @@ def test_resource_as_cfn_lint_judges_it(kind: str) -> None:
     bare = CfnTemplateValidator({})
     context = bare.context.evolve(strict_types=False)
     theirs = bare.evolve(schema=schema, resolver=RefResolver.from_schema(schema), context=context)
-    known = schema_of(kind)
+    known = find_schema(kind)
     assert known is not None
     for place, properties in [((), RESOURCES[kind]), *mutants(RESOURCES[kind], Random(kind), COUNT)]:
         said = [each.message for each in theirs.iter_errors(properties) if each.validator != "format"]

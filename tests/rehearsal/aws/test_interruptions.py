@@ -82,7 +82,7 @@ def test_a_pod_gets_the_role_of_its_account_with_tags_that_policies_may_ask_for(
     credentials = pod(aws, cluster, node)
 
     assert pod(aws, cluster, node, "default") is None
-    assert aws.role_of(credentials.access_key) == karpenter
+    assert aws.resolve_role(credentials.access_key) == karpenter
     aws.client("eks", credentials=credentials).describe_cluster(name=cluster)
     with pytest.raises(ClientError, match="not authorized"):
         aws.client("eks", role=karpenter).describe_cluster(name=cluster)

@@ -143,8 +143,8 @@ def test_a_role_knows_itself(aws: Aws, role: Role) -> None:
 def test_keys_tell_roles(aws: Aws, role: Role) -> None:
     one = role("One")
 
-    assert aws.role_of(aws.credentials(one).access_key) == one
-    assert aws.role_of(aws.credentials().access_key) == ""
+    assert aws.resolve_role(aws.credentials(one).access_key) == one
+    assert aws.resolve_role(aws.credentials().access_key) == ""
 
 
 def test_what_nobody_plays_is_refused(aws: Aws) -> None:

@@ -12,7 +12,7 @@ from gpu_rehearsal.players.aws.permissions.policies import (
     Statement,
     Unjudged,
     decide,
-    lets_in,
+    decide_for_principal,
     read_statements,
 )
 
@@ -90,4 +90,7 @@ def test_a_condition_that_is_not_known_counts_only_where_the_statement_speaks_of
 def test_trust(principals: Any, kind: str, principal: str, allowed: bool) -> None:
     trust = said({"Effect": "Allow", "Principal": principals, "Action": "sts:AssumeRole"})
 
-    assert lets_in(trust, Question(action="sts:AssumeRole"), kind=kind, principal=principal).allowed is allowed
+    assert (
+        decide_for_principal(trust, Question(action="sts:AssumeRole"), kind=kind, principal=principal).allowed
+        is allowed
+    )

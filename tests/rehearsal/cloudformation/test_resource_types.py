@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
-from gpu_facts.schemas import created_with
+from gpu_facts.schemas import replacement_properties
 from gpu_rehearsal.players.cloudformation.creation import Creation, CreationFailed, Deployed, Made
 from gpu_rehearsal.players.cloudformation.events import Clients, Deployment, StackIdentity
 from gpu_rehearsal.players.cloudformation.functions.invocation import Functions
 from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, resolve
-from gpu_rehearsal.players.cloudformation.resource_types.table import CUSTOM, TYPES, type_of
+from gpu_rehearsal.players.cloudformation.resource_types.table import CUSTOM, TYPES, find_type
 from gpu_rehearsal.players.cloudformation.template import Resource
 from tests.emitted import Template
 from tests.rehearsal.cloudformation.accounts import REGION, UnsentAccount
@@ -142,12 +142,12 @@ def form(value: Any) -> Any:
 
 
 def test_every_other_type_is_played(emitted: dict[str, Template]) -> None:
-    assert sorted({kind for kind, _ in different(emitted) if type_of(kind) is None}) == NOT_SIMULATED
+    assert sorted({kind for kind, _ in different(emitted) if find_type(kind) is None}) == NOT_SIMULATED
 
 
 def simulated(emitted: Mapping[str, Template]) -> list[tuple[str, dict[str, Any]]]:
     """Return those of `different` that are simulated and aren't custom resources."""
-    return [each for each in different(emitted) if type_of(each[0]) not in (None, CUSTOM)]
+    return [each for each in different(emitted) if find_type(each[0]) not in (None, CUSTOM)]
 
 
 def test_every_property_reaches_a_call(emitted: dict[str, Template], workshop: Workshop) -> None:
@@ -185,7 +185,7 @@ def test_no_update_of_a_property_is_silent(emitted: dict[str, Template], worksho
         if kind in UNSENT:
             continue
         # What a call needs to identify a resource or can't do without never appears or disappears alone.
-        for name in properties.keys() - set(created_with(kind)):
+        for name in properties.keys() - set(replacement_properties(kind)):
             without = {key: each for key, each in properties.items() if key != name}
             for old, new in ((properties, without), (without, properties)):
                 try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_facts.schemas import created_with
+from gpu_facts.schemas import replacement_properties
 from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cloudformation.stack import Stack
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
@@ -79,7 +79,7 @@ class World:
             assembly=self._folder,
             aws=self.aws,
             folder=self._folder,
-            replaces=created_with,
+            replaces=replacement_properties,
             **self.options,
         )
         return self.made

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_facts.schemas import created_with
+from gpu_facts.schemas import replacement_properties
 from gpu_rehearsal.players.aws.server import Aws
 from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cloudformation.stack import Stack
@@ -26,7 +26,7 @@ def aws() -> Iterator[Aws]:
 def stack(aws: Aws, tmp_path: Path) -> Iterator[Stack]:
     """The created stack of `template`, deleted at the end."""
     aws.serve_cluster("demo", endpoint="https://127.0.0.1:6443", certificate_authority=b"the authority")
-    stack = Stack(template(), name="Eks", assembly=tmp_path, aws=aws, folder=tmp_path, replaces=created_with)
+    stack = Stack(template(), name="Eks", assembly=tmp_path, aws=aws, folder=tmp_path, replaces=replacement_properties)
     events = stack.create()
     assert stack.status == "CREATE_COMPLETE", [each.reason for each in events if each.failed]
     yield stack

@@ -137,7 +137,7 @@ class PlayedCloud:
         )["associations"]
         return self.credentials(found[0]["roleArn"]) if found else None
 
-    def role_of(self, access_key: str) -> str:
+    def resolve_role(self, access_key: str) -> str:
         """The role that a key tells."""
         return f"arn:aws:iam::123456789012:role/{access_key.removeprefix('AKIA')}"
 

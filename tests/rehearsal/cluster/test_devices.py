@@ -14,10 +14,10 @@ from gpu_rehearsal.players.cluster.devices import (
     Advertised,
     Gpus,
     advertised,
-    container_of,
-    gpus_of,
+    find_manager_container,
+    visible_gpus,
     is_control_daemon,
-    of_bottlerocket,
+    bottlerocket_plugin_config,
 )
 from gpu_rehearsal.players.cluster.instances import Image, Instance
 
@@ -36,11 +36,11 @@ def sharing(kind: str, **said: Any) -> dict[str, Any]:
 
 
 def test_the_driver_shows_the_gpus_of_the_type() -> None:
-    assert gpus_of(instance(), AL2023) == Gpus(count=4, name="L4", memory_mib=22888)
+    assert visible_gpus(instance(), AL2023) == Gpus(count=4, name="L4", memory_mib=22888)
 
 
 def test_a_part_of_a_gpu_is_shown_as_one() -> None:
-    assert gpus_of(instance(Count=0, LogicalGpuCount=1), AL2023).count == 1
+    assert visible_gpus(instance(Count=0, LogicalGpuCount=1), AL2023).count == 1
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_part_of_a_gpu_is_shown_as_one() -> None:
     ],
 )
 def test_no_gpu_is_shown_without_a_driver(image: str, count: int) -> None:
-    assert gpus_of(instance(), Image(image)).count == count
+    assert visible_gpus(instance(), Image(image)).count == count
 
 
 def test_a_script_partitions_each_gpu() -> None:
@@ -61,13 +61,13 @@ def test_a_script_partitions_each_gpu() -> None:
         "#!/bin/bash\nnvidia-smi -mig 1\nnvidia-smi mig -dci || true\nnvidia-smi mig -cgi 1g.5gb,1g.5gb,3g.20gb -C\n"
     )
 
-    assert gpus_of(instance(script), AL2023).partitions == {"1g.5gb": 2, "3g.20gb": 1}
+    assert visible_gpus(instance(script), AL2023).partitions == {"1g.5gb": 2, "3g.20gb": 1}
 
 
 @pytest.mark.parametrize("command", ["nvidia-smi mig -cgi 9,19 -C", "nvidia-smi mig -i 0 -cgi 1g.5gb -C"])
 def test_refuses_a_partition_that_is_not_known(command: str) -> None:
     with pytest.raises(LookupError, match="what its script makes of its GPUs is not known"):
-        gpus_of(instance(command), AL2023)
+        visible_gpus(instance(command), AL2023)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_refuses_a_partition_that_is_not_known(command: str) -> None:
         ),
         (sharing("mps", failRequestsGreaterThanOne=False), Gpus(count=1), [("nvidia.com/gpu", 4, True)]),
         (
-            of_bottlerocket({"device-sharing-strategy": "time-slicing", "time-slicing": {"replicas": 3}}),
+            bottlerocket_plugin_config({"device-sharing-strategy": "time-slicing", "time-slicing": {"replicas": 3}}),
             Gpus(count=1),
             [("nvidia.com/gpu.shared", 3, True)],
         ),
-        (of_bottlerocket({}), Gpus(count=1), [("nvidia.com/gpu", 1, False)]),
+        (bottlerocket_plugin_config({}), Gpus(count=1), [("nvidia.com/gpu", 1, False)]),
     ],
 )
 def test_the_plugin_advertises(config: dict[str, Any], gpus: Gpus, expected: list[tuple[str, int, bool]]) -> None:
@@ -122,7 +122,7 @@ def test_refuses_what_the_plugin_does_not_know(config: dict[str, Any], reason: s
 @pytest.mark.parametrize("settings", [{"device-partitioning-strategy": "mig"}, {"device-sharing-strategy": "halves"}])
 def test_refuses_settings_that_are_not_known(settings: dict[str, Any]) -> None:
     with pytest.raises(LookupError, match=r"Bottlerocket: device-\w+-strategy"):
-        of_bottlerocket(settings)
+        bottlerocket_plugin_config(settings)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_refuses_settings_that_are_not_known(settings: dict[str, Any]) -> None:
 def test_a_manager_is_known_by_its_image(image: str, repository: str, said: dict[str, Any]) -> None:
     container = {"name": "main", "image": image} | said
 
-    assert container_of({"spec": {"containers": [container]}}, repository) == container
+    assert find_manager_container({"spec": {"containers": [container]}}, repository) == container
 
 
 def test_other_programs_of_the_image_manage_nothing() -> None:
     image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
     pod = {"spec": {"containers": [{"name": "main", "image": image, "command": ["mps-control-daemon"]}]}}
 
-    assert container_of(pod, PLUGIN) is None
+    assert find_manager_container(pod, PLUGIN) is None
     assert is_control_daemon(pod)

@@ -26,7 +26,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str, stood_in: str) -> None:
     image = f"{CONTROLLER}:{version}"
 
-    found = programs.of(image)
+    found = programs.find_program(image)
 
     assert found is not None
     assert found[1] == THERE[chosen]
@@ -38,16 +38,16 @@ def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str,
 def test_no_other_minor_version_stands_in(programs: Programs, version: str) -> None:
     image = f"{CONTROLLER}:{version}"
 
-    assert programs.of(image) is None
+    assert programs.find_program(image) is None
     assert programs.not_played == {image}
 
 
 def test_a_given_autoscaler_is_that_of_every_image(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0"
-    assert programs.of(image) is None
+    assert programs.find_program(image) is None
 
     monkeypatch.setenv(CLUSTER_AUTOSCALER, "/autoscaler")
-    found = Programs.built(karpenter={}).of(image)
+    found = Programs.built(karpenter={}).find_program(image)
 
     assert found is not None
     assert found[1] == Path("/autoscaler")

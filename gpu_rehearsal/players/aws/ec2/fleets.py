@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, matching, plays
 from gpu_rehearsal.players.aws.ec2.launches import Launches, with_tags
-from gpu_rehearsal.players.aws.region import Region, kept_by_moto
+from gpu_rehearsal.players.aws.region import Region, moto_ec2
 
 _FILTERS = {"group-name": "GroupName", "state": "State", "strategy": "Strategy"}
 
@@ -28,7 +28,7 @@ class Catalogue:
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
         """
-        kept, asked = kept_by_moto(self._region), request.parameters.get("InstanceTypes") or []
+        kept, asked = moto_ec2(self._region), request.parameters.get("InstanceTypes") or []
         offered = {one["InstanceType"] for one in kept.describe_instance_type_offerings("region")}
         unknown = sorted(set(asked) - offered)
         if unknown:
@@ -45,9 +45,7 @@ class Catalogue:
         """
         kind = request.parameters.get("LocationType", "region")
         return {
-            "InstanceTypeOfferings": kept_by_moto(self._region).describe_instance_type_offerings(
-                kind, _filters(request)
-            )
+            "InstanceTypeOfferings": moto_ec2(self._region).describe_instance_type_offerings(kind, _filters(request))
         }
 
     @plays("ec2", "DescribeCapacityReservations")
@@ -121,11 +119,11 @@ class Fleets:
 
     def __init__(self, region: Region, launches: Launches) -> None:
         self._region, self._launches = region, launches
-        self._size = cache(self._size_of)
+        self._size = cache(self._instance_size)
 
-    def _size_of(self, instance_type: str) -> tuple[int, int, int, str]:
+    def _instance_size(self, instance_type: str) -> tuple[int, int, int, str]:
         """Return GPUs, vCPUs and memory of a type, which are compared instead of prices: larger types cost more."""
-        found = kept_by_moto(self._region).describe_instance_types([instance_type])[0]
+        found = moto_ec2(self._region).describe_instance_types([instance_type])[0]
         gpus = sum(one["Count"] for one in found.get("GpuInfo", {}).get("Gpus", ()))
         return gpus, found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"], instance_type
 
@@ -204,7 +202,7 @@ class Fleets:
         if subnet is None:
             raise Unplayed("a fleet without subnets")
         count = int(asked["TargetCapacitySpecification"]["TotalTargetCapacity"])
-        override.setdefault("AvailabilityZone", self._launches.zone_of(subnet))
+        override.setdefault("AvailabilityZone", self._launches.subnet_zone(subnet))
         override.setdefault("InstanceType", data["InstanceType"])
         return self._launches.launch(data, subnet=subnet, count=count)
 

@@ -26,8 +26,8 @@ from moto.ec2.models.amis import Ami
 from moto.events.models import events_backends
 
 from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.players.aws.permissions.policies import Question, Unjudged, lets_in, read_statements
-from gpu_rehearsal.players.aws.region import Call, Region, kept_by_moto
+from gpu_rehearsal.players.aws.permissions.policies import Question, Unjudged, decide_for_principal, read_statements
+from gpu_rehearsal.players.aws.region import Call, Region, moto_ec2
 
 _DATES = """
 20240227 20240307 20240315 20240329 20240409 20240415 20240424 20240506 20240514 20240522 20240531 20240605 20240615
@@ -164,7 +164,7 @@ class Images:
             raise Unplayed(f"the AMI type {ami_type}")
         return AMI_TYPES[ami_type][1]
 
-    def of_group(self, ami_type: str, minor: str, release: str | None) -> str:
+    def managed_group_image(self, ami_type: str, minor: str, release: str | None) -> str:
         """Return the image of a managed group.
 
         Args:
@@ -187,7 +187,7 @@ class Images:
         """Return the id of an image, which is published when it is first asked for."""
         name = "-".join(filter(None, (system, arch, variant.strip("-"), minor, release)))
         identity = "ami-" + hashlib.sha256(f"{self._region.name}/{name}".encode()).hexdigest()[:17]
-        kept = kept_by_moto(self._region)
+        kept = moto_ec2(self._region)
         if identity not in kept.amis:
             kept.amis[identity] = Ami(
                 kept,
@@ -253,11 +253,11 @@ class Notices:
             "aws:SecureTransport": ("true",),
         }
         question = Question(action=call.action, resource=target, context=context)
-        decision = lets_in(said, question, kind="Service", principal=_SENDER)
+        decision = decide_for_principal(said, question, kind="Service", principal=_SENDER)
         if not decision.allowed:
             return call.refused("AccessDenied", f"the policy of {target} does not let {rule} send")
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
-        return call.allowed_by(decision.statement)
+        return call.with_statements(decision.statement)
 
 
 class Capacity:
@@ -336,7 +336,7 @@ class Launches:
         Raises:
             AwsRefusal: EC2 has none there. Every reservation has begun and has room.
         """
-        zone = self.zone_of(subnet)
+        zone = self.subnet_zone(subnet)
         kind, market = str(data["InstanceType"]), data.get("InstanceMarketOptions", {}).get("MarketType", "on-demand")
         self._offered(kind, zone)
         self.check_image(data, [kind])
@@ -354,7 +354,7 @@ class Launches:
         Raises:
             AwsRefusal: The architectures differ, or the root volume is too small.
         """
-        kept = kept_by_moto(self._region)
+        kept = moto_ec2(self._region)
         if image := kept.amis.get(data.get("ImageId")):
             for kind in kept.describe_instance_types(kinds, {}):
                 check_image(image, kind, data.get("BlockDeviceMappings") or ())
@@ -367,10 +367,10 @@ class Launches:
                 self._notices.tell(STATE, instance, {"state": state})
         return {"TerminatingInstances": ended["TerminatingInstances"]}
 
-    def zone_of(self, subnet: str) -> str:
+    def subnet_zone(self, subnet: str) -> str:
         """Return the zone of a subnet."""
         try:
-            return str(kept_by_moto(self._region).get_subnet(subnet).availability_zone)
+            return str(moto_ec2(self._region).get_subnet(subnet).availability_zone)
         except InvalidSubnetIdError as error:
             raise AwsRefusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist") from error
 
@@ -385,7 +385,7 @@ class Launches:
         return [self._run_one(asked, data, subnet, list(groups)) for _ in range(count)]
 
     def _run_one(self, asked: Mapping[str, Any], data: Mapping[str, Any], subnet: str, groups: list[str]) -> str:
-        run = self._asked_of_moto(
+        run = self._run_instances(
             **asked,
             SubnetId=subnet,
             SecurityGroupIds=groups,
@@ -397,7 +397,7 @@ class Launches:
         )
         return str(run["Instances"][0]["InstanceId"])
 
-    def _asked_of_moto(self, **asked: Any) -> dict[str, Any]:
+    def _run_instances(self, **asked: Any) -> dict[str, Any]:
         try:
             return dict(self._region.service("ec2").run_instances(**asked))
         except ClientError as error:
@@ -405,7 +405,7 @@ class Launches:
 
     def _complete(self, identity: str, data: Mapping[str, Any], market: str) -> None:
         """Have moto tell of an instance what it did not take."""
-        instance = kept_by_moto(self._region).get_instance(identity)
+        instance = moto_ec2(self._region).get_instance(identity)
         instance.lifecycle = _LIFECYCLES.get(market)
         if market == "spot":
             instance.spot_instance_request_id = f"sir-{identity[-8:]}"
@@ -418,7 +418,7 @@ class Launches:
     def _interface(self, instance: Any, number: int, asked: Mapping[str, Any]) -> None:
         kept = instance.nics.get(number)
         if kept is None:
-            kept = kept_by_moto(self._region).create_network_interface(
+            kept = moto_ec2(self._region).create_network_interface(
                 instance.subnet_id, None, group_ids=asked.get("Groups")
             )
             instance.attach_eni(kept, number)
@@ -427,7 +427,7 @@ class Launches:
     def _offered(self, kind: str, zone: str) -> None:
         """Refuse a type that is not sold in a zone."""
         asked = {"location": [zone], "instance-type": [kind]}
-        if not kept_by_moto(self._region).describe_instance_type_offerings("availability-zone", asked):
+        if not moto_ec2(self._region).describe_instance_type_offerings("availability-zone", asked):
             message = (
                 f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone})."
             )

@@ -163,7 +163,7 @@ class Reachability:
     def _lets_out(self, groups: Iterable[str]) -> bool:
         """Whether a rule lets HTTPS out of the VPC: to which addresses of the internet isn't known."""
         rules = [rule for group in self._groups(groups) for rule in group["IpPermissionsEgress"]]
-        open_to = [each for rule in rules if _is_for(rule, HTTPS) for each in rule["IpRanges"]]
+        open_to = [each for rule in rules if _matches_port(rule, HTTPS) for each in rule["IpRanges"]]
         return any(each["CidrIp"] == _EVERYWHERE or not ip_network(each["CidrIp"]).is_private for each in open_to)
 
     def _control_plane(self, network: Mapping[str, Any]) -> _Target:
@@ -207,7 +207,7 @@ def _default(table: Mapping[str, Any]) -> dict[str, Any] | None:
     return next((each for each in table["Routes"] if each.get("DestinationCidrBlock") == _EVERYWHERE), None)
 
 
-def _is_for(rule: Mapping[str, Any], port: int) -> bool:
+def _matches_port(rule: Mapping[str, Any], port: int) -> bool:
     if rule["IpProtocol"] == "-1":
         return True
     return rule["IpProtocol"] in ("tcp", "6") and int(rule["FromPort"]) <= port <= int(rule["ToPort"])
@@ -216,7 +216,7 @@ def _is_for(rule: Mapping[str, Any], port: int) -> bool:
 def _allows(rules: Iterable[Mapping[str, Any]], port: int, groups: Iterable[str], blocks: list[str]) -> bool:
     """Whether a rule is for a port, and for one of the groups or a block that overlaps one of the other side's."""
     wanted = set(groups)
-    for rule in (each for each in rules if _is_for(each, port)):
+    for rule in (each for each in rules if _matches_port(each, port)):
         if wanted & {each["GroupId"] for each in rule["UserIdGroupPairs"]} or rule["PrefixListIds"]:
             return True
         ranges = [ip_network(each["CidrIp"], strict=False) for each in rule["IpRanges"]]

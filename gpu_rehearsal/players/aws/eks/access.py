@@ -49,7 +49,7 @@ class Access:
         """Let a role in."""
         asked = request.parameters
         cluster = self._clusters.find(asked["clusterName"], active=True)
-        self._let_entries(cluster)
+        self._require_api_mode(cluster)
         principal = str(asked["principalArn"])
         if (cluster.name, principal) in self._known(cluster):
             message = "The specified access entry resource is already in use on this cluster."
@@ -162,7 +162,7 @@ class Access:
         access, key = cluster.description["accessConfig"], "bootstrapped"
         if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
             access[key] = True
-            principal = self._principals.role_of(cluster.creator) or self._principals.administrator
+            principal = self._principals.resolve_role(cluster.creator) or self._principals.administrator
             now = datetime.now(timezone.utc)
             self._entries[cluster.name, principal] = {
                 "clusterName": cluster.name,
@@ -201,7 +201,7 @@ class Access:
             raise AwsRefusal("InvalidParameterException", message)
 
     @staticmethod
-    def _let_entries(cluster: Cluster) -> None:
+    def _require_api_mode(cluster: Cluster) -> None:
         if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
             message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
             raise AwsRefusal("InvalidRequestException", message)

@@ -81,7 +81,7 @@ class Identities:
             AwsRefusal: The service account has a role already.
         """
         namespace, account = str(asked["namespace"]), str(asked["serviceAccount"])
-        if self.of(cluster, namespace, account):
+        if self.find_association(cluster, namespace, account):
             message = f"Association already exists: {cluster.name}, {namespace}/{account}"
             raise AwsRefusal("ResourceInUseException", message)
         identity = "a-" + hashlib.sha256(f"{cluster.arn}/{namespace}/{account}".encode()).hexdigest()[:17]
@@ -99,7 +99,7 @@ class Identities:
         self._associations[identity] = association
         return association
 
-    def of(self, cluster: Cluster, namespace: str, account: str) -> dict[str, Any] | None:
+    def find_association(self, cluster: Cluster, namespace: str, account: str) -> dict[str, Any] | None:
         """Return the association of a service account."""
         wanted = (cluster.name, namespace, account)
         for one in self._associations.values():

@@ -173,7 +173,7 @@ class Joining:
             return completed
         kind = str(described.get("amiType") or "AL2023_x86_64_STANDARD")
         self._check_architecture(kind, kinds)
-        image = self._images.of_group(kind, str(described["version"]), described.get("releaseVersion"))
+        image = self._images.managed_group_image(kind, str(described["version"]), described.get("releaseVersion"))
         membership = self._membership(cluster, described, image, kinds)
         write = bottlerocket if kind.startswith("BOTTLEROCKET") else nodeadm
         own = base64.b64decode(data.get("UserData") or "").decode()

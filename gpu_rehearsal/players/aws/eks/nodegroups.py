@@ -70,7 +70,7 @@ class Nodegroups:
     @plays("eks", "DescribeNodegroup")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return one group."""
-        return {"nodegroup": self._told(self._find(request))}
+        return {"nodegroup": self._current_description(self._find(request))}
 
     @plays("eks", "ListNodegroups")
     def names(self, request: Request) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ class Nodegroups:
         issue = {"code": code, "message": message, "resourceIds": resources}
         described |= {"status": "CREATE_FAILED", "health": {"issues": [issue]}}
 
-    def _told(self, described: dict[str, Any]) -> dict[str, Any]:
+    def _current_description(self, described: dict[str, Any]) -> dict[str, Any]:
         """Return a group with the status and the sizes that it has by now."""
         if described["status"] == "CREATING":
             self._settle(described)

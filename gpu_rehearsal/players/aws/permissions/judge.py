@@ -20,8 +20,8 @@ from gpu_rehearsal.players.aws.permissions.policies import (
     decide,
     pairs,
     resource_tags,
-    statements_of,
-    tags_of,
+    role_statements,
+    role_tags,
 )
 from gpu_rehearsal.players.aws.permissions.resources import OF_EC2, OF_IAM
 from gpu_rehearsal.players.aws.region import Call, Region
@@ -42,7 +42,7 @@ _ABOUT_NOTHING = {
 }
 
 
-def questions_of(region: Region, request: Request) -> list[Question]:
+def collect_questions(region: Region, request: Request) -> list[Question]:
     """Return all that has to be allowed for a call.
 
     Raises:
@@ -67,7 +67,7 @@ def _unique(questions: Iterable[Question]) -> list[Question]:
     return list({(one.action, one.resource, tuple(sorted(one.context.items()))): one for one in questions}.values())
 
 
-def _of_eks(region: Region, request: Request) -> str:
+def _eks_resource(region: Region, request: Request) -> str:
     """Return the cluster, group, add-on or entry that a call of EKS is about."""
     asked, client = request.parameters, region.itself("eks")
     cluster = asked.get("clusterName") or asked.get("name")
@@ -83,12 +83,12 @@ def _of_eks(region: Region, request: Request) -> str:
     return region.arn("eks", f"cluster/{cluster}")
 
 
-def _of_sqs(region: Region, request: Request) -> str:
+def _sqs_resource(region: Region, request: Request) -> str:
     name = request.parameters.get("QueueName") or urlparse(request.parameters["QueueUrl"]).path.rpartition("/")[2]
     return region.arn("sqs", str(name))
 
 
-def _of_ssm(region: Region, request: Request) -> str:
+def _ssm_resource(region: Region, request: Request) -> str:
     if not request.parameters.get("Name"):
         raise Unjudged(f"the resource of ssm:{request.name}")
     name = str(request.parameters["Name"])
@@ -96,29 +96,29 @@ def _of_ssm(region: Region, request: Request) -> str:
     return f"arn:aws:ssm:{region.name}:{account}:parameter/{name.lstrip('/')}"
 
 
-def _of_logs(region: Region, request: Request) -> str:
+def _logs_resource(region: Region, request: Request) -> str:
     asked = request.parameters
     stream = f"log-stream:{asked['logStreamName']}" if asked.get("logStreamName") else ""
     return region.arn("logs", f"log-group:{asked['logGroupName']}:{stream}")
 
 
-def _of_sts(_: Region, request: Request) -> str:
+def _sts_resource(_: Region, request: Request) -> str:
     return str(request.parameters["RoleArn"])
 
 
-def _of_cloudformation(region: Region, request: Request) -> str:
+def _cloudformation_resource(region: Region, request: Request) -> str:
     name = str(request.parameters.get("StackName") or "*")
     return name if name.startswith("arn:") else region.arn("cloudformation", f"stack/{name}/*")
 
 
 # ARN of what an operation is about, where a service says it alike in all of them.
 _RESOURCES: Mapping[str, Callable[[Region, Request], str]] = {
-    "cloudformation": _of_cloudformation,
-    "eks": _of_eks,
-    "logs": _of_logs,
-    "sqs": _of_sqs,
-    "ssm": _of_ssm,
-    "sts": _of_sts,
+    "cloudformation": _cloudformation_resource,
+    "eks": _eks_resource,
+    "logs": _logs_resource,
+    "sqs": _sqs_resource,
+    "ssm": _ssm_resource,
+    "sts": _sts_resource,
 }
 
 
@@ -202,8 +202,8 @@ class Judge:
         if not call.principal:
             return call
         try:
-            statements = statements_of(self._region.account, call.principal)
-            questions = questions_of(self._region, request)
+            statements = role_statements(self._region.account, call.principal)
+            questions = collect_questions(self._region, request)
             shared = self._shared(call.principal, session_tags)
             decided = [decide(statements, replace(each, context={**shared, **each.context})) for each in questions]
         except (Unjudged, NotFoundException, ClientError, LookupError) as error:
@@ -215,11 +215,11 @@ class Judge:
                 return replace(
                     call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=said
                 )
-        return call.allowed_by(*(each.statement for each in decided))
+        return call.with_statements(*(each.statement for each in decided))
 
     def _shared(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
         """Return the keys that every call has, as if it had come over TLS."""
-        tags = tags_of(self._region.account, role) | session_tags
+        tags = role_tags(self._region.account, role) | session_tags
         shared = {
             "aws:PrincipalAccount": self._region.account,
             "aws:PrincipalArn": role,
@@ -229,7 +229,7 @@ class Judge:
         return {key: (value,) for key, value in shared.items()}
 
 
-def refusal_of(call: Call) -> AwsRefusal:
+def access_denied_error(call: Call) -> AwsRefusal:
     """Return what the caller of a call that is not allowed is told.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html

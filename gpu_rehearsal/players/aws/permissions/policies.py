@@ -158,13 +158,13 @@ def _filled(pattern: str, context: Context) -> str:
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
     """
 
-    def value_of(variable: re.Match[str]) -> str:
+    def variable_value(variable: re.Match[str]) -> str:
         values = context.get(variable[1].lower(), ())
         if len(values) != 1:
             raise Unjudged(f"the policy variable {variable[0]}")
         return values[0]
 
-    return _VARIABLE.sub(value_of, pattern)
+    return _VARIABLE.sub(variable_value, pattern)
 
 
 def _listed(values: Any) -> list[str]:
@@ -200,7 +200,7 @@ class Statement:
     principals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def statements_of(account: str, role: str) -> list[Statement]:
+def role_statements(account: str, role: str) -> list[Statement]:
     """Return the statements of all policies of a role, attached and inline.
 
     Raises:
@@ -212,13 +212,13 @@ def statements_of(account: str, role: str) -> list[Statement]:
     return [statement for name, document in documents for statement in read_statements(name, document)]
 
 
-def trust_of(account: str, role: str) -> list[Statement]:
+def trust_statements(account: str, role: str) -> list[Statement]:
     """Return the statements by which a role says who may take it."""
     found = _role(account, role)
     return list(read_statements(f"{found.name}/trust", _loaded(found.assume_role_policy_document)))
 
 
-def tags_of(account: str, role: str) -> dict[str, str]:
+def role_tags(account: str, role: str) -> dict[str, str]:
     """Return the tags of a role."""
     return {str(tag["Key"]): str(tag["Value"]) for tag in _role(account, role).tags}
 
@@ -328,7 +328,7 @@ def applies(statement: Statement, question: Question) -> bool:
 KINDS = frozenset({"*", "AWS", "Service"})
 
 
-def lets_in(statements: Iterable[Statement], question: Question, *, kind: str, principal: str) -> Decision:
+def decide_for_principal(statements: Iterable[Statement], question: Question, *, kind: str, principal: str) -> Decision:
     """Return whether a policy lets a principal do something with what it belongs to.
 
     Args:
@@ -340,20 +340,20 @@ def lets_in(statements: Iterable[Statement], question: Question, *, kind: str, p
     Raises:
         Unjudged: It speaks of principals that are not known, or has a condition that is not.
     """
-    return decide([one for one in statements if _speaks_of(one, kind, principal)], question)
+    return decide([one for one in statements if _names_principal(one, kind, principal)], question)
 
 
-def _speaks_of(statement: Statement, kind: str, principal: str) -> bool:
+def _names_principal(statement: Statement, kind: str, principal: str) -> bool:
     unknown = set(statement.principals) - KINDS
     if unknown:
         raise Unjudged(f"{statement.name}: the principal {', '.join(sorted(unknown))}")
     if "*" in statement.principals or "*" in statement.principals.get(kind, ()):
         return True
     named = statement.principals.get(kind, ())
-    return any(each == principal or _is_account_of(each, principal) for each in named)
+    return any(each == principal or _is_principal_account(each, principal) for each in named)
 
 
-def _is_account_of(named: str, principal: str) -> bool:
+def _is_principal_account(named: str, principal: str) -> bool:
     """Return whether an account is named that a role belongs to."""
     account = principal.split(":")[4] if principal.startswith("arn:") else None
     return account is not None and named in (account, f"arn:aws:iam::{account}:root")

@@ -98,7 +98,7 @@ class Launched:
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of_template(cls, region: Region, reference: Mapping[str, Any] | None) -> Launched:
+    def from_template(cls, region: Region, reference: Mapping[str, Any] | None) -> Launched:
         """Return what a launch template launches.
 
         Args:
@@ -136,7 +136,7 @@ class Launched:
         """
         for arn, context in self._used(region):
             yield Question(action=action, resource=arn, context=context)
-        for kind in self._made():
+        for kind in self._created_kinds():
             arn, tags = region.arn("ec2", f"{kind}/*"), self.tags.get(kind, {})
             yield Question(action=action, resource=arn, context=request_tags(tags))
             if tags:
@@ -144,9 +144,9 @@ class Launched:
                 yield Question(action="ec2:CreateTags", resource=arn, context=context)
         profile = self.data.get("IamInstanceProfile", {})
         if profile:
-            yield pass_role(_role_of(region, profile), "ec2.amazonaws.com")
+            yield pass_role(_profile_role(region, profile), "ec2.amazonaws.com")
 
-    def _made(self) -> tuple[str, ...]:
+    def _created_kinds(self) -> tuple[str, ...]:
         spot = self.data.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
         return (*_MADE, "spot-instances-request") if spot else _MADE
 
@@ -167,14 +167,14 @@ class Launched:
             yield f"arn:aws:ec2:{region.name}::image/{data['ImageId']}", {}
         for kind, identities in used.items():
             for identity in filter(None, dict.fromkeys(identities)):
-                yield region.arn("ec2", f"{kind}/{identity}"), self._tags_of(region, identity)
+                yield region.arn("ec2", f"{kind}/{identity}"), self._existing_tags(region, identity)
 
     @staticmethod
-    def _tags_of(region: Region, identity: str) -> dict[str, Any]:
+    def _existing_tags(region: Region, identity: str) -> dict[str, Any]:
         return resource_tags(tags_kept(region, identity), "ec2")
 
 
-def _role_of(region: Region, profile: Mapping[str, str]) -> str:
+def _profile_role(region: Region, profile: Mapping[str, str]) -> str:
     name = profile.get("Name") or profile["Arn"].rpartition("/")[2]
     roles = iam_backends[region.account]["aws"].get_instance_profile(name).roles
     return str(roles[0].arn) if roles else ""
@@ -228,7 +228,7 @@ def _delete_template(region: Region, request: Request) -> Iterator[Question]:
 
 
 def _create_tagged(region: Region, request: Request, *, kind: str) -> Iterator[Question]:
-    arn, tags = region.arn("ec2", f"{kind}/*"), _tags_for(request, kind)
+    arn, tags = region.arn("ec2", f"{kind}/*"), _requested_tags(request, kind)
     yield Question(action=f"ec2:{request.name}", resource=arn, context=request_tags(tags))
     if tags:
         context = {**request_tags(tags), "ec2:CreateAction": (request.name,)}
@@ -256,7 +256,7 @@ def _create_interface(region: Region, request: Request) -> Iterator[Question]:
 
 def _run(region: Region, request: Request) -> Iterator[Question]:
     asked = request.parameters
-    launched = Launched.of_template(region, asked.get("LaunchTemplate")).overridden(asked)
+    launched = Launched.from_template(region, asked.get("LaunchTemplate")).overridden(asked)
     yield from launched.questions(region, "ec2:RunInstances", created_by="RunInstances")
 
 
@@ -265,14 +265,14 @@ def _fleet(region: Region, request: Request) -> Iterator[Question]:
 
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-prerequisites.html
     """
-    arn, tags = region.arn("ec2", "fleet/*"), _tags_for(request, "fleet")
+    arn, tags = region.arn("ec2", "fleet/*"), _requested_tags(request, "fleet")
     yield Question(action="ec2:CreateFleet", resource=arn, context=request_tags(tags))
     if tags:
         context = {**request_tags(tags), "ec2:CreateAction": ("CreateFleet",)}
         yield Question(action="ec2:CreateTags", resource=arn, context=context)
     spot = request.parameters["TargetCapacitySpecification"].get("DefaultTargetCapacityType") == "spot"
     for config in request.parameters["LaunchTemplateConfigs"]:
-        template = Launched.of_template(region, config["LaunchTemplateSpecification"]).overridden(request.parameters)
+        template = Launched.from_template(region, config["LaunchTemplateSpecification"]).overridden(request.parameters)
         for override in config.get("Overrides") or [{}]:
             launched = template.overridden(override, spot=spot)
             yield from launched.questions(region, "ec2:CreateFleet", created_by="CreateFleet")
@@ -284,7 +284,7 @@ def _template_id(region: Region, name: str) -> str:
     return str(found[0]["LaunchTemplateId"])
 
 
-def _tags_for(request: Request, kind: str) -> dict[str, str]:
+def _requested_tags(request: Request, kind: str) -> dict[str, str]:
     said: list[dict[str, Any]] = list(request.parameters.get("TagSpecifications", ()))
     return {key: value for one in said if one["ResourceType"] == kind for key, value in pairs(one["Tags"]).items()}
 

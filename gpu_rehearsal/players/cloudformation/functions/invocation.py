@@ -76,7 +76,7 @@ class Runtime:
     variables: Mapping[str, str]
 
 
-def played_on(name: str) -> str:
+def local_runtime(name: str) -> str:
     """Return what plays a runtime of Lambda: any version of Python this one, any of Node the one on the PATH.
 
     Raises:
@@ -162,7 +162,7 @@ class Invocation:
                 env={**self._variables(), **process.variables},
             )
             self._wait(started)
-        return self._told(started.returncode)
+        return self._read_result(started.returncode)
 
     def printed(self) -> list[str]:
         """Return the lines that it printed."""
@@ -181,7 +181,7 @@ class Invocation:
         if why:
             raise self._error("Stopped", why)
 
-    def _told(self, status: int) -> bytes:
+    def _read_result(self, status: int) -> bytes:
         if not self._answer.exists():
             raise self._error("Runtime.ExitError", f"Error: Runtime exited with error: exit status {status}")
         told: dict[str, Any] = json.loads(self._answer.read_text())
@@ -317,7 +317,7 @@ class Functions:
             raise FunctionError(json.dumps({"errorType": "Sandbox.Timedout", "errorMessage": why}).encode())
         with self._one_more_runs(name):
             function = self._made[name]
-            folder, environment = self._folder_of_run(name), self._environment_of(function)
+            folder, environment = self._folder_of_run(name), self._function_environment(function)
             return self._run(Invocation(function, folder, environment, self.stopped), payload)
 
     def stopped(self) -> str:
@@ -357,7 +357,7 @@ class Functions:
         finally:
             self._close(invocation, time.monotonic() - started, error)
 
-    def _environment_of(self, function: Function) -> dict[str, str]:
+    def _function_environment(self, function: Function) -> dict[str, str]:
         credentials = self._aws.assume(function.role, service="lambda.amazonaws.com", source=function.source)
         return {
             **self._environment,

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from gpu_rehearsal.players.cloudformation.creation import Creation, Made
 from gpu_rehearsal.players.cloudformation.functions.assets import merge
-from gpu_rehearsal.players.cloudformation.functions.invocation import Function, played_on
+from gpu_rehearsal.players.cloudformation.functions.invocation import Function, local_runtime
 from gpu_rehearsal.players.cloudformation.intrinsics import as_text
 from gpu_rehearsal.players.cloudformation.shaping import Shaping
 from gpu_rehearsal.players.credentials import FunctionError, Source
@@ -54,7 +54,7 @@ def function(creation: Creation) -> Made:
             source=_source(name, said.get("VpcConfig", {})),
         )
     )
-    note = f"{said['Runtime']} played on {played_on(said['Runtime'])}"
+    note = f"{said['Runtime']} played on {local_runtime(said['Runtime'])}"
     return Made(ref=name, attributes={"Arn": arn}, note=note)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpu_rehearsal.players.cloudformation.creation import Creation, Made
 from gpu_rehearsal.players.cloudformation.shaping import Shaping
-from gpu_rehearsal.players.cloudformation.template import partition_of
+from gpu_rehearsal.players.cloudformation.template import region_partition
 
 # Where a rule of CloudFormation names one source, the API has a list of them, each with the description.
 _SOURCES: Mapping[str, tuple[str, str]] = {
@@ -359,7 +359,7 @@ def bucket(creation: Creation) -> Made:
     creation.physical_id = name
     if versioning is not None:
         creation.ask("s3", "PutBucketVersioning", Bucket=name, VersioningConfiguration=versioning)
-    return Made(ref=name, attributes={"Arn": f"arn:{partition_of(creation.aws.region)}:s3:::{name}"})
+    return Made(ref=name, attributes={"Arn": f"arn:{region_partition(creation.aws.region)}:s3:::{name}"})
 
 
 def bucket_policy(creation: Creation) -> Made:

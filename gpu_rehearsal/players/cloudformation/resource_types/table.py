@@ -36,12 +36,12 @@ class Type:
     update: Create | None = None
 
 
-def type_of(kind: str) -> Type | None:
+def find_type(kind: str) -> Type | None:
     """Return the entry of a resource type; ``None`` if it isn't simulated."""
     return CUSTOM if kind.startswith("Custom::") else TYPES.get(kind)
 
 
-def by(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
+def deletion_call(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
     """Return a deletion by one call.
 
     Args:
@@ -80,69 +80,79 @@ CUSTOM = Type(lambdas.create_custom, lambdas.delete_custom, lambdas.update_custo
 TYPES: Mapping[str, Type] = {
     "AWS::AutoScaling::AutoScalingGroup": Type(
         instances.auto_scaling_group,
-        by("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
+        deletion_call("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
         instances.update_auto_scaling_group,
     ),
     "AWS::CDK::Metadata": Type(network.metadata, _nothing, again(network.metadata)),
     "AWS::CloudWatch::Alarm": Type(
-        network.alarm, by("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(network.alarm)
+        network.alarm, deletion_call("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(network.alarm)
     ),
     "AWS::CloudFormation::CustomResource": CUSTOM,
-    "AWS::EC2::EIP": Type(network.elastic_ip, by("ec2", "ReleaseAddress", "AllocationId"), network.retag),
-    "AWS::EC2::FlowLog": Type(network.flow_log, by("ec2", "DeleteFlowLogs", refs="FlowLogIds"), network.retag),
+    "AWS::EC2::EIP": Type(network.elastic_ip, deletion_call("ec2", "ReleaseAddress", "AllocationId"), network.retag),
+    "AWS::EC2::FlowLog": Type(
+        network.flow_log, deletion_call("ec2", "DeleteFlowLogs", refs="FlowLogIds"), network.retag
+    ),
     "AWS::EC2::InternetGateway": Type(
-        network.internet_gateway, by("ec2", "DeleteInternetGateway", "InternetGatewayId"), network.retag
+        network.internet_gateway, deletion_call("ec2", "DeleteInternetGateway", "InternetGatewayId"), network.retag
     ),
     "AWS::EC2::LaunchTemplate": Type(
         instances.launch_template,
-        by("ec2", "DeleteLaunchTemplate", "LaunchTemplateId"),
+        deletion_call("ec2", "DeleteLaunchTemplate", "LaunchTemplateId"),
         instances.update_launch_template,
     ),
-    "AWS::EC2::NatGateway": Type(network.nat_gateway, by("ec2", "DeleteNatGateway", "NatGatewayId"), network.retag),
-    "AWS::EC2::PlacementGroup": Type(instances.placement_group, by("ec2", "DeletePlacementGroup", "GroupName")),
+    "AWS::EC2::NatGateway": Type(
+        network.nat_gateway, deletion_call("ec2", "DeleteNatGateway", "NatGatewayId"), network.retag
+    ),
+    "AWS::EC2::PlacementGroup": Type(
+        instances.placement_group, deletion_call("ec2", "DeletePlacementGroup", "GroupName")
+    ),
     "AWS::EC2::Route": Type(
         network.route,
-        by("ec2", "DeleteRoute", "RouteTableId", "DestinationCidrBlock", "DestinationIpv6CidrBlock"),
+        deletion_call("ec2", "DeleteRoute", "RouteTableId", "DestinationCidrBlock", "DestinationIpv6CidrBlock"),
         network.update_route,
     ),
-    "AWS::EC2::RouteTable": Type(network.route_table, by("ec2", "DeleteRouteTable", "RouteTableId"), network.retag),
+    "AWS::EC2::RouteTable": Type(
+        network.route_table, deletion_call("ec2", "DeleteRouteTable", "RouteTableId"), network.retag
+    ),
     "AWS::EC2::SecurityGroup": Type(
         network.security_group,
-        by("ec2", "DeleteSecurityGroup", "GroupId"),
+        deletion_call("ec2", "DeleteSecurityGroup", "GroupId"),
         network.update_security_group,
     ),
     "AWS::EC2::SecurityGroupIngress": Type(
         network.security_group_ingress,
-        by("ec2", "RevokeSecurityGroupIngress", "GroupId", refs="SecurityGroupRuleIds"),
+        deletion_call("ec2", "RevokeSecurityGroupIngress", "GroupId", refs="SecurityGroupRuleIds"),
     ),
-    "AWS::EC2::Subnet": Type(network.subnet, by("ec2", "DeleteSubnet", "SubnetId"), network.update_subnet),
+    "AWS::EC2::Subnet": Type(network.subnet, deletion_call("ec2", "DeleteSubnet", "SubnetId"), network.update_subnet),
     "AWS::EC2::SubnetRouteTableAssociation": Type(
-        network.route_table_association, by("ec2", "DisassociateRouteTable", ref="AssociationId")
+        network.route_table_association, deletion_call("ec2", "DisassociateRouteTable", ref="AssociationId")
     ),
-    "AWS::EC2::VPC": Type(network.vpc, by("ec2", "DeleteVpc", "VpcId"), network.update_vpc),
+    "AWS::EC2::VPC": Type(network.vpc, deletion_call("ec2", "DeleteVpc", "VpcId"), network.update_vpc),
     "AWS::EC2::VPCEndpoint": Type(
-        network.vpc_endpoint, by("ec2", "DeleteVpcEndpoints", refs="VpcEndpointIds"), network.retag
+        network.vpc_endpoint, deletion_call("ec2", "DeleteVpcEndpoints", refs="VpcEndpointIds"), network.retag
     ),
     "AWS::EC2::VPCGatewayAttachment": Type(
-        network.gateway_attachment, by("ec2", "DetachInternetGateway", "InternetGatewayId", "VpcId")
+        network.gateway_attachment, deletion_call("ec2", "DetachInternetGateway", "InternetGatewayId", "VpcId")
     ),
     "AWS::EKS::AccessEntry": Type(
         clusters.access_entry,
-        by("eks", "DeleteAccessEntry", "clusterName", "principalArn"),
+        deletion_call("eks", "DeleteAccessEntry", "clusterName", "principalArn"),
         clusters.update_access_entry,
     ),
     "AWS::EKS::Addon": Type(
-        clusters.addon, by("eks", "DeleteAddon", "clusterName", "addonName"), clusters.update_addon
+        clusters.addon, deletion_call("eks", "DeleteAddon", "clusterName", "addonName"), clusters.update_addon
     ),
-    "AWS::EKS::Cluster": Type(clusters.cluster, by("eks", "DeleteCluster", ref="name"), clusters.update_cluster),
+    "AWS::EKS::Cluster": Type(
+        clusters.cluster, deletion_call("eks", "DeleteCluster", ref="name"), clusters.update_cluster
+    ),
     "AWS::EKS::Nodegroup": Type(clusters.node_group, clusters.delete_node_group, clusters.update_node_group),
     "AWS::EKS::PodIdentityAssociation": Type(
         clusters.pod_identity_association,
-        by("eks", "DeletePodIdentityAssociation", "clusterName", "associationId"),
+        deletion_call("eks", "DeletePodIdentityAssociation", "clusterName", "associationId"),
         clusters.update_pod_identity_association,
     ),
     "AWS::Events::Rule": Type(instances.rule, instances.delete_rule, instances.update_rule),
-    "AWS::FSx::FileSystem": Type(network.file_system, by("fsx", "DeleteFileSystem", ref="FileSystemId")),
+    "AWS::FSx::FileSystem": Type(network.file_system, deletion_call("fsx", "DeleteFileSystem", ref="FileSystemId")),
     "AWS::IAM::InstanceProfile": Type(instances.instance_profile, instances.delete_instance_profile),
     "AWS::IAM::ManagedPolicy": Type(
         instances.managed_policy, instances.delete_managed_policy, instances.update_managed_policy
@@ -151,25 +161,27 @@ TYPES: Mapping[str, Type] = {
     "AWS::IAM::Role": Type(instances.role, instances.delete_role, instances.update_role),
     "AWS::IAM::RolePolicy": Type(
         instances.role_policy,
-        by("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
+        deletion_call("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
         again(instances.role_policy),
     ),
-    "AWS::KMS::Alias": Type(network.alias, by("kms", "DeleteAlias", "AliasName"), network.update_alias),
+    "AWS::KMS::Alias": Type(network.alias, deletion_call("kms", "DeleteAlias", "AliasName"), network.update_alias),
     "AWS::KMS::Key": Type(network.key, network.delete_key, network.update_key),
     "AWS::Lambda::Function": Type(lambdas.function, lambdas.delete_function, again(lambdas.function)),
     "AWS::Lambda::LayerVersion": Type(lambdas.layer_version, lambdas.delete_layer_version),
     "AWS::Lambda::Permission": Type(lambdas.permission, _nothing),
     "AWS::Logs::LogGroup": Type(
-        network.log_group, by("logs", "DeleteLogGroup", ref="logGroupName"), network.update_log_group
+        network.log_group, deletion_call("logs", "DeleteLogGroup", ref="logGroupName"), network.update_log_group
     ),
-    "AWS::S3::Bucket": Type(network.bucket, by("s3", "DeleteBucket", ref="Bucket")),
+    "AWS::S3::Bucket": Type(network.bucket, deletion_call("s3", "DeleteBucket", ref="Bucket")),
     "AWS::S3::BucketPolicy": Type(
-        network.bucket_policy, by("s3", "DeleteBucketPolicy", "Bucket"), again(network.bucket_policy)
+        network.bucket_policy, deletion_call("s3", "DeleteBucketPolicy", "Bucket"), again(network.bucket_policy)
     ),
-    "AWS::SQS::Queue": Type(instances.queue, by("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
+    "AWS::SQS::Queue": Type(instances.queue, deletion_call("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
     "AWS::SQS::QueuePolicy": Type(instances.queue_policy, instances.delete_queue_policy, again(instances.queue_policy)),
-    "AWS::SSM::Parameter": Type(network.parameter, by("ssm", "DeleteParameter", ref="Name"), network.update_parameter),
+    "AWS::SSM::Parameter": Type(
+        network.parameter, deletion_call("ssm", "DeleteParameter", ref="Name"), network.update_parameter
+    ),
     "AWS::Scheduler::Schedule": Type(
-        instances.schedule, by("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
+        instances.schedule, deletion_call("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
     ),
 }

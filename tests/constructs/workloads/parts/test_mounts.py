@@ -17,7 +17,7 @@ from gpu_constructs.workloads import (
     SecretMount,
     VolumeClaimMount,
 )
-from gpu_constructs.workloads.mounts import scratch_gib, volume_name, volumes_of
+from gpu_constructs.workloads.mounts import scratch_gib, volume_name, pod_volumes
 
 IMAGE = "registry.example.com/train:1"
 WEIGHTS = VolumeClaimMount(path="/models", claim="weights")
@@ -176,7 +176,7 @@ def test_refuses_mounts_that_are_no_list() -> None:
 def test_a_claim_under_two_paths_is_one_volume() -> None:
     more = VolumeClaimMount(path="/data", claim="weights", sub_path="data")
 
-    [volume] = volumes_of("pod", (WEIGHTS, more))
+    [volume] = pod_volumes("pod", (WEIGHTS, more))
     assert volume == {"name": "claim-weights", "persistentVolumeClaim": {"claimName": "weights"}}
 
 
@@ -184,14 +184,14 @@ def test_scratch_of_one_name_is_one_folder_and_counts_once() -> None:
     loads = InitContainer(name="load", image=IMAGE, mounts=(ScratchMount(path="/to", size_gib=200),))
     made = pod(mounts=(SCRATCH,), init_containers=(loads,))
 
-    assert len(volumes_of("pod", made.every_mount)) == 1
+    assert len(pod_volumes("pod", made.every_mount)) == 1
     assert scratch_gib(made.every_mount) == 200
 
 
 def test_scratch_of_two_names_adds_up() -> None:
     cache = ScratchMount(path="/cache", size_gib=50, name="cache")
 
-    assert [each["name"] for each in volumes_of("pod", (SCRATCH, cache))] == ["scratch", "scratch-cache"]
+    assert [each["name"] for each in pod_volumes("pod", (SCRATCH, cache))] == ["scratch", "scratch-cache"]
     assert scratch_gib((SCRATCH, cache)) == 250
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.workloads.overlay import overlay_of, with_overlay
+from gpu_constructs.workloads.overlay import parse_overlay, with_overlay
 
 POD: dict[str, Any] = {
     "containers": [
@@ -27,7 +27,7 @@ POD: dict[str, Any] = {
 
 
 def over(overlay: dict[str, Any]) -> dict[str, Any]:
-    return with_overlay("pod", POD, overlay_of("pod", overlay))
+    return with_overlay("pod", POD, parse_overlay("pod", overlay))
 
 
 def container(overlay: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_what_stands_around_the_spec_is_refused(wrong: dict[str, Any]) -> None:
     [field] = wrong
 
     with pytest.raises(ValueError, match=f"^pod: overlay must be of fields .*, got '{field}'; .* leave '{field}' out$"):
-        overlay_of("pod", wrong | {"hostNetwork": True})
+        parse_overlay("pod", wrong | {"hostNetwork": True})
 
 
 def test_mappings_merge() -> None:

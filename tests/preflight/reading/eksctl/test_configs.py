@@ -89,7 +89,7 @@ def test_pools_of_auto_mode(tmp_path: Path) -> None:
 def test_pod_identities(tmp_path: Path) -> None:
     said = {"namespace": "ai", "serviceAccountName": "models", "permissionPolicyARNs": ["arn:aws:iam::aws:policy/A"]}
 
-    [found] = cluster(tmp_path, iam={"podIdentityAssociations": [said]}).resources_of(
+    [found] = cluster(tmp_path, iam={"podIdentityAssociations": [said]}).resources_of_type(
         "AWS::EKS::PodIdentityAssociation"
     )
 
@@ -101,7 +101,7 @@ def test_fargate_profiles_are_in_the_words_of_the_service(tmp_path: Path) -> Non
     selectors = [{"namespace": "kube-system"}, {"namespace": "dev", "labels": {"checks": "passed"}}]
     profiles = [{"name": "system", "selectors": selectors}]
 
-    [profile] = cluster(tmp_path, fargateProfiles=profiles).resources_of("AWS::EKS::FargateProfile")
+    [profile] = cluster(tmp_path, fargateProfiles=profiles).resources_of_type("AWS::EKS::FargateProfile")
 
     assert profile.properties["Selectors"] == [
         {"Namespace": "kube-system"},
