@@ -148,7 +148,7 @@ def _types_meeting(requirements: tuple[Any, ...], kind: str) -> tuple[str, ...]:
     for name in catalogue():
         labels = kubelet_labels(name) | autoscaler_labels(name, kind)
         relevant = [each for each in requirements if each.key in labels or is_of_the_type(each.key, kind)]
-        if all(each.met_by(labels) is not Answer.NO for each in relevant):
+        if all(each.matches(labels) is not Answer.NO for each in relevant):
             found.append(name)
     return tuple(found)
 
