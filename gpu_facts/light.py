@@ -12,7 +12,7 @@ import re
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["read_package_data", "dataclass", "regex"]
+__all__ = ["dataclass", "read_package_data", "regex"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass

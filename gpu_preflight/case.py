@@ -26,7 +26,7 @@ from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.autoscaler_view import Conflict, active_overlays
 from gpu_preflight.node.daemon_reach import refusing_taints
 from gpu_preflight.node.gpu_pools import pools_for_gpus
-from gpu_preflight.node.nodes import NodeToBe, nodes_to_be, overlays_in_conflict, reaches, daemon_set_answers
+from gpu_preflight.node.nodes import NodeToBe, daemon_set_answers, nodes_to_be, overlays_in_conflict, reaches
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.scheduling.scheduler import Scheduler
 from gpu_preflight.scheduling.together.crowd import check_contention

@@ -13,7 +13,7 @@ from gpu_rehearsal.scenes.create import SCENE as CREATE
 from gpu_rehearsal.scenes.create import create, daemon_sets
 from gpu_rehearsal.scenes.destroy import account, destroy
 from gpu_rehearsal.scenes.failure import Failures
-from gpu_rehearsal.scenes.permissions import network, check_service_accounts, check_roles
+from gpu_rehearsal.scenes.permissions import check_roles, check_service_accounts, network
 from gpu_rehearsal.scenes.scale import STEP_SECONDS, run_pool_jobs, scale
 from gpu_rehearsal.scenes.update import SCENE as UPDATE
 from gpu_rehearsal.scenes.update import Announce, update

@@ -9,8 +9,8 @@ from gpu_facts.refusals import (
     did_you_mean,
     has_token,
     is_token,
-    refuse_unless_image,
     refuse_unless_choice,
+    refuse_unless_image,
 )
 
 

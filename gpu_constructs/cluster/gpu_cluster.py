@@ -25,7 +25,7 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.kubectl_programs import kubectl_layer
-from gpu_constructs.installing.own_stack import stack_place, owning_stack
+from gpu_constructs.installing.own_stack import owning_stack, stack_place
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import (
     meet_in_vpc,
@@ -51,13 +51,13 @@ from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import refuse_misspelt_region
 from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (
+    format_value,
     has_token,
     refuse_unless_bool,
+    refuse_unless_choice,
     refuse_unless_instance,
     refuse_unless_key,
-    refuse_unless_choice,
     refuse_unless_role,
-    format_value,
 )
 from gpu_facts.resources import GPU
 from gpu_facts.versions import DEFAULT_KUBERNETES, kubernetes_minor

@@ -28,8 +28,8 @@ from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (
     address_block,
     has_token,
-    refuse_unless_key,
     refuse_unless_choice,
+    refuse_unless_key,
     refuse_unless_whole_number,
     refuse_unless_zone,
     words,

@@ -17,7 +17,7 @@ from gpu_constructs.devices.coexistence import install_in_order, warn_of_both
 from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import install_helm_chart, late_values, find_value
+from gpu_constructs.installing.delivery import find_value, install_helm_chart, late_values
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Sharing
 from gpu_facts.charts import NAMESPACES

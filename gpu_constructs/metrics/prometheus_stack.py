@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart, find_value
+from gpu_constructs.installing.delivery import apply_manifests, find_value, install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment

@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.subnets import PodNetwork, subnet_ipv4_block, refuse_zones_without_pods, subnet_zone
+from gpu_constructs.installing.subnets import PodNetwork, refuse_zones_without_pods, subnet_ipv4_block, subnet_zone
 from gpu_constructs.pools.node_shape import NodeShape
 
 # AWS keeps the first four addresses of a subnet and the last one.

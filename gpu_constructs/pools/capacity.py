@@ -12,12 +12,12 @@ from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import is_reservation_id
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
-    suggest_call,
     is_token,
     refuse_unless_bool,
     refuse_unless_instance,
     refuse_unless_whole_number,
     refuse_unless_zone,
+    suggest_call,
 )
 
 # Of 182 days, in minutes.

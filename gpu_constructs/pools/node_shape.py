@@ -27,8 +27,8 @@ from gpu_constructs.pools.sharing import (
     Exclusive,
     Mig,
     Sharing,
-    resolve_device_manager,
     refuse_unless_shareable,
+    resolve_device_manager,
 )
 from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type, refuse_unless_row
 from gpu_facts.hardware.kubelet_reserve import disk_left_gib
@@ -51,11 +51,11 @@ from gpu_facts.labels import (
 )
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
-    is_token,
-    refuse_unless_instance,
-    refuse_unless_choice,
-    refuse_unless_whole_number,
     format_value,
+    is_token,
+    refuse_unless_choice,
+    refuse_unless_instance,
+    refuse_unless_whole_number,
     words,
 )
 from gpu_facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, HUGE_PAGES

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_before, install_helm_chart, release_claim, find_value
+from gpu_constructs.installing.delivery import apply_before, find_value, install_helm_chart, release_claim
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_facts.charts import NAMESPACES

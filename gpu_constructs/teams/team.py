@@ -39,7 +39,7 @@ from gpu_facts.charts import KUBE_PROMETHEUS_STACK, KUBERAY, NAMESPACES, OTHER_N
 from gpu_facts.kubernetes import RESTRICTED_DOMAINS, checked_labels, is_under, refuse_unless_object_name
 from gpu_facts.labels import ENFORCED_LEVEL, NAMESPACE_NAME, WARNED_LEVEL
 from gpu_facts.named_arguments import named_arguments, named_call
-from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_instance, refuse_unless_choice, words
+from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_choice, refuse_unless_instance, words
 
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
 # Only Kubernetes has priority classes of this prefix, above all that others may define: their pods evict pods of every

@@ -19,17 +19,17 @@ from gpu_constructs.workloads.init_container import (
     refuse_unless_cpus,
     refuse_unless_env,
 )
-from gpu_constructs.workloads.mounts import Mount, parse_mounts, refuse_shared_memory, scratch_gib, pod_volumes
+from gpu_constructs.workloads.mounts import Mount, parse_mounts, pod_volumes, refuse_shared_memory, scratch_gib
 from gpu_constructs.workloads.overlay import parse_overlay
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import millicores
 from gpu_facts.refusals import (
-    suggest_attribute,
-    refuse_unless_image,
     refuse_unless_choice,
+    refuse_unless_image,
     refuse_unless_whole_number,
+    suggest_attribute,
     words,
 )
 from gpu_facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES

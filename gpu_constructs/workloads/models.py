@@ -18,10 +18,10 @@ from gpu_constructs.workloads.model_files import (
     PATH,
     Brought,
     Place,
-    resolve_identity,
     extend_pod,
-    resolve_reader_identity,
     refuse_unless_source,
+    resolve_identity,
+    resolve_reader_identity,
     scratch,
     uri,
 )
@@ -30,7 +30,7 @@ from gpu_constructs.workloads.names import unique_name
 from gpu_facts.kubernetes import refuse_unless_dotted_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import GIB
-from gpu_facts.refusals import suggest_attribute, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number, suggest_attribute
 from gpu_facts.versions import AWS_CLI, WITH_IMAGE_VOLUMES
 
 # Nobody's user, where the pod names none: what is copied is everybody's to read.

@@ -12,11 +12,11 @@ from typing import Any, get_args
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import (
-    suggest_attribute,
     is_token,
     refuse_unless_bool,
     refuse_unless_image,
     refuse_unless_whole_number,
+    suggest_attribute,
 )
 
 # Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#volumes-1 (2026-11)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from gpu_facts.image_releases import DRIVER_BRANCHES
 from gpu_facts.kubernetes import LABEL_VALUE
-from gpu_facts.light import read_package_data, dataclass, regex
+from gpu_facts.light import dataclass, read_package_data, regex
 from gpu_facts.refusals import did_you_mean, refuse_unless_bool, refuse_unless_choice, refuse_unless_whole_number, words
 
 Architecture = Literal["x86_64", "arm64"]

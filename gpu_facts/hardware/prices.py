@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.hardware.regions import region_partition
-from gpu_facts.light import read_package_data, dataclass
+from gpu_facts.light import dataclass, read_package_data
 
 # Where prices are in dollars; others are in yuan or euro, which no sum of dollars takes, or are not public.
 _IN_DOLLARS = ("aws", "aws-us-gov")

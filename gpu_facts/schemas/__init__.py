@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from gpu_facts.light import read_package_data, dataclass
+from gpu_facts.light import dataclass, read_package_data
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"

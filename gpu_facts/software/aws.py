@@ -28,8 +28,8 @@ from gpu_facts.software.model import (
     Switch,
     Toleration,
     Tolerations,
-    expression,
     exclude_compute_types,
+    expression,
     term,
     tolerates,
 )

@@ -15,8 +15,8 @@ from gpu_facts.software.model import (
     Nodes,
     Switch,
     Tolerations,
-    expression,
     exclude_compute_types,
+    expression,
     term,
 )
 

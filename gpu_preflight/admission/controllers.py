@@ -28,12 +28,12 @@ from gpu_preflight.admission.pod_security import below_level
 from gpu_preflight.admission.quotas import (
     NamespaceQuotas,
     Shortage,
-    object_quota_violations,
     class_of_the_rest,
+    object_quota_violations,
     resource_quotas,
 )
 from gpu_preflight.admission.validation import not_valid
-from gpu_preflight.cluster.kueue import flavor_tolerations, candidate_flavors, workload_queue
+from gpu_preflight.cluster.kueue import candidate_flavors, flavor_tolerations, workload_queue
 from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster

@@ -23,7 +23,7 @@ from gpu_facts.light import regex
 from gpu_facts.quantities import Resources, quantity, resources, show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import DISK, NVIDIA
-from gpu_preflight.admission.unevaluated import is_open, find_values
+from gpu_preflight.admission.unevaluated import find_values, is_open
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container, is_extended

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from gpu_facts.light import read_package_data, dataclass, regex
+from gpu_facts.light import dataclass, read_package_data, regex
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object, Origin

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gpu_facts.labels import KUEUE_QUEUE
 from gpu_facts.light import dataclass
-from gpu_facts.schemas import replacement_properties, has_replacement_properties
+from gpu_facts.schemas import has_replacement_properties, replacement_properties
 from gpu_preflight.judging.cluster_changes import (
     VERSIONS,
     abandoned_objects,

@@ -15,7 +15,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.open_values import OpenValue, shortened
 from gpu_preflight.cluster.pools import has_unknown_built_in_pools, is_of_eksctl
-from gpu_preflight.cluster.storage import claimed, storage_class, bound_volume
+from gpu_preflight.cluster.storage import bound_volume, claimed, storage_class
 from gpu_preflight.judging.reach import Reach
 from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.model.cluster import Pool

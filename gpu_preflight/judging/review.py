@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gpu_facts.light import dataclass, regex
 from gpu_facts.schemas import replacement_properties
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.cluster.images import ami_alias, pool_image, image_version
+from gpu_preflight.cluster.images import ami_alias, image_version, pool_image
 from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.changes import ResourceChange, resource_changes
 from gpu_preflight.judging.check import Report, check

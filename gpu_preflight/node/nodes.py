@@ -39,7 +39,7 @@ from gpu_preflight.model.container import HostPort
 from gpu_preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.node.autoscaler_view import Conflict, belief, conflicts, active_overlays, may_conflict, overlaid
+from gpu_preflight.node.autoscaler_view import Conflict, active_overlays, belief, conflicts, may_conflict, overlaid
 from gpu_preflight.node.daemon_reach import Reached, reached
 from gpu_preflight.node.devices import claim_drivers, gives_gpus_by_name, registered
 from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels

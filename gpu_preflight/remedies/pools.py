@@ -25,7 +25,7 @@ from gpu_preflight.node.instance_labels import autoscaler_labels, kubelet_labels
 from gpu_preflight.node.node_size import allocatable, root_device, uses_local_disks
 from gpu_preflight.node.nodes import NodeToBe, nodes_to_be
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import TYPES_AS, is_of_eksctl, eksctl_field_path
+from gpu_preflight.reading.eksctl.groups import TYPES_AS, eksctl_field_path, is_of_eksctl
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, written
 from gpu_preflight.scheduling.demand import Demand, smallest_first

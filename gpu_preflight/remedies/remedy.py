@@ -23,9 +23,9 @@ from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.remedies.change import Change, changed, strategic_merge_patch, with_containers_merged
 from gpu_preflight.remedies.pools import (
-    max_gpu_memory,
     labelled,
     larger_disk,
+    max_gpu_memory,
     missing_labels,
     more_nodes,
     other_type,
@@ -40,11 +40,11 @@ from gpu_preflight.remedies.workloads import (
     larger_queue,
     moved,
     requested,
-    workload_scaler,
     smaller,
     wider,
     within,
     without_runtime,
+    workload_scaler,
 )
 from gpu_preflight.scheduling.demand import smallest_type as smallest_type_for
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict

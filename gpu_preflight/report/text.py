@@ -22,6 +22,7 @@ from gpu_preflight.report.wording import (
     cluster_summary,
     cost_text,
     count,
+    describe_pods,
     findings_summary,
     headline,
     image_rows,
@@ -35,7 +36,6 @@ from gpu_preflight.report.wording import (
     named,
     open_value_texts,
     other_changes,
-    describe_pods,
     workloads_alike,
     would_do,
 )

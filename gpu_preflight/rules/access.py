@@ -31,10 +31,10 @@ from gpu_preflight.cluster.iam import (
 )
 from gpu_preflight.cluster.objects import bound_groups
 from gpu_preflight.cluster.references import (
+    cluster_resources,
     created_before,
     is_named,
     may_be_apart,
-    cluster_resources,
     referred,
     setting,
 )

@@ -29,9 +29,9 @@ from gpu_facts.storage import FSX
 from gpu_facts.today import today
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import node_role, own_actions, policy_names
-from gpu_preflight.cluster.images import pool_driver_branches, has_driver, pool_image
+from gpu_preflight.cluster.images import has_driver, pool_driver_branches, pool_image
 from gpu_preflight.cluster.pools import is_one_hop
-from gpu_preflight.cluster.references import created_before, cluster_resources, setting
+from gpu_preflight.cluster.references import cluster_resources, created_before, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Addon

@@ -17,7 +17,7 @@ from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, k
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.pools import group_tags
 from gpu_preflight.cluster.software import unremoved_taints
-from gpu_preflight.cluster.storage import storage_driver, node_daemons
+from gpu_preflight.cluster.storage import node_daemons, storage_driver
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import DaemonSet

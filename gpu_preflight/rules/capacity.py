@@ -16,8 +16,8 @@ from gpu_facts.hardware.regions import (
     is_seen_zone,
     is_unseen,
     last_letter,
-    region_hint,
     offerings_date,
+    region_hint,
     zones_by_region,
 )
 from gpu_facts.labels import EKS_DOMAIN, INSTANCE_TYPE, KARPENTER_AWS_DOMAIN, ZONE

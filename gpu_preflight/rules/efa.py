@@ -12,9 +12,9 @@ from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import EFA, GPU, HUGE_PAGES
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import (
-    pool_security_groups,
     known_groups,
     lets_everything,
+    pool_security_groups,
     rules,
     spans_zones,
     ways_out,

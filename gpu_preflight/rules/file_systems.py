@@ -10,17 +10,17 @@ from gpu_facts.quantities import quantity
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.storage import FSX, S3
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import pod_service_account, has_role
+from gpu_preflight.cluster.iam import has_role, pod_service_account
 from gpu_preflight.cluster.network import covers_port, known_groups, rules
 from gpu_preflight.cluster.references import referred
 from gpu_preflight.cluster.storage import (
     EBS_PROVISIONERS,
     Claimed,
+    bound_volume,
     is_bucket,
     is_ebs,
     is_stateful_set_claim,
     option_names,
-    bound_volume,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool

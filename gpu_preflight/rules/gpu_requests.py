@@ -22,7 +22,7 @@ from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
-from gpu_preflight.scheduling.claims import device_count, claim_requests, request_alternatives
+from gpu_preflight.scheduling.claims import claim_requests, device_count, request_alternatives
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _OLD = "alpha.kubernetes.io/nvidia-gpu"

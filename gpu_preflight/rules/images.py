@@ -21,13 +21,13 @@ from gpu_facts.light import regex
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import (
     ami_alias,
-    image_architecture,
-    pool_driver_branches,
+    ami_release,
     has_driver,
-    pool_image,
+    image_architecture,
     image_version,
     plain_images,
-    ami_release,
+    pool_driver_branches,
+    pool_image,
 )
 from gpu_preflight.cluster.pools import is_given
 from gpu_preflight.model.answer import Answer

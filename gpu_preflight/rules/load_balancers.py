@@ -9,6 +9,7 @@ from gpu_facts.labels import ALB
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import is_associated
 from gpu_preflight.cluster.objects import (
+    alb_annotation,
     application_load_balancers,
     attributes,
     has_class_parameters,
@@ -16,7 +17,6 @@ from gpu_preflight.cluster.objects import (
     is_shared,
     network_load_balancers,
     runs_controller,
-    alb_annotation,
     services_behind,
     workloads_behind,
 )

@@ -15,12 +15,12 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import (
     are_apart,
     covers_port,
-    pool_security_groups,
     is_isolated,
     known_groups,
+    pool_security_groups,
+    pool_vpcs,
     rules,
     shut_out,
-    pool_vpcs,
     way_out,
 )
 from gpu_preflight.cluster.references import cluster_resources, referred, refers, setting

@@ -18,9 +18,9 @@ from gpu_preflight.cluster.scalers import (
     adapter_rules,
     horizontal_autoscalers,
     most_pods,
+    scale_target,
     signals,
     signals_of_gpus,
-    scale_target,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster

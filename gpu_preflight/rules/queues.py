@@ -14,6 +14,7 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.kueue import (
     QueuedJob,
     Quotas,
+    accepts_namespace,
     cluster_queues,
     flavor_labels,
     flavor_tolerations,
@@ -26,7 +27,6 @@ from gpu_preflight.cluster.kueue import (
     pods_at_once,
     quotas,
     reads_other_resources,
-    accepts_namespace,
 )
 from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer

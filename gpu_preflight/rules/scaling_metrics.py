@@ -13,9 +13,9 @@ from gpu_preflight.cluster.scalers import (
     Signal,
     adapter_rules,
     horizontal_autoscalers,
+    scale_target,
     signals,
     signals_of_gpus,
-    scale_target,
 )
 from gpu_preflight.cluster.software import exporters, is_defined, operator_exports
 from gpu_preflight.model.answer import Answer

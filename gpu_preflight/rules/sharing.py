@@ -16,11 +16,11 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import MissingConfig
 from gpu_preflight.node.devices import (
-    mig_instances_from_script,
+    bottlerocket_mig_settings,
     has_own_geometries,
     is_partitioned,
+    mig_instances_from_script,
     single_label_value,
-    bottlerocket_mig_settings,
 )
 from gpu_preflight.node.nodes import gpu_types, surely_launches
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_number, mapping, mappings

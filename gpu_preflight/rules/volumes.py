@@ -27,13 +27,13 @@ from gpu_preflight.cluster.images import is_image_of_eks
 from gpu_preflight.cluster.pools import is_visible
 from gpu_preflight.cluster.storage import (
     EBS_PROVISIONERS,
+    bound_volume,
     default_classes,
-    storage_driver,
     gp3_volume,
     installs,
     is_bucket,
     storage_class,
-    bound_volume,
+    storage_driver,
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool

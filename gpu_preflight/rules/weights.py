@@ -9,9 +9,9 @@ from typing import Any
 from gpu_facts.light import regex
 from gpu_facts.versions import WITH_IMAGE_VOLUMES
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import ROLE_ANNOTATION, pod_service_account, allows, has_role, is_associated, node_role
+from gpu_preflight.cluster.iam import ROLE_ANNOTATION, allows, has_role, is_associated, node_role, pod_service_account
 from gpu_preflight.cluster.pools import is_one_hop, is_visible
-from gpu_preflight.cluster.storage import claimed, is_bucket, option_names, bound_volume
+from gpu_preflight.cluster.storage import bound_volume, claimed, is_bucket, option_names
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container

@@ -9,7 +9,7 @@ from gpu_preflight.admission.unevaluated import image_assumptions
 from gpu_preflight.cluster.kueue import local_queues, workload_queue
 from gpu_preflight.cluster.objects import DataKind, keys_by_name, named_data
 from gpu_preflight.cluster.pools import is_visible
-from gpu_preflight.cluster.storage import claimed, bound_volume
+from gpu_preflight.cluster.storage import bound_volume, claimed
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod

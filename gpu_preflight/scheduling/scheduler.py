@@ -16,7 +16,7 @@ from gpu_preflight.admission.unevaluated import unevaluated
 from gpu_preflight.cluster.iam import has_credentials
 from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.operators import scheduler_runs
-from gpu_preflight.cluster.pools import usable_capacity_types, desired_nodes, desired_size
+from gpu_preflight.cluster.pools import desired_nodes, desired_size, usable_capacity_types
 from gpu_preflight.cluster.software import unremoved_taints
 from gpu_preflight.model.answer import Answer, Reason, all_yes, worst
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -26,13 +26,13 @@ from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text
 from gpu_preflight.scheduling.claims import claim_scale_up_blockers, unclear_claims, without_devices
-from gpu_preflight.scheduling.demand import Demand, requested_gpus, demand, smallest_type
+from gpu_preflight.scheduling.demand import Demand, demand, requested_gpus, smallest_type
 from gpu_preflight.scheduling.fitting import Fit, autoscaler_name, fits
 from gpu_preflight.scheduling.memory import Memory, Profile
 from gpu_preflight.scheduling.min_values import least_values, too_few_values
 from gpu_preflight.scheduling.pool_limits import GROWS, Growth, binding_limit, nodes_needed, pods_per_node, room
 from gpu_preflight.scheduling.replica_capacity import shortage
-from gpu_preflight.scheduling.unclear import Openings, left_open, check_daemon_set, openings
+from gpu_preflight.scheduling.unclear import Openings, check_daemon_set, left_open, openings
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Pods with a lower priority start no node.

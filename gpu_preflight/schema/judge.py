@@ -17,7 +17,7 @@ from gpu_facts.schemas import Schema
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.dialect import Dialect, is_open, is_open_key, parse_number
-from gpu_preflight.schema.fault import Fault, is_slip, meant, choice_rule
+from gpu_preflight.schema.fault import Fault, choice_rule, is_slip, meant
 
 _TYPES = {
     "array": "a list",

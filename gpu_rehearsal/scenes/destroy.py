@@ -83,24 +83,43 @@ def _doesnt_count(stage: Stage, service: str, each: Any, identity: str) -> bool:
     return not isinstance(each, str) and (each.get("State") in _ENDED or each.get("Description") == OF_NO_STACK)
 
 
-def objects(client: Client) -> set[str]:
-    """Return each object of the API server that kubectl, helm or Karpenter wrote, as kind, namespace and name.
+def objects(client: Client) -> dict[str, bool]:
+    """Return whether ``helm uninstall`` keeps an object, for each that kubectl, helm or Karpenter wrote.
 
-    What the control plane, EKS and users wrote isn't of a stack, and what another object owns goes with it.
+    What the control plane, EKS and users wrote isn't of a stack, and what another object owns goes with it. The key is
+    the kind, the namespace and the name.
     """
     groups = client.get("/apis")["groups"]
     versions = {f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]}
-    return {name for root in ("/api/v1", *sorted(versions)) for name in _deployed_objects(client, root)}
+    return {name: kept for root in ("/api/v1", *sorted(versions)) for name, kept in _deployed_objects(client, root)}
 
 
-def _deployed_objects(client: Client, root: str) -> Iterator[str]:
+def _deployed_objects(client: Client, root: str) -> Iterator[tuple[str, bool]]:
     for kind in (client.find(root) or {}).get("resources", ()):
         if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] in _PASSING:
             continue
         for each in (client.find(f"{root}/{kind['name']}") or {}).get("items", ()):
             if _is_deployed(each):
-                namespace = each["metadata"].get("namespace")
-                yield f"{kind['kind']} {namespace + '/' if namespace else ''}{each['metadata']['name']}"
+                yield _object_name(kind["kind"], each["metadata"]), helm_keeps(kind["kind"], each)
+
+
+def _object_name(kind: str, metadata: Mapping[str, Any]) -> str:
+    namespace = metadata.get("namespace")
+    return f"{kind} {namespace + '/' if namespace else ''}{metadata['name']}"
+
+
+def helm_keeps(kind: str, each: Object) -> bool:
+    """Return whether ``helm uninstall`` keeps an object that helm wrote.
+
+    It keeps a namespace that ``--create-namespace`` created, and definitions in a chart's folder ``crds``. Helm
+    annotates the objects of a release, which it deletes.
+    Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/ and helm/helm v3.18
+    pkg/action/install.go (2026-11)
+    """
+    metadata = each["metadata"]
+    writers = {str(field["manager"]).lower() for field in metadata.get("managedFields", ())}
+    of_release = "meta.helm.sh/release-name" in metadata.get("annotations", {})
+    return kind in ("Namespace", "CustomResourceDefinition") and "helm" in writers and not of_release
 
 
 def _is_deployed(each: Object) -> bool:
@@ -122,14 +141,27 @@ def destroy(
     kept: dict[str, str] = {}
     for assembly in reversed(assemblies):
         events = stage.stacks[assembly.stack].delete()
-        kept |= retained_resources(events)
+        kept |= retained_resources(events, assembly.template)
         report.add(_deletion_lines(assembly.stack, events))
     report.add(nothing_left(stage, SCENE, "", before, kept))
 
 
-def retained_resources(events: Sequence[Event]) -> dict[str, str]:
-    """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier."""
-    return {each.physical_id: each.type for each in events if each.status == "DELETE_SKIPPED"}
+def retained_resources(events: Sequence[Event], template: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier.
+
+    A retained patch of kubectl also keeps the object that it changed, which has a kind and a name as identifier.
+    """
+    kept = [each for each in events if each.status == "DELETE_SKIPPED"]
+    patched = {name: each.type for each in kept if (name := _patched_object(template["Resources"][each.logical_id]))}
+    return {each.physical_id: each.type for each in kept} | patched
+
+
+def _patched_object(resource: Mapping[str, Any]) -> str:
+    """Return the object of a patch, e.g. ``Namespace default``; empty for another resource."""
+    if resource["Type"] != "Custom::AWSCDK-EKS-KubernetesPatch":
+        return ""
+    kind, _, name = str(resource["Properties"]["ResourceName"]).partition("/")
+    return f"{kind.title()} {name}"
 
 
 def nothing_left(
@@ -148,15 +180,18 @@ def nothing_left(
         found = account(stage).items()
         return sorted(f"{kind} {each}" for each, kind in found if each not in before and not _may_stay(each, kept))
 
+    def in_api_server() -> list[str]:
+        return sorted(each for each, by_helm in objects(stage.client).items() if not by_helm and each not in kept)
+
     for promise, look in (
         (f"{who}nothing is left in the account", in_account),
-        (
-            f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server",
-            lambda: objects(stage.client),
-        ),
+        (f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server", in_api_server),
     ):
         gone = wait_until_none(look, GOES_SECONDS)
-        left = "" if gone else ", ".join(sorted(look()))
+        left = "" if gone else ", ".join(look())
+        if gone and look is in_api_server:
+            by_helm = sorted(each for each, keeps in objects(stage.client).items() if keeps)
+            left = f"helm uninstall keeps {', '.join(by_helm)}" if by_helm else ""
         yield Line(scene=scene, promise=promise, outcome=Outcome.HELD if gone else Outcome.FAILED, text=left)
 
 
@@ -172,8 +207,8 @@ def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
     for each in sorted(failed, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is deleted"
         yield Line(scene=SCENE, promise=promise, outcome=Outcome.FAILED, text=each.reason)
-    if kept := retained_resources(events):
-        text = ", ".join(sorted(kept.values()))
+    if kept := sorted(each.type for each in events if each.status == "DELETE_SKIPPED"):
+        text = ", ".join(kept)
         yield Line(
             scene=SCENE, promise=f"{stack}: what its DeletionPolicy keeps is kept", outcome=Outcome.HELD, text=text
         )

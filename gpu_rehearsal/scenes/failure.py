@@ -11,7 +11,7 @@ from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.players.cloudformation.template import references
 from gpu_rehearsal.players.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome
-from gpu_rehearsal.scenes.destroy import retained_resources, nothing_left
+from gpu_rehearsal.scenes.destroy import nothing_left, retained_resources
 from gpu_rehearsal.stage import Stage
 
 SCENE = "Failure"
@@ -63,10 +63,10 @@ class Failures:
                 yield Line(scene=SCENE, promise=f"{promise}it is reached", outcome=why[0], text=why[1])
                 if why[0] is Outcome.FAILED:
                     return
-                known |= retained_resources(self._stage.stacks[assembly.stack].delete())
+                known |= retained_resources(self._stage.stacks[assembly.stack].delete(), assembly.template)
                 continue
             yield _rolled_back(promise, self._stage.stacks[assembly.stack].status, events)
-            kept = retained_resources(events)
+            kept = retained_resources(events, assembly.template)
             known |= kept
             yield from nothing_left(self._stage, SCENE, promise, known, kept)
             self._failed.setdefault(assembly.stack, []).append(name)
@@ -100,7 +100,7 @@ def _rolled_back(promise: str, status: str, events: Sequence[Event]) -> Line:
     failed = [f"{each.logical_id}: {each.reason}" for each in back if each.failed]
     gone = sum(each.status == "DELETE_COMPLETE" for each in back)
     held = status == "ROLLBACK_COMPLETE"
-    kept = ", ".join(sorted(retained_resources(back).values()))
+    kept = ", ".join(sorted(each.type for each in back if each.status == "DELETE_SKIPPED"))
     said = f"{gone} resources are deleted" + (f"; its DeletionPolicy keeps {kept}" if kept else "")
     return Line(
         scene=SCENE,

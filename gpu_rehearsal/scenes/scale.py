@@ -17,9 +17,9 @@ from gpu_rehearsal.report import Line, Moment, Outcome, Report
 from gpu_rehearsal.scenes.witnesses import (
     AUTO_MODE,
     cause,
+    explain_pod,
     is_auto_mode,
     pool_nodes,
-    explain_pod,
     wait_until,
     wait_until_none,
 )

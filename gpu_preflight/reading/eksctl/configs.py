@@ -34,12 +34,12 @@ from gpu_preflight.reading.eksctl.groups import (
     AL2023,
     BOTTLEROCKET,
     GROUP,
-    cluster_subnets,
     ami_family,
+    cluster_subnets,
+    group_taints,
     has_nvidia_gpus,
     metadata,
     resource,
-    group_taints,
 )
 from gpu_preflight.reading.eksctl.node_groups import managed_group, self_managed_group
 from gpu_preflight.reading.objects import SOFTWARE, Chart, Object, Origin, Part, Unread, parse_objects

@@ -28,11 +28,11 @@ from gpu_preflight.scheduling.pool_limits import room
 from gpu_preflight.scheduling.together.keeping_apart import anti_affinity_reasons, service_anti_affinity_reasons
 from gpu_preflight.scheduling.together.kinds import (
     Kind,
-    limit_to_concurrent_pods,
     comes_first,
     crowded_out,
-    is_too_much,
     group_by_kind,
+    is_too_much,
+    limit_to_concurrent_pods,
 )
 from gpu_preflight.scheduling.together.packing import Filled, pack
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict

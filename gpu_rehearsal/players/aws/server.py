@@ -22,13 +22,13 @@ from gpu_rehearsal.players.aws.api import (
     Play,
     Request,
     Unplayed,
-    register_validation,
     answer,
     check,
-    parse_error,
     collect_operations,
+    parse_error,
     plain_refusal,
     read_request,
+    register_validation,
     rewind,
 )
 from gpu_rehearsal.players.aws.ec2.fleets import Catalogue, Fleets

@@ -13,7 +13,7 @@ from moto.core.exceptions import ServiceException
 
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.players.cluster.instances import Node
-from gpu_rehearsal.players.cluster.pod_status import is_ready, has_host_network, owner
+from gpu_rehearsal.players.cluster.pod_status import has_host_network, is_ready, owner
 from gpu_rehearsal.players.credentials import Cloud, Credentials
 from gpu_rehearsal.players.processes import LOOPBACK
 

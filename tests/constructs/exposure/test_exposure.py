@@ -8,7 +8,7 @@ import aws_cdk as cdk
 import pytest
 
 from gpu_constructs.exposure import Internal, Public
-from gpu_constructs.exposure.load_balancer import ingress, configure_graceful_shutdown
+from gpu_constructs.exposure.load_balancer import configure_graceful_shutdown, ingress
 from gpu_constructs.exposure.reachability import drain_seconds, refuse_unless_exposure
 from tests.schemas import validate
 

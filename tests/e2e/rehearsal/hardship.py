@@ -14,11 +14,11 @@ from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenes.scale import STEP_SECONDS, why_not_played
 from gpu_rehearsal.scenes.witnesses import (
-    pool_node_claims,
     conditions,
-    pool_nodes,
-    explain_pod,
     event_messages,
+    explain_pod,
+    pool_node_claims,
+    pool_nodes,
     wait_until_found,
 )
 from gpu_rehearsal.stage import Stage

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_rehearsal.assemblies import Assembly
 from gpu_rehearsal.players.cloudformation.events import Event
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenes.destroy import account, retained_resources, nothing_left
+from gpu_rehearsal.scenes.destroy import account, nothing_left, retained_resources
 from gpu_rehearsal.stage import Props, Stage, stage
 from tools.plays import ROOT, assemblies_of
 
@@ -64,5 +64,5 @@ def test_a_stack_is_created_updated_and_deleted(tmp_path: Path, props: Props) ->
         # The controller still runs when its pool is deleted.
         [pool] = [each for each in events if each.type == OBJECTS and each.logical_id.startswith("NodePoolInfer")]
         assert all(pool.ended <= each.started for each in events if each.type == RELEASE)
-        left = nothing_left(made, "Destroy", "", empty, retained_resources(events))
+        left = nothing_left(made, "Destroy", "", empty, retained_resources(events, first.template))
         assert [each.statement for each in left if each.outcome is not Outcome.HELD] == []

@@ -14,10 +14,10 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.regions import (
     is_unseen,
     known_regions,
-    region_partition,
+    offerings_date,
     refuse_unless_region,
     region_hint,
-    offerings_date,
+    region_partition,
     zones_by_region,
 )
 from tools import build_regions

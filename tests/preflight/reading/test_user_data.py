@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_preflight.model.taints import boot_taints
-from gpu_preflight.node.devices import is_bottlerocket_plugin_disabled, bottlerocket_offer, plugin_offer
+from gpu_preflight.node.devices import bottlerocket_offer, is_bottlerocket_plugin_disabled, plugin_offer
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.reading.user_data import NONE, read_user_data
 from tests.merged_user_data import MERGED, Merged

@@ -502,7 +502,7 @@ def test_each_part_is_asked_of_the_same_pod_node_and_pool() -> None:
     demanded, there, nodes = wanted(topology=Topology(keys=("rack",))), node(), pool()
     found = fits(demanded, there, nodes, remember)
 
-    names = ["by_taints", "by_labels", "by_resources", "by_ports", "by_topology"]
+    names = ["check_taints", "check_labels", "check_resources", "check_ports", "check_topology"]
     assert asked == [(demanded, there, nodes)] * 5
     assert [each.kind for each in found.reasons] == [each.kind for each in found.unexpected] == names
     assert found.answer is UNKNOWN

@@ -14,10 +14,10 @@ from gpu_rehearsal.players.cluster.devices import (
     Advertised,
     Gpus,
     advertised,
-    find_manager_container,
-    visible_gpus,
-    is_control_daemon,
     bottlerocket_plugin_config,
+    find_manager_container,
+    is_control_daemon,
+    visible_gpus,
 )
 from gpu_rehearsal.players.cluster.instances import Image, Instance
 

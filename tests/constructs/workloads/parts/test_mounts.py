@@ -17,7 +17,7 @@ from gpu_constructs.workloads import (
     SecretMount,
     VolumeClaimMount,
 )
-from gpu_constructs.workloads.mounts import scratch_gib, volume_name, pod_volumes
+from gpu_constructs.workloads.mounts import pod_volumes, scratch_gib, volume_name
 
 IMAGE = "registry.example.com/train:1"
 WEIGHTS = VolumeClaimMount(path="/models", claim="weights")
