@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -149,19 +150,26 @@ def destroy(
 def retained_resources(events: Sequence[Event], template: Mapping[str, Any]) -> dict[str, str]:
     """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier.
 
-    A retained patch of kubectl also keeps the object that it changed, which has a kind and a name as identifier.
+    A retained resource of kubectl keeps its objects, each with kind, namespace and name as identifier.
     """
     kept = [each for each in events if each.status == "DELETE_SKIPPED"]
-    patched = {name: each.type for each in kept if (name := _patched_object(template["Resources"][each.logical_id]))}
-    return {each.physical_id: each.type for each in kept} | patched
+    resources = ((each.type, template["Resources"][each.logical_id]) for each in kept)
+    applied = {name: kind for kind, resource in resources for name in _kubectl_objects(resource)}
+    return {each.physical_id: each.type for each in kept} | applied
 
 
-def _patched_object(resource: Mapping[str, Any]) -> str:
-    """Return the object of a patch, e.g. ``Namespace default``; empty for another resource."""
-    if resource["Type"] != "Custom::AWSCDK-EKS-KubernetesPatch":
-        return ""
-    kind, _, name = str(resource["Properties"]["ResourceName"]).partition("/")
-    return f"{kind.title()} {name}"
+def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the objects that a resource of the kubectl provider writes, e.g. ``Namespace default``."""
+    properties = resource.get("Properties", {})
+    if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesPatch":
+        kind, _, name = str(properties["ResourceName"]).partition("/")
+        yield f"{kind.title()} {name}"
+    if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesResource":
+        manifest = properties["Manifest"]
+        # Values that only deployment knows aren't in kinds and names.
+        parts = manifest["Fn::Join"][1] if isinstance(manifest, dict) else [manifest]
+        text = "".join(each if isinstance(each, str) else "" for each in parts)
+        yield from (_object_name(each["kind"], each["metadata"]) for each in json.loads(text))
 
 
 def nothing_left(

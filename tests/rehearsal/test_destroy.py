@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,22 +31,22 @@ def test_helm_keeps_namespaces_and_definitions_beside_its_release(
     assert helm_keeps(kind, {"metadata": metadata}) is kept
 
 
-def test_a_retained_patch_keeps_its_object() -> None:
-    patch: dict[str, Any] = {
-        "Type": "Custom::AWSCDK-EKS-KubernetesPatch",
-        "Properties": {"ResourceName": "namespace/default"},
-    }
-    events = [
-        Event(logical_id="Patch", type=patch["Type"], status="DELETE_SKIPPED", started=0, ended=0, physical_id="p"),
-        Event(
-            logical_id="Bucket", type="AWS::S3::Bucket", status="DELETE_SKIPPED", started=0, ended=0, physical_id="b"
-        ),
-        Event(
-            logical_id="Queue", type="AWS::SQS::Queue", status="DELETE_COMPLETE", started=0, ended=0, physical_id="q"
-        ),
-    ]
-    template = {"Resources": {"Patch": patch, "Bucket": {"Type": "AWS::S3::Bucket"}}}
+TEAM = {"kind": "Namespace", "metadata": {"name": "team", "uid": "TOKEN"}}
+START, END = json.dumps([TEAM]).split("TOKEN")
 
-    kept = retained_resources(events, template)
 
-    assert kept == {"p": patch["Type"], "b": "AWS::S3::Bucket", "Namespace default": patch["Type"]}
+@pytest.mark.parametrize(
+    ("kind", "properties", "name"),
+    [
+        ("KubernetesPatch", {"ResourceName": "namespace/default"}, "Namespace default"),
+        ("KubernetesResource", {"Manifest": json.dumps([TEAM])}, "Namespace team"),
+        ("KubernetesResource", {"Manifest": {"Fn::Join": ["", [START, {"Ref": "A"}, END]]}}, "Namespace team"),
+    ],
+)
+def test_a_retained_resource_of_kubectl_keeps_its_objects(kind: str, properties: dict[str, Any], name: str) -> None:
+    type = f"Custom::AWSCDK-EKS-{kind}"
+    kept = Event(logical_id="Kept", type=type, status="DELETE_SKIPPED", physical_id="k")
+    gone = Event(logical_id="Queue", type="AWS::SQS::Queue", status="DELETE_COMPLETE", physical_id="q")
+    template = {"Resources": {"Kept": {"Type": type, "Properties": properties}, "Queue": {"Type": gone.type}}}
+
+    assert retained_resources([kept, gone], template) == {"k": type, name: type}
