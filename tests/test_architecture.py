@@ -123,7 +123,7 @@ def test_few_functions_are_named_by_a_preposition_or_participle() -> None:
         if isinstance(each, ast.FunctionDef) and not each.name.startswith("__")
     ]
 
-    assert sum(bool(ODD_NAME.search(each)) for each in names) / len(names) <= 0.1135
+    assert sum(bool(ODD_NAME.search(each)) for each in names) / len(names) <= 0.002
 
 
 def test_the_command_starts_without_what_it_seldom_uses() -> None:
