@@ -19,8 +19,6 @@ Severity = Literal["error", "warning", "note"]
 # The most severe first.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _FIX = "Fix: "
-# An acknowledgement that begins so, in upper or lower case, denies the finding.
-NOT_TRUE = "not true"
 # An id as users write it: gpu120, GPU-120, 120.
 _ID = regex(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
 # Typos in an id: letters that look like digits, too many or too few zeros.
@@ -190,12 +188,14 @@ class Finding:
         cluster: Name of the cluster.
         problem: The problem.
         acknowledged: The reason given for accepting it; ``None`` when nobody does.
+        not_true: Whether the one who accepts it states that it is wrong.
     """
 
     rule: Rule
     cluster: str
     problem: Problem
     acknowledged: str | None = None
+    not_true: bool = False
 
     @property
     def fix(self) -> str:
@@ -203,14 +203,9 @@ class Finding:
         return self.problem.fix or self.rule.fix
 
     @property
-    def denied(self) -> bool:
-        """Whether the reason given for accepting it says that it is not true."""
-        return self.acknowledged is not None and self.acknowledged.lower().startswith(NOT_TRUE)
-
-    @property
     def holds(self) -> bool:
         """Whether it certainly keeps something from working, accepted or not: no reason makes a node join."""
-        return self.rule.severity == "error" and not self.problem.unknown and not self.denied
+        return self.rule.severity == "error" and not self.problem.unknown and not self.not_true
 
     @property
     def counts(self) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_facts.light import dataclass
 from gpu_facts.refusals import did_you_mean
@@ -44,7 +44,8 @@ from gpu_preflight.schema.expressions import INSTALL, can_ask, has_rules
 METADATA = "gpu-constructs"
 # Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
 ANNOTATION = "gpu-constructs.io/acknowledge."
-_KEYS = ("id", "reason", "path")
+NOT_TRUE_ANNOTATION = "gpu-constructs.io/not-true."
+_KEYS = ("id", "reason", "path", "not_true")
 # The rule that reports a Pending workload where no other rule does.
 _PENDING = "GPU120"
 # The rules that report verdicts of the scheduler.
@@ -132,12 +133,14 @@ class Acknowledgement:
         id: The rule.
         reason: Why it is accepted.
         path: Pattern of the origin's path, with ``*``.
-        file: Where the line stands.
+        not_true: Whether the finding is wrong, so that it stops nothing.
+        file: The file of the line.
     """
 
     id: str
     reason: str
     path: str = "*"
+    not_true: bool = False
     file: str = ""
 
     def accepts(self, finding: Finding) -> bool:
@@ -164,16 +167,37 @@ def _line(file: str, line: Any) -> Acknowledgement:
         if key not in _KEYS:
             hint = did_you_mean(str(key), _KEYS)
             raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
-    rule, reason = known_text(mapping(line).get("id")), known_text(mapping(line).get("reason"))
-    if why := _refused(rule, reason):
+    rule = known_text(mapping(line).get("id"))
+    if why := _rejection(rule, line):
         raise UnusableInput(f"{file}: acknowledgements: {why}")
-    return Acknowledgement(str(rule), str(reason).strip(), known_text(mapping(line).get("path")) or "*", file)
+    accepted = _acceptance(line)
+    path = known_text(mapping(line).get("path")) or "*"
+    return Acknowledgement(str(rule), accepted.reason, path, accepted.not_true, file)
 
 
-def _refused(rule: str | None, reason: str | None) -> str | None:
+class Acceptance(NamedTuple):
+    """Why a finding is accepted: the reason, and whether the finding isn't true."""
+
+    reason: str
+    not_true: bool = False
+
+
+def _acceptance(written: Any) -> Acceptance:
+    """Return what a reason, or a mapping with ``reason`` and ``not_true``, states; blanks are no reason."""
+    reason = known_text(mapping(written).get("reason") if isinstance(written, Mapping) else written)
+    return Acceptance((reason or "").strip(), mapping(written).get("not_true") is True)
+
+
+def _rejection(rule: str | None, written: Any) -> str | None:
     if rule not in rules():
         return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
-    return None if reason and reason.strip() else f"{rule} must have a reason, got {reason!r}"
+    if wrong := next((key for key in mapping(written) if key not in _KEYS), None):
+        return f"keys of {rule} must be reason, not_true, got {wrong!r}{did_you_mean(str(wrong), _KEYS)}"
+    not_true = mapping(written).get("not_true", False)
+    if not isinstance(not_true, bool):
+        return f"not_true of {rule} must be true or false, got {not_true!r}"
+    reason = mapping(written).get("reason") if isinstance(written, Mapping) else written
+    return None if _acceptance(written).reason else f"{rule} must have a reason, got {reason!r}"
 
 
 def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
@@ -185,14 +209,14 @@ def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
         *((each.origin, *line) for each in resources.values() for line in _template_acknowledgements(each).items()),
         *((each.origin, *line) for each in objects.values() for line in _object_acknowledgements(each)),
     ]
-    wrong = ((origin, _refused(rule, known_text(reason))) for origin, rule, reason in lines)
+    wrong = ((origin, _rejection(rule, written)) for origin, rule, written in lines)
     return tuple(f"{origin.file}: {origin.path}: acknowledge: {why}" for origin, why in wrong if why)
 
 
-def acknowledged(
+def with_acceptance(
     finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
-) -> str | None:
-    """Return the reason for which a finding is accepted, or ``None``.
+) -> Finding:
+    """Return a finding with the reason for which it is accepted, if it is.
 
     Args:
         finding: The finding.
@@ -200,42 +224,50 @@ def acknowledged(
         listed: Lines of acknowledgement files.
         accepted: What constructs acknowledge, by construct path.
     """
+    found = _acceptance_of_finding(finding, cluster, listed, accepted)
+    return replace(finding, acknowledged=found.reason, not_true=found.not_true) if found else finding
+
+
+def _acceptance_of_finding(
+    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
+) -> Acceptance | None:
     for each in listed:
         if each.accepts(finding):
-            return each.reason
+            return Acceptance(each.reason, each.not_true)
     rule, origin = finding.rule.id, finding.problem.origin
     given = _in_template(rule, origin, cluster), _in_object(rule, origin, cluster)
-    # Blanks are no reason.
-    written = next((reason for each in given if each and (reason := each.strip())), None)
+    written = next((_acceptance(each) for each in given if not _rejection(rule, each)), None)
     return written or _above(rule, origin, cluster, accepted)
 
 
-def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> str | None:
+def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> Acceptance | None:
     """Return the reason that the construct, or one around it, gives."""
     resource = cluster.resources.get(origin.resource or "")
     parts = resource.path.split("/") if resource and accepted else []
     paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((reason for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
+    return next((Acceptance(reason) for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
 
 
-def _in_template(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+def _in_template(rule: str, origin: Origin, cluster: Cluster) -> Any:
     resource = cluster.resources.get(origin.resource or "")
-    return known_text(_template_acknowledgements(resource).get(rule)) if resource else None
+    return _template_acknowledgements(resource).get(rule) if resource else None
 
 
 def _template_acknowledgements(resource: Resource) -> Mapping[str, Any]:
     return mapping(mapping(resource.metadata.get(METADATA)).get("acknowledge"))
 
 
-def _in_object(rule: str, origin: Origin, cluster: Cluster) -> str | None:
+def _in_object(rule: str, origin: Origin, cluster: Cluster) -> Any:
     found = cluster.find_object(origin)
-    return known_text(found.annotations.get(f"{ANNOTATION}{rule}")) if found is not None else None
+    written = _object_acknowledgements(found) if found is not None else ()
+    return next((each for id, each in written if id == rule), None)
 
 
 def _object_acknowledgements(each: Object) -> Iterator[tuple[str, Any]]:
     for key, reason in each.annotations.items():
-        if str(key).startswith(ANNOTATION):
-            yield str(key).removeprefix(ANNOTATION), reason
+        for prefix, not_true in ((ANNOTATION, False), (NOT_TRUE_ANNOTATION, True)):
+            if str(key).startswith(prefix):
+                yield str(key).removeprefix(prefix), {"reason": reason, "not_true": not_true}
 
 
 @dataclass(frozen=True)
@@ -353,7 +385,7 @@ def _pending_findings(
             continue
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
         found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
-        yield replace(found, acknowledged=acknowledged(found, case.cluster, tuple(listed), accepted))
+        yield with_acceptance(found, case.cluster, tuple(listed), accepted)
 
 
 def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) -> Iterator[frozenset[str | None]]:
@@ -379,7 +411,7 @@ def collect_findings(
         for rule in (rules().values() if chosen is None else chosen)
         for problem in {each.key: each for each in rule.check(case)}.values()
     ]
-    return [replace(each, acknowledged=acknowledged(each, case.cluster, lines, accepted or {})) for each in found]
+    return [with_acceptance(each, case.cluster, lines, accepted or {}) for each in found]
 
 
 def _across_versions(cases: Sequence[Case], found: Sequence[list[Finding]]) -> Iterator[Finding]:

@@ -150,7 +150,7 @@ class Stops:
 
 def _may_stop(finding: Finding) -> bool:
     """Whether a finding that nobody says is not true may be an error."""
-    return finding.problem.unknown and not finding.denied and finding.rule.severity == "error"
+    return finding.problem.unknown and not finding.not_true and finding.rule.severity == "error"
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:

@@ -14,7 +14,7 @@ import yaml
 
 from tests.preflight.command_line.test_cli import Done
 from tests.preflight.reading.programs import needs
-from tests.preflight.test_rules import FIXTURES
+from tests.preflight.rule_cases import FIXTURES
 
 EXPECTED_DISK = "k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage=16486Mi"
 LESS, FEWER = ", if the pod can do with less", ", if fewer pods are enough"

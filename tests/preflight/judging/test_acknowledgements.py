@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.inputs import read_input
 from tests.preflight.inputs import given, template
+from tests.preflight.rule_cases import FIXTURES
 
 
 def reasons(report: Report) -> set[str | None]:
@@ -44,6 +47,31 @@ def test_a_template_accepts_in_its_metadata(tmp_path: Path) -> None:
     assert reasons(check(given(tmp_path, template(Metadata=metadata)))) == {"known"}
 
 
+@pytest.mark.parametrize("not_true", [False, True])
+def test_each_place_states_whether_a_finding_is_not_true(tmp_path: Path, not_true: bool) -> None:
+    line = {"reason": "known", "not_true": not_true}
+    (tmp_path / "accepted.json").write_text(json.dumps({"acknowledgements": [{"id": "GPU001", **line}]}))
+    in_metadata = template(Metadata={"gpu-constructs": {"acknowledge": {"GPU001": line}}})
+    by_metadata = check(given(tmp_path / "metadata", in_metadata))
+    by_file = check(given(tmp_path, template()))
+
+    for report in (by_metadata, by_file):
+        [found] = [each for each in report.findings if each.rule.id == "GPU001"]
+        assert (found.acknowledged, found.not_true, found.holds) == ("known", not_true, not not_true)
+
+
+@pytest.mark.parametrize(("prefix", "not_true"), [("acknowledge", False), ("not-true", True)])
+def test_an_annotation_states_whether_a_finding_is_not_true(tmp_path: Path, prefix: str, not_true: bool) -> None:
+    whole = FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml"
+    accepting = f"kind: Job\nmetadata:\n  annotations: {{gpu-constructs.io/{prefix}.GPU120: known}}\n  name: train\n"
+    text = re.sub(r"kind: Job\nmetadata: .*\n", accepting, whole.read_text())
+    (tmp_path / "objects.yaml").write_text(text)
+
+    found = [each for each in check(read_input([str(tmp_path)])).findings if each.rule.id == "GPU120"]
+
+    assert {(each.acknowledged, each.not_true) for each in found} == {("known", not_true)}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -51,6 +79,9 @@ def test_a_template_accepts_in_its_metadata(tmp_path: Path) -> None:
         ({"id": None, "reason": "x"}, "must be a rule's id"),
         ({"id": "GPU001"}, "GPU001 must have a reason"),
         ({"id": "GPU001", "reason": "  "}, "GPU001 must have a reason"),
+        ({"id": "GPU001", "not_true": True}, "GPU001 must have a reason"),
+        ({"id": "GPU001", "reason": "x", "not_true": "yes"}, "not_true of GPU001 must be true or false, got 'yes'"),
+        ({"id": "GPU001", "reason": "x", "not-true": True}, "got 'not-true'; did you mean 'not_true'"),
         ("GPU001", "must be a rule's id"),
     ],
 )
@@ -67,9 +98,11 @@ def test_refuses_a_line_that_accepts_nothing(tmp_path: Path, line: Any, message:
         ({"GPU0O1": "known"}, "must be a rule's id, got 'GPU0O1'; did you mean 'GPU001'?"),
         ({"GPU136": "known"}, "retired on"),
         ({"GPU001": " "}, "GPU001 must have a reason"),
+        ({"GPU001": {"not_true": True}}, "GPU001 must have a reason"),
+        ({"GPU001": {"reason": "known", "nottrue": True}}, "keys of GPU001 must be reason, not_true, got 'nottrue'"),
     ],
 )
-def test_metadata_that_accepts_nothing_is_told(tmp_path: Path, line: dict[str, str], message: str) -> None:
+def test_metadata_that_accepts_nothing_is_told(tmp_path: Path, line: dict[str, Any], message: str) -> None:
     report = check(given(tmp_path, template(Metadata={"gpu-constructs": {"acknowledge": line}})))
 
     assert [message in each for each in report.mistaken] == [True]

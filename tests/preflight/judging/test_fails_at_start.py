@@ -9,7 +9,7 @@ import yaml
 
 from gpu_preflight.rules import rules
 from tests.preflight.command_line.test_cli import Done
-from tests.preflight.test_rules import FIXTURES
+from tests.preflight.rule_cases import FIXTURES
 
 FIXTURE = FIXTURES / "GPU472/fails_tensor_size_above_the_gpus.yaml"
 POOL = FIXTURES / "GPU493/fails_default_strategy_of_one_replica.yaml"

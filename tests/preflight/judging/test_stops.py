@@ -16,7 +16,8 @@ from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.rule import Subject
-from tests.preflight.test_rules import FIXTURES, fixtures, name_of
+from tests.preflight.rule_cases import FIXTURES
+from tests.preflight.test_rules import fixtures, name_of
 
 # Objects that pools and their GPUs are made of.
 SHARED = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "DaemonSet")
@@ -92,14 +93,20 @@ def test_what_stops_is_the_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "stopped"),
-    [("it is mended next week", True), ("Not true: the size is set elsewhere", False)],
+    ("line", "stopped"),
+    [
+        ({"reason": "it is fixed next week"}, True),
+        ({"reason": "Not true for us until May"}, True),
+        ({"reason": "the size is set elsewhere", "not_true": True}, False),
+    ],
 )
-def test_an_error_that_somebody_accepts_stops_unless_it_is_not_true(tmp_path: Path, reason: str, stopped: bool) -> None:
+def test_an_accepted_error_stops_pods_unless_it_is_not_true(
+    tmp_path: Path, line: dict[str, Any], stopped: bool
+) -> None:
     fixture = FIXTURES / "GPU058" / "fails_more_nodes_wanted_than_allowed.yaml"
     pod = probe("probe-whole", "nvidia.com/gpu")
     (tmp_path / "probe.json").write_text(json.dumps(pod))
-    lines = {"acknowledgements": [{"id": "GPU058", "reason": reason}]}
+    lines = {"acknowledgements": [{"id": "GPU058", **line}]}
     (tmp_path / "accepted.json").write_text(json.dumps(lines))
 
     report = check(read_input([str(fixture), str(tmp_path)]))
