@@ -48,27 +48,33 @@ class Problem:
 
     Attributes:
         subject: What it is about.
-        message: What is wrong there, with names and figures.
+        text: What is wrong there, with names and figures.
         fix: What to do there, when it is more than the rule's own fix.
         unknown: Whether it only may be wrong, because something is known at deployment only.
         condition: What would have to be true for it not to be wrong, where the input merely lacks a component.
+        name: The name with which the message begins; ``text`` doesn't have it.
     """
 
     subject: Subject
-    message: str
+    text: str
     fix: str = ""
     unknown: bool = False
     condition: str = ""
+    name: str = ""
 
     @classmethod
     def from_subject(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:
         """Return a problem whose message begins with the name of what it is about."""
-        return cls(subject, f"{subject.title}: {text}", fix, unknown)
+        return cls(subject, text, fix, unknown, name=subject.title)
+
+    @property
+    def message(self) -> str:
+        """What is wrong, with the name."""
+        return f"{self.name}: {self.text}" if self.name else self.text
 
     def with_workload(self, workload: Workload) -> Problem:
         """Return the same problem of another workload with the same pod."""
-        title = str(getattr(self.subject, "title", ""))
-        return replace(self, subject=workload, message=f"{workload.title}{self.message.removeprefix(title)}")
+        return replace(self, subject=workload, name=workload.title)
 
     @property
     def origin(self) -> Origin:

@@ -65,12 +65,12 @@ class Stops:
 
     def _add(self, finding: Finding, answer: Answer) -> None:
         subject = finding.problem.subject
-        text = finding.problem.message
         whole = self._whole(finding)
         if whole is not subject:
-            text = f"eksctl rejects the whole config: {text}"
-        elif isinstance(subject, (Pool, Workload)):
-            text = text.removeprefix(f"{subject.title}: ")
+            text = f"eksctl rejects the whole config: {finding.problem.message}"
+        else:
+            is_named = isinstance(subject, (Pool, Workload)) and finding.problem.name == subject.title
+            text = finding.problem.text if is_named else finding.problem.message
         weight, condition = (_WEIGHT, "") if answer is Answer.NO else (0, finding.problem.condition)
         kind = "program" if finding.rule.at_start else "rule"
         reason = Reason(answer, kind, text, weight, finding.rule.id, condition)

@@ -204,8 +204,8 @@ def _taken(subject: Subject, each: Object, first: Object, cluster: Cluster) -> P
     where = f"{paths[0]} and {paths[1]} both apply it" if len(paths) > 1 else f"stands twice in {_place(first, paths)}"
     # A part that is filled in may be what tells the two apart.
     filled_in = applied[0] is None and any(is_partly_unknown(dict(one.content)) for one in (first, each))
-    text = f"{each.origin.path}: {where}, and one overwrites the other"
-    return Problem(subject, text, unknown=conditional or filled_in)
+    text = f"{where}, and one overwrites the other"
+    return Problem(subject, text, unknown=conditional or filled_in, name=each.origin.path)
 
 
 def _place(each: Object, paths: list[str]) -> str:

@@ -78,7 +78,7 @@ def file_system_that_fsx_does_not_make(case: Case) -> Iterator[Problem]:
     """
     for each in _file_systems(case.cluster):
         for why in (*_size_errors(each), *_throughput_errors(each), *_version_errors(each), *_subnet_errors(each)):
-            yield Problem(each, f"{_title(each)}: {why}")
+            yield Problem(each, f"{why}", name=_title(each))
 
 
 def _size_errors(file_system: Resource) -> Iterator[str]:
@@ -185,7 +185,7 @@ def file_system_whose_ports_are_closed(case: Case) -> Iterator[Problem]:
         closed = [first for first, _ in PORTS if not any(covers_port(one, first) for one in known)]
         if closed:
             text = f"none of its security groups lets TCP {' or '.join(map(_range, closed))} in"
-            yield Problem(each, f"{_title(each)}: {text}")
+            yield Problem(each, f"{text}", name=_title(each))
 
 
 def _range(first: int) -> str:

@@ -133,7 +133,7 @@ def gpus_for_everybody_on_the_internet_in_the_clear(case: Case) -> Iterator[Prob
     for ingress, _, workload in _before_gpus(case):
         known = not is_shared(ingress) and not has_class_parameters(ingress, case.cluster)
         if known and alb_annotation(ingress, "scheme") == "internet-facing" and not has_https(ingress):
-            yield Problem(ingress, f"{_who(ingress)}: plain HTTP from the internet to {workload.name}")
+            yield Problem(ingress, f"plain HTTP from the internet to {workload.name}", name=_who(ingress))
 
 
 @rule("GPU441", "note", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination")

@@ -75,7 +75,7 @@ def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 def _problems(each: Object, faults: Iterable[str], cluster: Cluster, *, unknown: bool = False) -> Iterator[Problem]:
     for text in faults:
         for subject in cluster.dependent_parts(each):
-            yield Problem(subject, f"{each.kind} {each.name}: {text}", unknown=unknown)
+            yield Problem(subject, text, unknown=unknown, name=f"{each.kind} {each.name}")
 
 
 def _version(cluster: Cluster) -> tuple[int, int] | None:
@@ -223,7 +223,7 @@ def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iter
             if best is not None and best[0] < gpus // best[1].ec2_gpus * best[1].ec2_gpus:
                 short[best[1].name] = best[0]
         if short and not case.cluster.objects_of_kind("NodeOverlay"):
-            yield Problem(pool, _bound_text(pool, short, gpus))
+            yield Problem.from_subject(pool, _bound_text(pool, short, gpus))
 
 
 def _nodes(pool: Pool, row: InstanceType) -> int:
@@ -237,7 +237,7 @@ def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:
     shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
     best, least = max(reached, key=lambda name: reached[name]), min(reached, key=lambda name: reached[name])
     tail = f", {reached[least]} as {least}" if reached[least] < reached[best] else ""
-    return f"pool {pool.name}: limits {shown} allow {reached[best]} of its {gpus} GPUs as {best}{tail}"
+    return f"limits {shown} allow {reached[best]} of its {gpus} GPUs as {best}{tail}"
 
 
 @rule("GPU257", "warning", source="https://karpenter.sh/v1.14/reference/instance-types/")

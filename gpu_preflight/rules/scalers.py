@@ -60,7 +60,7 @@ def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> 
     for each, kind, metric in _resource_metrics(case.cluster):
         name = known_text(metric.get("name"))
         if name is not None and name not in _MEASURED:
-            yield Problem(each, f"{_title(each)}: metric {name} of type {kind} is measured by nobody")
+            yield Problem(each, f"metric {name} of type {kind} is measured by nobody", name=_title(each))
 
 
 @rule("GPU361", "error", source=_HPA_DOCS, stops=False)
@@ -106,9 +106,9 @@ def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[
         # Who deploys nothing else into the namespace may deploy the target by other means.
         alone = not any(one.namespace == each.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
-            yield Problem(each, f"{_title(each)}: {text}", unknown=alone or not cluster.sees_objects)
+            yield Problem(each, f"{text}", unknown=alone or not cluster.sees_objects, name=_title(each))
         for text in _missing_authentication(each, cluster):
-            yield Problem(each, f"{_title(each)}: {text}", unknown=not cluster.sees_objects)
+            yield Problem(each, f"{text}", unknown=not cluster.sees_objects, name=_title(each))
 
 
 def _missing_target(scaler: Object, cluster: Cluster) -> Iterator[str]:
@@ -149,11 +149,11 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
     for each in (*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)):
         least, most = _least_compared(each), most_pods(each)
         if least is not None and most is not None and least > most:
-            yield Problem(each, f"{_title(each)}: at least {least} pods and at most {most}")
+            yield Problem(each, f"at least {least} pods and at most {most}", name=_title(each))
         idle = known_number(each.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
             pods = f"{idle} {'pod' if idle == 1 else 'pods'}"
-            yield Problem(each, f"{_title(each)}: {pods} while idle must be fewer than the least, {least}")
+            yield Problem(each, f"{pods} while idle must be fewer than the least, {least}", name=_title(each))
 
 
 def _least_compared(scaler: Object) -> int | None:
@@ -219,7 +219,7 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
             ]
             found |= {str(name) for name in names if str(name).startswith(NVIDIA)}
         if found:
-            yield Problem(each, f"{_named(each)}: names {', '.join(sorted(found))}, VPA knows cpu and memory only")
+            yield Problem(each, f"names {', '.join(sorted(found))}, VPA knows cpu and memory only", name=_named(each))
 
 
 @rule("GPU239", "warning", source=f"{_DOCS}/features.md")
@@ -234,7 +234,7 @@ def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
     for each in cluster.objects_of_kind(VPA):
         workload, mode = scale_target(each, cluster), _mode(each)
         if workload is not None and workload.asks_for_gpu and mode in ("Auto", "Recreate", "InPlaceOrRecreate"):
-            yield Problem(each, f"{_named(each)}: updateMode {mode} evicts pods of {workload.name}, which has GPUs")
+            yield Problem(each, f"updateMode {mode} evicts pods of {workload.name}, which has GPUs", name=_named(each))
 
 
 @rule("GPU442", "warning", source="https://lws.sigs.k8s.io/docs/concepts/rollout-strategy/")

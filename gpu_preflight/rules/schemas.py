@@ -86,7 +86,7 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
     for each in case.cluster.objects:
         for text, unknown in _faults(each, case.cluster):
             for subject in case.cluster.dependent_parts(each):
-                yield Problem(subject, f"{each.origin.path}: {text}", unknown=unknown)
+                yield Problem(subject, text, unknown=unknown, name=each.origin.path)
 
 
 def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
@@ -294,8 +294,8 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
     besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
     of_eksctl = cluster_or_config(each, cluster.resources)
     for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
-        text = f"{each.origin.path}: {fault.text}{besides}"
-        yield Problem(subject, text, unknown=unknown or fault.newer or other is not None)
+        unsure = unknown or fault.newer or other is not None
+        yield Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path)
 
 
 def _is_typo(fault: Fault) -> bool:
@@ -351,6 +351,6 @@ def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> I
     # Inputs are often excerpts; CloudFormation itself says before it makes anything what a resource lacks.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:
-        yield Problem(pool, f"{pool.title}: {text}", unknown=fault.newer or lacks)
+        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks)
     if not pools and not lacks:
         yield Problem(resource, text, unknown=fault.newer)
