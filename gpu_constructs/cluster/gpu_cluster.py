@@ -19,7 +19,13 @@ from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_
 from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
 from gpu_constructs.cluster.network import SERVICE_CIDR, endpoint_access, gpu_vpc, place_control_plane
 from gpu_constructs.cluster.pod_subnets import pod_network
-from gpu_constructs.cluster.pool_kinds import bring_what_it_needs, make_pool, refuse_other_manager, to_node_shape
+from gpu_constructs.cluster.pool_kinds import (
+    PoolRequest,
+    install_dependencies,
+    make_pool,
+    refuse_other_manager,
+    to_node_shape,
+)
 from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
@@ -353,23 +359,24 @@ class GpuCluster(Construct):
         """
         who, ref = PathOf(self), cluster_ref(self, self.cluster)
         nodes = to_node_shape(who, shape)
-        said = {
-            "max_nodes": max_nodes,
-            "size": size,
-            "min_nodes": min_nodes,
-            "capacity": capacity,
-            "subnets": subnets,
-            "node_role": node_role,
-            "ami_release": ami_release,
-            "node_repair": node_repair,
-            "scaling_options": scaling_options,
-            "disruption": disruption,
-            "security_group_ids": security_group_ids,
-        }
-        given = {argument: value for argument, value in said.items() if value is not None}
+        request = PoolRequest(
+            name=name,
+            shape=nodes,
+            max_nodes=max_nodes,
+            size=size,
+            min_nodes=min_nodes,
+            capacity=capacity,
+            subnets=subnets,
+            node_role=node_role,
+            ami_release=ami_release,
+            node_repair=node_repair,
+            scaling_options=scaling_options,
+            disruption=disruption,
+            security_group_ids=security_group_ids,
+        )
         refuse_other_manager(who, ref, nodes)
-        pool = make_pool(self, who, ref, name=name, shape=nodes, given=given)
-        bring_what_it_needs(self, ref, nodes)
+        pool = make_pool(self, who, ref, request)
+        install_dependencies(self, ref, nodes)
         return pool
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 # Their names load when a cluster runs that kind.
@@ -14,14 +16,20 @@ from gpu_constructs import autoscaling, devices, nodes
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.pools.capacity import Capacity, OnDemand
+from gpu_constructs.pools.disruption import Disruption, NodeRepair
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.sharing import DeviceManagerName
-from gpu_constructs.pools.size import UpTo
+from gpu_constructs.pools.size import ScalingOptions, Size, UpTo
 from gpu_facts.charts import GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.refusals import refuse_unless_whole_number
 from gpu_facts.versions import autoscaler_image
 
+if TYPE_CHECKING:
+    from gpu_constructs.autoscaling import AutoModeNodePool, Karpenter, KarpenterNodePool
+    from gpu_constructs.nodes import ManagedNodeGroup
+
+_Value = TypeVar("_Value")
 # What to write where a kind has not the argument.
 _INSTEAD = {
     "min_nodes": "nodes that always run are size=Static(nodes=2) here",
@@ -32,35 +40,168 @@ _INSTEAD = {
     "security_group_ids": "nodes of a ManagedNodeGroup have the cluster's own security group",
     "ami_release": "Auto Mode chooses the image of its nodes",
 }
+# The arguments that each kind doesn't have.
+NOT_OF_MANAGED_GROUPS = ("size", "disruption", "security_group_ids")
+NOT_OF_KARPENTER = ("min_nodes", "node_repair", "scaling_options")
+NOT_OF_AUTO_MODE = (*NOT_OF_KARPENTER, "ami_release")
 
 
-def make_pool(
-    scope: Construct, who: object, cluster: ClusterRef, *, name: str, shape: NodeShape, given: Mapping[str, Any]
-) -> GpuNodes:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRequest:
+    """The arguments of ``GpuCluster.add_pool``; ``None`` is an argument that isn't given."""
+
+    name: str
+    shape: NodeShape
+    max_nodes: int | None = None
+    size: Size | None = None
+    min_nodes: int | None = None
+    capacity: Capacity | Sequence[Capacity] | None = None
+    subnets: Sequence[ec2.ISubnet] | None = None
+    node_role: iam.IRole | None = None
+    ami_release: str | None = None
+    node_repair: NodeRepair | None = None
+    scaling_options: ScalingOptions | None = None
+    disruption: Disruption | None = None
+    security_group_ids: Sequence[str] | None = None
+
+    @property
+    def id(self) -> str:
+        """The construct id of the pool."""
+        return f"Pool-{self.name}"
+
+    @property
+    def purchase(self) -> Capacity | Sequence[Capacity]:
+        """How the instances are bought."""
+        return OnDemand() if self.capacity is None else self.capacity
+
+    def refuse_arguments(self, who: object, kind: str, arguments: Sequence[str]) -> None:
+        """Refuse arguments that a kind of pool doesn't have.
+
+        Raises:
+            ValueError: One of them is given.
+        """
+        for each in fields(self):
+            if each.name in arguments and getattr(self, each.name) is not None:
+                raise ValueError(
+                    f"{who}: add_pool must be given arguments of the kind that this cluster runs, {kind}, got "
+                    f"{each.name!r}; {_INSTEAD[each.name]}"
+                )
+
+    def requested_size(self, who: object) -> Size:
+        """Return the size of a pool of Karpenter: for a number of nodes, as many GPUs as these have.
+
+        Raises:
+            ValueError: Both or neither are given, or the types differ in GPUs.
+        """
+        if self.max_nodes is None and self.size is not None:
+            return self.size
+        if self.max_nodes is None or self.size is not None:
+            got = "neither" if self.max_nodes is None else f"{self.max_nodes} and {self.size}"
+            raise ValueError(f"{who}: either max_nodes or size must be given, got {got}")
+        most = self.max_nodes
+        refuse_unless_whole_number(who, "max_nodes", most, least=1, fix="delete the pool to switch it off")
+        gpus = {row.name: row.gpus for row in self.shape.rows}
+        if len(set(gpus.values())) > 1:
+            raise ValueError(
+                f"{who}: size must be given instead of max_nodes where types differ in GPUs, got {gpus}; write "
+                f"size=UpTo(gpus={most * max(gpus.values())})"
+            )
+        return UpTo(gpus=most * self.shape.gpus)
+
+
+def make_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> GpuNodes:
     """Make a pool of the kind that a cluster runs.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: The kind has not such an argument, or no such pool can exist.
     """
-    holder = cluster.holder(registry.pool_named(name))
+    holder = cluster.holder(registry.pool_named(request.name))
     if holder is not None:
         raise ValueError(
-            f"{who}: name must be one that no pool of the cluster has, got {name!r}, which is {holder.node.path!r}; "
-            "pods select their nodes by it"
+            f"{who}: name must be one that no pool of the cluster has, got {request.name!r}, which is "
+            f"{holder.node.path!r}; pods select their nodes by it"
         )
-    kind, fixed = _kind(who, cluster)
-    takes = inspect.signature(kind.__init__).parameters
-    sized = _sized(who, shape, given) if "size" in takes else dict(given)
-    for argument in (each for each in sized if each not in takes):
+    if cluster.auto_mode:
+        return _auto_mode_pool(scope, who, cluster, request)
+    karpenter = cluster.holder(registry.KARPENTER)
+    if karpenter is not None:
+        return _karpenter_pool(scope, who, cluster, request, cast("Karpenter", karpenter))
+    return _managed_group(scope, who, cluster, request)
+
+
+def _auto_mode_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> AutoModeNodePool:
+    size = request.requested_size(who)
+    request.refuse_arguments(who, "AutoModeNodePool", NOT_OF_AUTO_MODE)
+    return autoscaling.AutoModeNodePool(
+        scope,
+        request.id,
+        cluster=cluster.cluster,
+        name=request.name,
+        shape=request.shape,
+        size=size,
+        capacity=request.purchase,
+        disruption=request.disruption,
+        node_role=request.node_role,
+        subnets=request.subnets,
+        security_group_ids=request.security_group_ids,
+    )
+
+
+def _karpenter_pool(
+    scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest, karpenter: Karpenter
+) -> KarpenterNodePool:
+    if cdk.Stack.of(karpenter) is not cluster.stack:
         raise ValueError(
-            f"{who}: add_pool must be given arguments of the kind that this cluster runs, {kind.__name__}, got "
-            f"{argument!r}; {_INSTEAD[argument]}"
+            f"{who}: Karpenter must be in the stack of the cluster for add_pool, got {karpenter.node.path!r}; two "
+            "stacks cannot wait for each other, make a KarpenterNodePool beside it"
         )
-    if "max_nodes" not in given and "size" not in sized:
-        raise ValueError(f"{who}: max_nodes must be given, got none; it is the most nodes of pool {name!r}")
-    made: GpuNodes = kind(scope, f"Pool-{name}", cluster=cluster.cluster, name=name, shape=shape, **sized, **fixed)
-    return made
+    size = request.requested_size(who)
+    request.refuse_arguments(who, "KarpenterNodePool", NOT_OF_KARPENTER)
+    return autoscaling.KarpenterNodePool(
+        scope,
+        request.id,
+        cluster=cluster.cluster,
+        name=request.name,
+        shape=request.shape,
+        size=size,
+        capacity=request.purchase,
+        disruption=request.disruption,
+        karpenter=karpenter,
+        node_role=request.node_role,
+        subnets=request.subnets,
+        security_group_ids=request.security_group_ids,
+        ami_release=request.ami_release,
+    )
+
+
+def _managed_group(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> ManagedNodeGroup:
+    version = cluster.stated_version
+    if version and cluster.holder(registry.CLUSTER_AUTOSCALER) is None:
+        autoscaler_image(version, who=who)
+    request.refuse_arguments(who, "ManagedNodeGroup", NOT_OF_MANAGED_GROUPS)
+    if request.max_nodes is None:
+        raise ValueError(f"{who}: max_nodes must be given, got none; it is the most nodes of pool {request.name!r}")
+    return nodes.ManagedNodeGroup(
+        scope,
+        request.id,
+        cluster=cluster.cluster,
+        name=request.name,
+        shape=request.shape,
+        max_nodes=request.max_nodes,
+        min_nodes=_given(request.min_nodes, 0),
+        # The group refuses a list.
+        capacity=cast("Capacity", request.purchase),
+        subnets=request.subnets,
+        node_role=request.node_role,
+        ami_release=request.ami_release,
+        node_repair=_given(request.node_repair, NodeRepair()),
+        scaling_options=request.scaling_options,
+    )
+
+
+def _given(value: _Value | None, default: _Value) -> _Value:
+    return default if value is None else value
 
 
 def to_node_shape(who: object, given: object) -> NodeShape:
@@ -77,70 +218,31 @@ def to_node_shape(who: object, given: object) -> NodeShape:
     return NodeShape(instance_types=given if isinstance(given, (list, tuple)) else (given,))
 
 
-def _kind(who: object, cluster: ClusterRef) -> tuple[type[Any], dict[str, Any]]:
-    """Return the kind of pool, and what every pool of it gets here."""
-    if cluster.auto_mode:
-        return autoscaling.AutoModeNodePool, {}
-    karpenter = cluster.holder(registry.KARPENTER)
-    if karpenter is not None:
-        if cdk.Stack.of(karpenter) is not cluster.stack:
-            raise ValueError(
-                f"{who}: Karpenter must be in the stack of the cluster for add_pool, got {karpenter.node.path!r}; two "
-                "stacks cannot wait for each other, make a KarpenterNodePool beside it"
-            )
-        return autoscaling.KarpenterNodePool, {"karpenter": karpenter}
-    version = cluster.stated_version
-    if version and cluster.holder(registry.CLUSTER_AUTOSCALER) is None:
-        autoscaler_image(version, who=who)
-    return nodes.ManagedNodeGroup, {}
-
-
-def _sized(who: object, shape: NodeShape, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with a size: for a number of nodes, as many GPUs as these have."""
-    if ("max_nodes" in given) == ("size" in given):
-        got = f"{given['max_nodes']} and {given['size']}" if "size" in given else "neither"
-        raise ValueError(f"{who}: either max_nodes or size must be given, got {got}")
-    if "size" in given:
-        return dict(given)
-    most = given["max_nodes"]
-    refuse_unless_whole_number(who, "max_nodes", most, least=1, fix="delete the pool to switch it off")
-    gpus = {row.name: row.gpus for row in shape.rows}
-    if len(set(gpus.values())) > 1:
-        raise ValueError(
-            f"{who}: size must be given instead of max_nodes where types differ in GPUs, got {gpus}; write "
-            f"size=UpTo(gpus={most * max(gpus.values())})"
-        )
-    others = {argument: value for argument, value in given.items() if argument != "max_nodes"}
-    return others | {"size": UpTo(gpus=most * shape.gpus)}
-
-
-# Who is brought: what the cluster has one of, and the folder of the class.
-_BROUGHT = {
-    "DevicePlugin": (registry.DEVICE_MANAGER, devices),
-    "GpuOperator": (registry.DEVICE_MANAGER, devices),
-    "DraDriver": (registry.DRA_DRIVER, devices),
-    "EfaDevicePlugin": (registry.EFA_PLUGIN, devices),
-    "ClusterAutoscaler": (registry.CLUSTER_AUTOSCALER, autoscaling),
-}
-_MANAGERS: dict[DeviceManagerName, str] = {
-    "device-plugin": "DevicePlugin",
-    GPU_OPERATOR: "GpuOperator",
-    "dra": "DraDriver",
-}
-
-
-def bring_what_it_needs(scope: Construct, cluster: ClusterRef, shape: NodeShape) -> None:
-    """Make what tells Kubernetes of a shape's devices, and what launches its nodes, where it is not there yet."""
+def install_dependencies(scope: Construct, cluster: ClusterRef, shape: NodeShape) -> None:
+    """Install what advertises the devices of a shape and what launches its nodes, unless the cluster has it."""
     if cluster.auto_mode:
         return
-    needed = [_MANAGERS[shape.managed_by.name]] if shape.managed_by.name in _MANAGERS else []
-    needed += ["EfaDevicePlugin"] if shape.efa else []
-    needed += ["ClusterAutoscaler"] if cluster.holder(registry.KARPENTER) is None else []
-    for name in needed:
-        what, folder = _BROUGHT[name]
-        if cluster.holder(what) is None:
-            getattr(folder, name)(scope, name, cluster=cluster.cluster)
-            cluster.bring(what)
+    manager, to = shape.managed_by.name, cluster.cluster
+    if manager == "device-plugin":
+        _install(cluster, registry.DEVICE_MANAGER, lambda: devices.DevicePlugin(scope, "DevicePlugin", cluster=to))
+    elif manager == GPU_OPERATOR:
+        _install(cluster, registry.DEVICE_MANAGER, lambda: devices.GpuOperator(scope, "GpuOperator", cluster=to))
+    elif manager == "dra":
+        _install(cluster, registry.DRA_DRIVER, lambda: devices.DraDriver(scope, "DraDriver", cluster=to))
+    if shape.efa:
+        _install(cluster, registry.EFA_PLUGIN, lambda: devices.EfaDevicePlugin(scope, "EfaDevicePlugin", cluster=to))
+    if cluster.holder(registry.KARPENTER) is None:
+        _install(
+            cluster,
+            registry.CLUSTER_AUTOSCALER,
+            lambda: autoscaling.ClusterAutoscaler(scope, "ClusterAutoscaler", cluster=to),
+        )
+
+
+def _install(cluster: ClusterRef, what: str, make: Callable[[], Construct]) -> None:
+    if cluster.holder(what) is None:
+        make()
+        cluster.bring(what)
 
 
 def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:

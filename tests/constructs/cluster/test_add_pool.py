@@ -261,14 +261,20 @@ def test_refuses_what_a_pool_of_karpenter_has_not(
     assert message in str(refused.value)
 
 
-def test_every_argument_that_a_kind_lacks_has_advice() -> None:
-    arguments = set(inspect.signature(GpuCluster.add_pool).parameters) - {"self", "name", "shape"}
-    kinds = (ManagedNodeGroup, KarpenterNodePool, AutoModeNodePool)
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [
+        (ManagedNodeGroup, pool_kinds.NOT_OF_MANAGED_GROUPS),
+        (KarpenterNodePool, pool_kinds.NOT_OF_KARPENTER),
+        (AutoModeNodePool, pool_kinds.NOT_OF_AUTO_MODE),
+    ],
+)
+def test_every_argument_that_a_kind_lacks_is_refused_with_advice(kind: Any, lacks: tuple[str, ...]) -> None:
+    arguments = set(inspect.signature(GpuCluster.add_pool).parameters) - {"self", "max_nodes"}
 
-    lacked = {
-        each for each in arguments for kind in kinds if each not in inspect.signature(kind.__init__).parameters
-    } - {"max_nodes"}
-    assert lacked == set(pool_kinds._INSTEAD)
+    assert arguments - set(inspect.signature(kind.__init__).parameters) == set(lacks)
+    assert set(lacks) <= set(pool_kinds._INSTEAD)
+    assert arguments | {"max_nodes"} == {each.name for each in dataclasses.fields(pool_kinds.PoolRequest)}
 
 
 def test_a_plugin_made_afterwards_is_refused_with_the_fix(stack: cdk.Stack, gpu: GpuCluster) -> None:
