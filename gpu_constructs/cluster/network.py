@@ -20,7 +20,7 @@ from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.installing.own_stack import stack_place
-from gpu_constructs.installing.registry import Once
+from gpu_constructs.installing.registry import Singleton
 from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets
 from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS
 from gpu_facts.hardware.regions import refuse_misspelt_region
@@ -126,7 +126,7 @@ class ControlPlaneSubnets(Construct):
         self._zone_ids = zone_ids
         self._ipv6 = ipv6
         self._zones_chosen = zones_chosen
-        self._made: Once[list[ec2.CfnSubnet]] = Once()
+        self._made: Singleton[list[ec2.CfnSubnet]] = Singleton()
 
     @property
     def subnets(self) -> list[ec2.CfnSubnet]:

@@ -21,7 +21,15 @@ from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.context import refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.own_stack import owning_stack
-from gpu_constructs.installing.registry import Applied, AppliedObjects, CsiDriver, Meeting, Once, PathOf, Shared
+from gpu_constructs.installing.registry import (
+    Applied,
+    AppliedObjects,
+    ClusterRegistry,
+    CsiDriver,
+    DeferredPairing,
+    PathOf,
+    Singleton,
+)
 from gpu_constructs.installing.subnets import PodNetwork, given_subnets, in_zone, node_subnets
 from gpu_constructs.pools.sharing import Sharing
 from gpu_facts.refusals import has_token, is_token, words
@@ -59,7 +67,7 @@ class ClusterRef(Construct):
         self.stack = scope
         self.path = path
         self.pod_network: PodNetwork | None = None
-        self._shared: dict[cdk.Stack, Shared] = {}
+        self._shared: dict[cdk.Stack, ClusterRegistry] = {}
 
     @cached_property
     def name_token(self) -> str:
@@ -161,52 +169,54 @@ class ClusterRef(Construct):
         except (jsii.errors.JSIIError, RuntimeError):
             return None
 
-    def shared(self, stack: cdk.Stack) -> Shared:
+    def shared(self, stack: cdk.Stack) -> ClusterRegistry:
         """Return what exists once for the cluster in a stack."""
         if stack not in self._shared:
             id = f"{self.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
             found = stack.node.try_find_child(id)
-            self._shared[stack] = found if isinstance(found, Shared) else Shared(cast("Construct", stack), id)
+            self._shared[stack] = (
+                found if isinstance(found, ClusterRegistry) else ClusterRegistry(cast("Construct", stack), id)
+            )
         return self._shared[stack]
 
     @property
-    def _own(self) -> Shared:
+    def _own(self) -> ClusterRegistry:
         return self.shared(self.stack)
 
     @property
-    def sharing(self) -> Meeting[Sharing]:
+    def sharing(self) -> DeferredPairing[Sharing]:
         """Where pools that share their GPUs meet the device plugin."""
         return self._own.sharing
 
     @property
-    def claimants(self) -> Meeting[Construct]:
+    def claimants(self) -> DeferredPairing[Construct]:
         """Where workloads that claim GPUs meet the DRA driver."""
         return self._own.claimants
 
     @property
-    def jobs(self) -> Meeting[Construct]:
+    def jobs(self) -> DeferredPairing[Construct]:
         """Where jobs meet the queueing system."""
         return self._own.jobs
 
-    def controller(self, chart: str) -> Meeting[Construct]:
+    def controller(self, chart: str) -> DeferredPairing[Construct]:
         """Where objects meet the controller of a chart, which works on them."""
         return self._own.controllers[chart]
 
     @property
-    def fields(self) -> Meeting[tuple[str, str]]:
+    def fields(self) -> DeferredPairing[tuple[str, str]]:
         """Where scalers that count on DCGM fields meet the exporter."""
         return self._own.fields
 
-    def queue(self, *name: str) -> Meeting[Applied]:
+    def queue(self, *name: str) -> DeferredPairing[Applied]:
         """Where the jobs of a queue meet it."""
         return self._own.queues[name]
 
-    def namespace(self, name: str) -> Meeting[Applied]:
+    def namespace(self, name: str) -> DeferredPairing[Applied]:
         """Where what is applied to a namespace meets its team."""
         return self._own.namespaces[name]
 
     @property
-    def software(self) -> Shared:
+    def software(self) -> ClusterRegistry:
         """The charts, add-ons and services that this app installs into it."""
         return self._own
 
@@ -216,7 +226,7 @@ class ClusterRef(Construct):
         return self._own.objects
 
     @property
-    def foundation(self) -> Once[Construct]:
+    def foundation(self) -> Singleton[Construct]:
         """What must run before controllers do; nothing is made for a cluster made elsewhere."""
         return self._own.foundation
 
@@ -400,7 +410,7 @@ def _named(stack: cdk.Stack) -> list[str | None]:
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:
     stack, path = owning_stack(cast("Construct", cluster)), cluster.node.path
-    # In no template, unlike the id of `Shared`, so that it can tell 'A/B' from 'A-B'.
+    # In no template, unlike the id of `ClusterRegistry`, so that it can tell 'A/B' from 'A-B'.
     id = f"{path.replace('/', '|')}-ref"
     found = stack.node.try_find_child(id)
     if isinstance(found, ClusterRef):

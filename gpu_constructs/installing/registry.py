@@ -152,40 +152,43 @@ class Applied:
     manifests: Sequence[Mapping[str, Any]]
 
 
-class Once(Generic[_Made]):
-    """What is made at most once, by the first who needs it."""
+class Singleton(Generic[_Made]):
+    """An object that is created at most once, by the first construct that needs it."""
 
     def __init__(self) -> None:
         self._made: _Made | None = None
 
     @property
     def instance(self) -> _Made | None:
-        """What was made; ``None`` until then."""
+        """The object; ``None`` until it is created."""
         return self._made
 
     def get_or_make(self, make: Callable[[], _Made]) -> _Made:
-        """Return what was made, or else make it."""
+        """Return the object, and create it first if there is none."""
         if self._made is None:
             self._made = make()
         return self._made
 
 
-class Meeting(Generic[_Asker]):
-    """One who serves and many who ask, in whatever order they come. Who asks twice is served once."""
+class DeferredPairing(Generic[_Asker]):
+    """Calls a function once for each construct that asks, in whatever order function and constructs are registered.
+
+    For example jobs ask for a queueing system: the system may be created before or after them.
+    """
 
     def __init__(self) -> None:
         self._askers: dict[_Asker, None] = {}
         self._serve: Callable[[_Asker], None] | None = None
 
     def ask(self, asker: _Asker) -> None:
-        """Have somebody served: now, or when the one who serves has come."""
+        """Call the function for a construct: now, or as soon as the function is registered."""
         if asker not in self._askers:
             self._askers[asker] = None
             if self._serve is not None:
                 self._serve(asker)
 
     def serve(self, serve: Callable[[_Asker], None]) -> None:
-        """Call ``serve`` for each who asks, those who came before and those who come after."""
+        """Register the function, and call it for each construct that has asked and that will ask."""
         self._serve = serve
         for asker in tuple(self._askers):
             serve(asker)
@@ -219,8 +222,8 @@ class SelfManagedNodes:
     profile: iam.CfnInstanceProfile
 
 
-class Shared(Construct):
-    """What exists once for a cluster in a stack. An imported cluster cannot hold children itself.
+class ClusterRegistry(Construct):
+    """What a cluster has once in a stack. It is a construct because an imported cluster can't have children.
 
     Attributes:
         node_role: Role of the managed nodes.
@@ -249,24 +252,24 @@ class Shared(Construct):
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
-        self.node_role: Once[iam.Role] = Once()
-        self.auto_mode_role: Once[iam.Role] = Once()
-        self.self_managed_nodes: Once[SelfManagedNodes] = Once()
-        self.vpc_cni: Once[eks.CfnAddon] = Once()
-        self.foundation: Once[Construct] = Once()
-        self.size_handler: Once[Any] = Once()
+        self.node_role: Singleton[iam.Role] = Singleton()
+        self.auto_mode_role: Singleton[iam.Role] = Singleton()
+        self.self_managed_nodes: Singleton[SelfManagedNodes] = Singleton()
+        self.vpc_cni: Singleton[eks.CfnAddon] = Singleton()
+        self.foundation: Singleton[Construct] = Singleton()
+        self.size_handler: Singleton[Any] = Singleton()
         self.csi_drivers: dict[str, CsiDriver] = {}
         self.claims: Claims[PathOf] = Claims()
         self.objects = AppliedObjects()
-        self.sharing: Meeting[Sharing] = Meeting()
+        self.sharing: DeferredPairing[Sharing] = DeferredPairing()
         self.hosts: list[Host] = []
-        self.claimants: Meeting[Construct] = Meeting()
-        self.jobs: Meeting[Construct] = Meeting()
-        self.fields: Meeting[tuple[str, str]] = Meeting()
+        self.claimants: DeferredPairing[Construct] = DeferredPairing()
+        self.jobs: DeferredPairing[Construct] = DeferredPairing()
+        self.fields: DeferredPairing[tuple[str, str]] = DeferredPairing()
         self.charts: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self.addons: dict[str, Mapping[str, Any]] = {}
         self.services: list[Mapping[str, Any]] = []
         self.runs_any_pod = False
-        self.controllers: defaultdict[str, Meeting[Construct]] = defaultdict(Meeting)
-        self.queues: defaultdict[tuple[str, ...], Meeting[Applied]] = defaultdict(Meeting)
-        self.namespaces: defaultdict[str, Meeting[Applied]] = defaultdict(Meeting)
+        self.controllers: defaultdict[str, DeferredPairing[Construct]] = defaultdict(DeferredPairing)
+        self.queues: defaultdict[tuple[str, ...], DeferredPairing[Applied]] = defaultdict(DeferredPairing)
+        self.namespaces: defaultdict[str, DeferredPairing[Applied]] = defaultdict(DeferredPairing)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_constructs.installing.registry import Claims, Meeting, Once
+from gpu_constructs.installing.registry import Claims, DeferredPairing, Singleton
 
 
 def test_the_first_makes_it_and_the_others_get_it() -> None:
-    role: Once[list[str]] = Once()
+    role: Singleton[list[str]] = Singleton()
 
     first = role.get_or_make(list)
 
@@ -17,12 +17,12 @@ def test_the_first_makes_it_and_the_others_get_it() -> None:
 
 
 def test_what_nobody_needed_is_not_made() -> None:
-    assert Once[str]().instance is None
+    assert Singleton[str]().instance is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
 def test_everybody_is_served_in_whatever_order_they_come(before: int) -> None:
-    meeting: Meeting[str] = Meeting()
+    meeting: DeferredPairing[str] = DeferredPairing()
     served: list[str] = []
     guests = ["exclusive", "mps-2", "time-slicing-4"]
 
@@ -36,7 +36,7 @@ def test_everybody_is_served_in_whatever_order_they_come(before: int) -> None:
 
 
 def test_who_asks_twice_is_served_once() -> None:
-    meeting: Meeting[str] = Meeting()
+    meeting: DeferredPairing[str] = DeferredPairing()
     served: list[str] = []
 
     meeting.ask("mps-2")
@@ -48,7 +48,7 @@ def test_who_asks_twice_is_served_once() -> None:
 
 
 def test_who_is_served_may_bring_another() -> None:
-    meeting: Meeting[str] = Meeting()
+    meeting: DeferredPairing[str] = DeferredPairing()
     served: list[str] = []
 
     def serve(asker: str) -> None:
