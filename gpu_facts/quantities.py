@@ -30,7 +30,8 @@ MIB: Final = 1024**2
 
 
 @lru_cache(maxsize=4096)
-def _amount(text: str) -> Decimal | None:
+def decimal_value(text: str) -> Decimal | None:
+    """Return the value of a quantity, of CPU in cores; ``None`` if the text is no quantity."""
     found = _QUANTITY.fullmatch(text)
     if not found:
         return None
@@ -45,7 +46,7 @@ def quantity(name: str, value: Any) -> int | None:
     """Return the amount of a resource in base units, rounded up; ``None`` when it is no quantity."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
-    amount = _amount(str(value).strip())
+    amount = decimal_value(str(value).strip())
     if amount is None:
         return None
     scaled = amount * 1000 if name == "cpu" else amount

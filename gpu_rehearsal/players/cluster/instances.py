@@ -11,7 +11,6 @@ Bottlerocket shares: https://bottlerocket.dev/en/os/latest/#/api/settings/kubern
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,19 +21,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
+from gpu_facts.quantities import decimal_value
 from gpu_rehearsal.players.cluster.bootstrap import Bootstrap, NeverJoins, Unreachable, bootstrap
 from gpu_rehearsal.players.cluster.client import Client, Object
 from gpu_rehearsal.players.credentials import Cloud, Source
 
-_UNITS = {
-    "": Decimal(1),
-    "n": Decimal(10) ** -9,
-    "u": Decimal(10) ** -6,
-    "m": Decimal(10) ** -3,
-    **{unit: Decimal(10) ** (3 * power) for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
-    **{f"{unit}i": Decimal(2) ** (10 * power) for power, unit in enumerate(("K", "M", "G", "T", "P", "E"), 1)},
-}
-_WRITTEN = re.compile(r"([+-]?[0-9.]+)(?:[eE]([+-]?\d+)|([numkKMGTPE]?i?))")
 KIB, MIB, GIB, GB = 1024, 1024**2, 1024**3, 10**9
 # The kernel keeps 64 bytes for each page of 4 KiB (https://docs.kernel.org/mm/memory-model.html), and itself and what
 # firmware holds: an estimate, a little above what is seen on instances of 4 to 64 GiB.
@@ -55,15 +46,15 @@ _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def number(written: object) -> Decimal:
-    """Return what a quantity amounts to.
+    """Return the value of a quantity.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is no quantity.
     """
-    found = _WRITTEN.fullmatch(str(written))
-    if found is None or (found[3] or "") not in _UNITS:
+    found = decimal_value(str(written))
+    if found is None:
         raise ValueError(f"quantity must be a number with a unit of Kubernetes, got {written!r}")
-    return Decimal(found[1]) * (Decimal(10) ** int(found[2]) if found[2] else _UNITS[found[3] or ""])
+    return found
 
 
 def capacity(kind: Mapping[str, Any], told: Bootstrap, *, volume_gib: int) -> dict[str, str]:
