@@ -1,4 +1,4 @@
-"""Preflight while CDK synthesizes: errors stop ``cdk synth``, and its report lists every finding.
+"""Runs the checker during ``cdk synth``: errors end it, and its report lists every finding.
 
     check_gpus(app)
 

@@ -1,1 +1,1 @@
-"""What is true outside: hardware, versions, names and limits of others, what known software puts on nodes."""
+"""Facts from outside, with source and date: hardware, versions, names and limits of other projects, node software."""

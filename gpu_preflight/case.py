@@ -1,4 +1,4 @@
-"""One cluster and everything that is derived of it, each thing worked out once: what every answer is read from."""
+"""A cluster and everything derived from it, each computed once. Every rule and result reads it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stacks to deploy as they are, or to copy."""
+"""Stacks to deploy unchanged, or to copy."""

@@ -96,8 +96,13 @@ def _folders(package: str) -> tuple[str, ...]:
 
 
 def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
-    rows = [f"| `{place(each).name}` | {_told(place(each))} |" for layer in layers for each in layer]
+    rows = [f"| `{_row_name(each)}` | {_told(place(each))} |" for layer in layers for each in layer]
     return ["| folder | what it is |", "|---|---|", *rows]
+
+
+def _row_name(module: str) -> str:
+    """Return the name of a folder or module in its package, e.g. ``players/aws``."""
+    return "/".join([*module.split(".")[1:-1], place(module).name])
 
 
 def _told(part: Path) -> str:

@@ -1,4 +1,4 @@
-"""Who pods are to AWS: a role for each of their service accounts."""
+"""Pod Identity: an IAM role for a service account."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,1 +1,1 @@
-"""How anything reaches a cluster: the cluster itself, who applies manifests and charts, subnets, credentials."""
+"""How constructs apply things to a cluster: the cluster reference, manifests and charts, subnets, credentials."""

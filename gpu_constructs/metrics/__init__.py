@@ -1,4 +1,4 @@
-"""What GPUs do, measured: exporter, Prometheus, alarms, dashboards."""
+"""GPU metrics: exporter, Prometheus, alarms, dashboards."""
 
 from gpu_facts.lazy_names import lazy_names
 

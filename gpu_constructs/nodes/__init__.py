@@ -1,4 +1,4 @@
-"""Node groups whose instances CloudFormation describes: AMI type, launch template, user data, role, group."""
+"""Node groups: AMI type, launch template, user data, role, group."""
 
 from gpu_facts.lazy_names import lazy_names
 

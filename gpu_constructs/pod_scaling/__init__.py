@@ -1,4 +1,4 @@
-"""More pods when GPUs are busy or work waits, and requests of the right size."""
+"""More replicas when GPUs are busy or work waits, and right-sized requests."""
 
 from gpu_facts.lazy_names import lazy_names
 

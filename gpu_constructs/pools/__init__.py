@@ -1,4 +1,4 @@
-"""Values that say what a pool of GPU nodes is. They know no AWS library."""
+"""Values that describe a pool of GPU nodes. They import no AWS library."""
 
 from gpu_facts.lazy_names import lazy_names
 

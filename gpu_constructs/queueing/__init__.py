@@ -1,4 +1,4 @@
-"""Who gets GPUs when there are not enough: queues and quotas over the pools, gangs, their controllers."""
+"""Queues, quotas and gangs for jobs when there are fewer GPUs than jobs request, and their controllers."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""Storage that pods claim, and the drivers that bring it."""
+"""Storage that pods claim, and the CSI drivers that it needs."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""Pods that ask for GPUs the way the scheduler and the autoscaler understand."""
+"""Pods, jobs and servers that request GPUs so that the scheduler and the autoscaler understand them."""
 
 from gpu_facts.lazy_names import lazy_names
 

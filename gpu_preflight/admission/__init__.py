@@ -1,1 +1,1 @@
-"""What the API server of EKS adds to a pod before anything schedules it, and when it refuses one."""
+"""What the API server of EKS changes in a pod before it is scheduled, and which pods it rejects."""

@@ -1,1 +1,1 @@
-"""From what was read to a cluster: its pools, its software, its workloads, and what they refer to."""
+"""Builds a cluster from what was read: its pools, software, workloads, and what they refer to."""

@@ -1,1 +1,1 @@
-"""What is told of a case: findings, verdicts, and what a change means."""
+"""Results of a case: findings, the answer for each workload, and what a change means."""

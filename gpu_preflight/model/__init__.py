@@ -1,1 +1,1 @@
-"""What is judged, as typed values: clusters, pools, pods, taints, labels, answers."""
+"""Typed values: clusters, pools, pods, taints, labels, answers."""

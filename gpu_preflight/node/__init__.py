@@ -1,1 +1,1 @@
-"""What a node of a pool will be, and what its autoscaler expects of it."""
+"""What a node of a pool will have, and what its autoscaler expects of it."""

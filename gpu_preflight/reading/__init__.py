@@ -1,1 +1,1 @@
-"""From bytes to typed things: documents, templates, values that only deployment tells."""
+"""Reads files: documents, templates, and values that only deployment knows."""

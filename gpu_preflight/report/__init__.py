@@ -1,1 +1,1 @@
-"""What was judged, as plain data, and that data as text, Markdown, JSON, SARIF and HTML."""
+"""Results as plain data, and that data as text, Markdown, JSON, SARIF and HTML."""

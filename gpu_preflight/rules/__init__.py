@@ -1,4 +1,4 @@
-"""Every rule, by id: a rule is a function with the decorator `rule`, in the module of its family."""
+"""All rules by id. A rule is a function with the decorator `rule`, in the module of its subject."""
 
 from __future__ import annotations
 

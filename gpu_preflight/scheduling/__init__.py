@@ -1,1 +1,1 @@
-"""What a pod asks for, which nodes take it, and how far the limits of pools reach."""
+"""What a pod requests, which nodes accept it, and how many pods fit within the limits of the pools."""

@@ -1,1 +1,1 @@
-"""Values against the schemas of the services that take them."""
+"""Checks values against the schemas of the services that accept them."""
