@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,18 @@ from gpu_rehearsal.scenes.update import Announce, update
 from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
 
 
+class _Ended(Exception):
+    """The line that ends a play was reported."""
+
+
 def play_and_write(
-    assemblies: Sequence[Assembly], props: Props, *, name: str = "", out: Path | None = None, **how: Any
+    assemblies: Sequence[Assembly],
+    props: Props,
+    *,
+    name: str = "",
+    out: Path | None = None,
+    until: Callable[[Line], bool] = lambda line: False,
+    **how: Any,
 ) -> Report:
     """Play some stacks, print each line as soon as it is known, and write the report after each line.
 
@@ -30,6 +40,7 @@ def play_and_write(
         props: Programs and files.
         name: Name of the report. Default: the names of the stacks.
         out: Folder of the report; ``None`` for none.
+        until: Ends the play after the first line for which it returns true.
         how: More arguments of `play`.
 
     Raises:
@@ -40,6 +51,8 @@ def play_and_write(
         print(f"{line.outcome.value}: {line.scene}: {line.statement}", flush=True)
         if out is not None:
             report.write(out, name)
+        if until(line):
+            raise _Ended
 
     def report_interruption(name: str) -> None:
         text = f"the play was ended by {name}"
@@ -49,6 +62,8 @@ def play_and_write(
     try:
         with ended_in_order(report_interruption, exit_after=CLEAN_UP_SECONDS):
             return play(assemblies, props, report=report, **how)
+    except _Ended:
+        return report
     finally:
         print(f"rehearsal: {name or report.stack}: {report.counts}", flush=True)
         if out is not None:

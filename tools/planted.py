@@ -24,7 +24,7 @@ from typing import Any
 
 from gpu_rehearsal.assemblies import Assembly, read
 from gpu_rehearsal.play import play_and_write
-from gpu_rehearsal.report import NOT_TRIED, Outcome
+from gpu_rehearsal.report import NOT_TRIED, Line, Outcome
 from tests.rehearsal.faults.apps import REGION
 from tests.rehearsal.faults.catalogue import CORRECT, FAULTS, PAIRS, faultless, planted_faults, planted_pairs
 from tests.rehearsal.faults.fault import Described
@@ -91,6 +91,11 @@ def main() -> None:
     parser.add_argument(
         "--of", default=",".join(DEFAULT_READERS), help=f"of {', '.join(READERS)}; default: %(default)s"
     )
+    parser.add_argument(
+        "--without-baseline",
+        action="store_true",
+        help="don't run the readers on the apps without a fault first; everything that they report counts",
+    )
     parser.add_argument("ids", nargs="*", metavar="id", help="faults, pairs and correct apps; default: all")
     given = parser.parse_args()
     readers = tuple(given.of.split(","))
@@ -100,21 +105,23 @@ def main() -> None:
     ids = given.ids or known
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        _print_faults(work, [each for each in ids if each in FAULTS], [each for each in readers if each != "review"])
+        faults = [each for each in ids if each in FAULTS]
+        _print_faults(work, faults, [each for each in readers if each != "review"], baseline=not given.without_baseline)
         _print_pairs(work, [each for each in ids if each in PAIRS], [each for each in readers if each != "rehearsal"])
         _print_correct(work, [each for each in ids if each in CORRECT], readers)
 
 
-def _print_faults(work: Path, ids: Sequence[str], readers: Sequence[str]) -> None:
+def _print_faults(work: Path, ids: Sequence[str], readers: Sequence[str], *, baseline: bool) -> None:
     if not ids or not readers:
         return
     run = {"check": check, "cfn-lint": cfn_lint, "rehearsal": rehearsal}
-    before = {each: run[each](faultless(work).folder)[0] for each in readers}
+    before = {each: run[each](faultless(work).folder)[0] if baseline else [] for each in readers}
     _print_header("fault", readers)
     found: dict[str, list[Answer]] = {each: [] for each in readers}
     for fault, folder in planted_faults(work, ids):
         for reader in readers:
-            found[reader].append(answer(fault, *run[reader](folder), before[reader]))
+            result = rehearsal(folder, fault) if reader == "rehearsal" else run[reader](folder)
+            found[reader].append(answer(fault, *result, before[reader]))
         _print_row(fault, [found[each][-1] for each in readers])
     _print_sums(found)
 
@@ -229,19 +236,27 @@ def cfn_lint(folder: Path) -> tuple[list[Finding], float]:
     ], seconds
 
 
-def rehearsal(folder: Path) -> tuple[list[Finding], float]:
+def rehearsal(folder: Path, fault: Described | None = None) -> tuple[list[Finding], float]:
     """Return what fails when the stacks of a folder are played, and the seconds of the plays.
 
-    A play that tried nothing is a warning.
+    A play that tried nothing is a warning. A play ends when a failure names the cause of ``fault``.
     """
+
+    def names_cause(line: Line) -> bool:
+        return fault is not None and line.outcome is Outcome.FAILED and fault.is_named_in(_failure(line).line)
+
     began, found = time.monotonic(), list[Finding]()
     for stacks in _plays(read(folder, region=REGION)):
         with contextlib.redirect_stdout(sys.stderr):
-            report = play_and_write(stacks, rehearse.props())
-        found += [Finding(each.scene, "error", each.promise, each.text) for each in report.failed]
+            report = play_and_write(stacks, rehearse.props(), until=names_cause)
+        found += map(_failure, report.failed)
         if report.exit_code() == NOT_TRIED and not any(each.outcome is Outcome.HELD for each in report.lines):
             found += [Finding("not played", "warning", each.promise, each.text) for each in report.lines]
     return found, time.monotonic() - began
+
+
+def _failure(line: Line) -> Finding:
+    return Finding(line.scene, "error", line.promise, line.text)
 
 
 def _plays(stacks: Sequence[Assembly]) -> list[list[Assembly]]:
