@@ -1,14 +1,10 @@
 """All rules applied to all clusters of an input, with acknowledgements.
 
-What names no cluster beside several: it is judged in each, and meant for one that nobody names.
+A manifest without a cluster is checked in each cluster. A finding that holds only in some of them is uncertain.
 
-A manifest that stands by itself does not say where it is applied. What is wrong with it in one cluster and not in
-another only may be wrong; what is wrong in all of them is.
-
-Findings that somebody accepts, each with a reason that every output shows.
-
-Four places can say so: a file with ``acknowledgements:``, metadata of a template's resource, an annotation of a
-Kubernetes object, and a construct, by ``Validations.of(...).acknowledge(...)``.
+You can accept findings, each with a reason that every output shows: in a file with ``acknowledgements:``, in metadata
+of a template's resource, in an annotation of a Kubernetes object, or on a construct with
+``Validations.of(...).acknowledge(...)``.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.documents import Document, UnusableInput
 from gpu_preflight.reading.inputs import ACKNOWLEDGEMENTS, Input
 from gpu_preflight.reading.objects import Object, Origin, Unread
-from gpu_preflight.reading.unknown import known_text, mapping
+from gpu_preflight.reading.unknown import as_written, known_text, mapping
 from gpu_preflight.rule import SEVERITIES, Finding, Rule, id_hint
 from gpu_preflight.rules import rules
 from gpu_preflight.rules.pods import pending_problem
@@ -45,7 +41,8 @@ METADATA = "gpu-constructs"
 # Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
 ANNOTATION = "gpu-constructs.io/acknowledge."
 NOT_TRUE_ANNOTATION = "gpu-constructs.io/not-true."
-_KEYS = ("id", "reason", "path", "not_true")
+_KEYS_OF_METADATA = ("reason", "not_true")
+_KEYS = ("id", "path", *_KEYS_OF_METADATA)
 # The rule that reports a Pending workload where no other rule does.
 _PENDING = "GPU120"
 # The rules that report verdicts of the scheduler.
@@ -133,7 +130,7 @@ class Acknowledgement:
         id: The rule.
         reason: Why it is accepted.
         path: Pattern of the origin's path, with ``*``.
-        not_true: Whether the finding is wrong, so that it stops nothing.
+        not_true: Whether the finding is wrong. Such a finding doesn't stop pods.
         file: The file of the line.
     """
 
@@ -152,7 +149,7 @@ def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ..
     """Return the lines of acknowledgement files.
 
     Raises:
-        UnusableInput: A line names no rule or gives no reason.
+        UnusableInput: A line has an unknown key, names no rule, has no reason, or its ``not_true`` is no boolean.
     """
     return tuple(
         _line(document.file, line)
@@ -168,7 +165,7 @@ def _line(file: str, line: Any) -> Acknowledgement:
             hint = did_you_mean(str(key), _KEYS)
             raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
     rule = known_text(mapping(line).get("id"))
-    if why := _rejection(rule, line):
+    if why := _rejection(rule, line, _KEYS):
         raise UnusableInput(f"{file}: acknowledgements: {why}")
     accepted = _acceptance(line)
     path = known_text(mapping(line).get("path")) or "*"
@@ -183,21 +180,21 @@ class Acceptance(NamedTuple):
 
 
 def _acceptance(written: Any) -> Acceptance:
-    """Return what a reason, or a mapping with ``reason`` and ``not_true``, states; blanks are no reason."""
+    """Parse a reason, or a mapping with ``reason`` and ``not_true``. A blank reason becomes an empty one."""
     reason = known_text(mapping(written).get("reason") if isinstance(written, Mapping) else written)
     return Acceptance((reason or "").strip(), mapping(written).get("not_true") is True)
 
 
-def _rejection(rule: str | None, written: Any) -> str | None:
+def _rejection(rule: str | None, written: Any, keys: Sequence[str] = _KEYS_OF_METADATA) -> str | None:
     if rule not in rules():
         return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
-    if wrong := next((key for key in mapping(written) if key not in _KEYS), None):
-        return f"keys of {rule} must be reason, not_true, got {wrong!r}{did_you_mean(str(wrong), _KEYS)}"
+    if wrong := next((key for key in mapping(written) if key not in keys), None):
+        return f"keys of {rule} must be {', '.join(keys)}, got {wrong!r}{did_you_mean(str(wrong), keys)}"
     not_true = mapping(written).get("not_true", False)
     if not isinstance(not_true, bool):
         return f"not_true of {rule} must be true or false, got {not_true!r}"
     reason = mapping(written).get("reason") if isinstance(written, Mapping) else written
-    return None if _acceptance(written).reason else f"{rule} must have a reason, got {reason!r}"
+    return None if _acceptance(written).reason else f"{rule} must have a reason, got {as_written(reason)!r}"
 
 
 def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
@@ -260,7 +257,9 @@ def _template_acknowledgements(resource: Resource) -> Mapping[str, Any]:
 def _in_object(rule: str, origin: Origin, cluster: Cluster) -> Any:
     found = cluster.find_object(origin)
     written = _object_acknowledgements(found) if found is not None else ()
-    return next((each for id, each in written if id == rule), None)
+    valid = [each for id, each in written if id == rule and not _rejection(id, each)]
+    # An object may have both annotations.
+    return max(valid, key=lambda each: bool(each["not_true"]), default=None)
 
 
 def _object_acknowledgements(each: Object) -> Iterator[tuple[str, Any]]:
@@ -314,7 +313,7 @@ class Report:
         accepted = {
             (each.cluster, each.problem.origin)
             for each in self.findings
-            if each.acknowledged is not None and each.rule.severity == "error"
+            if each.acknowledged is not None and each.rule.severity == "error" and _explains_pending(each)
         }
         verdicts = ((case, each) for case in self.cases for each in self.explanation(case).verdicts)
         return tuple(
@@ -376,7 +375,11 @@ def _pending_findings(
     verdicts = shared.verdicts(case, shared.explanation(case).verdicts)
     pending = [each for each in verdicts if each.answer is Answer.NO]
     errors = [each for each in shared.findings if each.rule.severity == "error"] if pending else []
-    stopping = (each for each in errors if not each.problem.unknown or each.rule.id in _OF_VERDICTS)
+    stopping = (
+        each
+        for each in errors
+        if _explains_pending(each) and (not each.problem.unknown or each.rule.id in _OF_VERDICTS)
+    )
     here = {each.problem.origin for each in stopping if each.cluster == case.cluster.title}
     ids = {each.rule.id for each in errors if each.cluster == case.cluster.title}
     known: dict[int, frozenset[str | None]] = {}
@@ -386,6 +389,11 @@ def _pending_findings(
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
         found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
         yield with_acceptance(found, case.cluster, tuple(listed), accepted)
+
+
+def _explains_pending(finding: Finding) -> bool:
+    """Return whether a finding may be why its workload is Pending: not if it is wrong, unless it states just that."""
+    return not finding.not_true or finding.rule.id in _OF_VERDICTS
 
 
 def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) -> Iterator[frozenset[str | None]]:

@@ -38,7 +38,7 @@ def finding_view(finding: Finding) -> View:
         "origin": origin_view(finding.problem.origin),
         "message": finding.problem.message,
         "unknown": finding.problem.unknown,
-        "acknowledged": finding.acknowledged,
+        "acknowledged": f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,
         "fails": finding.counts,
     }
 

@@ -1,4 +1,4 @@
-"""A finding stands until somebody accepts it, with a reason."""
+"""A finding fails the check until it is accepted with a reason."""
 
 from __future__ import annotations
 
@@ -72,6 +72,25 @@ def test_an_annotation_states_whether_a_finding_is_not_true(tmp_path: Path, pref
     assert {(each.acknowledged, each.not_true) for each in found} == {("known", not_true)}
 
 
+@pytest.mark.parametrize(("gpus", "pending"), [(1, 0), (16, 1)])
+def test_a_finding_that_is_not_true_hides_no_other_reason_to_be_pending(
+    tmp_path: Path, gpus: int, pending: int
+) -> None:
+    text = (FIXTURES / "GPU383" / "fails_thousandths_of_a_byte.yaml").read_text()
+    annotations = "{gpu-constructs.io/acknowledge.GPU383: later, gpu-constructs.io/not-true.GPU383: fixed elsewhere}"
+    accepting = f"namespace: serving, annotations: {annotations}}}\nspec:\n  replicas"
+    text = text.replace("namespace: serving}\nspec:\n  replicas", accepting)
+    text = text.replace('{cpu: "2", memory: 8Gi}', '{cpu: "2"}').replace("gpu: 1}", f"gpu: {gpus}}}")
+    (tmp_path / "objects.yaml").write_text(text)
+
+    report = check(read_input([str(tmp_path)]))
+
+    [found] = [each for each in report.findings if each.rule.id == "GPU383"]
+    assert (found.acknowledged, found.not_true) == ("fixed elsewhere", True)
+    assert len(report.pending) == pending
+    assert report.fails is bool(pending)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -100,26 +119,27 @@ def test_refuses_a_line_that_accepts_nothing(tmp_path: Path, line: Any, message:
         ({"GPU001": " "}, "GPU001 must have a reason"),
         ({"GPU001": {"not_true": True}}, "GPU001 must have a reason"),
         ({"GPU001": {"reason": "known", "nottrue": True}}, "keys of GPU001 must be reason, not_true, got 'nottrue'"),
+        ({"GPU001": {"reason": "known", "path": "x"}}, "keys of GPU001 must be reason, not_true, got 'path'"),
     ],
 )
-def test_metadata_that_accepts_nothing_is_told(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+def test_metadata_that_accepts_nothing_is_reported(tmp_path: Path, line: dict[str, Any], message: str) -> None:
     report = check(given(tmp_path, template(Metadata={"gpu-constructs": {"acknowledge": line}})))
 
     assert [message in each for each in report.mistaken] == [True]
     assert report.fails
 
 
-def test_an_annotation_that_accepts_nothing_is_told(tmp_path: Path) -> None:
+def test_an_annotation_that_accepts_nothing_is_reported(tmp_path: Path) -> None:
     accepting = {"gpu-constructs.io/acknowledge.gpu120": "known", "gpu-constructs.io/acknowledge.GPU127": "known"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": accepting}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))
 
-    (told,) = check(given(tmp_path, template())).mistaken
+    (error,) = check(given(tmp_path, template())).mistaken
 
-    assert "Pod train: acknowledge: id must be a rule's id, got 'gpu120'; did you mean 'GPU120'?" in told
+    assert "Pod train: acknowledge: id must be a rule's id, got 'gpu120'; did you mean 'GPU120'?" in error
 
 
-def test_what_accepts_something_is_not_told(tmp_path: Path) -> None:
+def test_what_accepts_something_is_not_reported(tmp_path: Path) -> None:
     metadata = {"gpu-constructs": {"acknowledge": {"GPU001": "known"}}}
 
     assert check(given(tmp_path, template(Metadata=metadata))).mistaken == ()
