@@ -28,7 +28,7 @@ STYLE = """\
       .pill { fill: #10294a; stroke: #4c94e0 }
       .said { fill: #cfe5ff }
     }"""
-TITLE = "What you say goes through the constructs into templates, manifests and charts, and through preflight to you"
+TITLE = "Your app goes through the constructs into templates, manifests and charts, and through preflight into results"
 HEADER = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="title">
   <title id="title">{title}</title>
@@ -91,9 +91,9 @@ def picture(constructs: Sequence[Layer], preflight: Sequence[Layer], facts: Part
     right = _Side("preflight", preflight[::-1], RIGHT, top, bottom)
     lines = [
         HEADER.format(width=WIDTH, height=_number(end + PILL + TOP), title=TITLE, style=STYLE),
-        *_pill(LEFT, TOP, SIDE, "You say", "what nodes and pods"),
-        *_pill(RIGHT, TOP, SIDE, "You are told", "yes, no, not known"),
-        *_pill(LEFT, end, WIDTH - 2 * LEFT, "Emitted: cdk.out", "templates, manifests, charts; or anybody's"),
+        *_pill(LEFT, TOP, SIDE, "Your app", "nodes, pools and pods"),
+        *_pill(RIGHT, TOP, SIDE, "Results", "runs, Pending, unknown"),
+        *_pill(LEFT, end, WIDTH - 2 * LEFT, "cdk.out", "templates, manifests, charts; or files of yours"),
         *left.drawn(TOP + PILL, end, down=True),
         *right.drawn(TOP + PILL, end, down=False),
         *_facts(facts, right.panel_top, bottom + EDGE),

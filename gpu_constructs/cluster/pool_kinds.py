@@ -1,4 +1,4 @@
-"""The kind of pool that a cluster runs, and what a pool of it cannot do without."""
+"""Creates a pool of the kind that a cluster runs, and installs its dependencies."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _INSTEAD = {
     "ami_release": "Auto Mode chooses the image of its nodes",
 }
 # The arguments that each kind doesn't have.
-NOT_OF_MANAGED_GROUPS = ("size", "disruption", "security_group_ids")
-NOT_OF_KARPENTER = ("min_nodes", "node_repair", "scaling_options")
-NOT_OF_AUTO_MODE = (*NOT_OF_KARPENTER, "ami_release")
+UNSUPPORTED_BY_MANAGED_GROUPS = ("size", "disruption", "security_group_ids")
+UNSUPPORTED_BY_KARPENTER = ("min_nodes", "node_repair", "scaling_options")
+UNSUPPORTED_BY_AUTO_MODE = (*UNSUPPORTED_BY_KARPENTER, "ami_release")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,33 +80,34 @@ class PoolRequest:
         Raises:
             ValueError: One of them is given.
         """
-        for each in fields(self):
-            if each.name in arguments and getattr(self, each.name) is not None:
+        for argument in (each.name for each in fields(self) if each.name in arguments):
+            if getattr(self, argument) is not None:
                 raise ValueError(
                     f"{who}: add_pool must be given arguments of the kind that this cluster runs, {kind}, got "
-                    f"{each.name!r}; {_INSTEAD[each.name]}"
+                    f"{argument!r}; {_INSTEAD[argument]}"
                 )
 
     def requested_size(self, who: object) -> Size:
-        """Return the size of a pool of Karpenter: for a number of nodes, as many GPUs as these have.
+        """Return the size of a Karpenter or Auto Mode pool. ``max_nodes`` nodes count as the GPUs that they have.
 
         Raises:
-            ValueError: Both or neither are given, or the types differ in GPUs.
+            TypeError: ``max_nodes`` is no whole number.
+            ValueError: Both or neither are given, the types differ in GPUs, or max_nodes is below 1 or a token.
         """
         if self.max_nodes is None and self.size is not None:
             return self.size
         if self.max_nodes is None or self.size is not None:
             got = "neither" if self.max_nodes is None else f"{self.max_nodes} and {self.size}"
             raise ValueError(f"{who}: either max_nodes or size must be given, got {got}")
-        most = self.max_nodes
-        refuse_unless_whole_number(who, "max_nodes", most, least=1, fix="delete the pool to switch it off")
+        max_nodes = self.max_nodes
+        refuse_unless_whole_number(who, "max_nodes", max_nodes, least=1, fix="delete the pool to switch it off")
         gpus = {row.name: row.gpus for row in self.shape.rows}
         if len(set(gpus.values())) > 1:
             raise ValueError(
                 f"{who}: size must be given instead of max_nodes where types differ in GPUs, got {gpus}; write "
-                f"size=UpTo(gpus={most * max(gpus.values())})"
+                f"size=UpTo(gpus={max_nodes * max(gpus.values())})"
             )
-        return UpTo(gpus=most * self.shape.gpus)
+        return UpTo(gpus=max_nodes * self.shape.gpus)
 
 
 def make_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> GpuNodes:
@@ -114,7 +115,7 @@ def make_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolR
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The kind has not such an argument, or no such pool can exist.
+        ValueError: The kind of pool doesn't have an argument that is given, or no such pool can exist.
     """
     holder = cluster.holder(registry.pool_named(request.name))
     if holder is not None:
@@ -132,7 +133,7 @@ def make_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolR
 
 def _auto_mode_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> AutoModeNodePool:
     size = request.requested_size(who)
-    request.refuse_arguments(who, "AutoModeNodePool", NOT_OF_AUTO_MODE)
+    request.refuse_arguments(who, "AutoModeNodePool", UNSUPPORTED_BY_AUTO_MODE)
     return autoscaling.AutoModeNodePool(
         scope,
         request.id,
@@ -157,7 +158,7 @@ def _karpenter_pool(
             "stacks cannot wait for each other, make a KarpenterNodePool beside it"
         )
     size = request.requested_size(who)
-    request.refuse_arguments(who, "KarpenterNodePool", NOT_OF_KARPENTER)
+    request.refuse_arguments(who, "KarpenterNodePool", UNSUPPORTED_BY_KARPENTER)
     return autoscaling.KarpenterNodePool(
         scope,
         request.id,
@@ -179,7 +180,7 @@ def _managed_group(scope: Construct, who: object, cluster: ClusterRef, request: 
     version = cluster.stated_version
     if version and cluster.holder(registry.CLUSTER_AUTOSCALER) is None:
         autoscaler_image(version, who=who)
-    request.refuse_arguments(who, "ManagedNodeGroup", NOT_OF_MANAGED_GROUPS)
+    request.refuse_arguments(who, "ManagedNodeGroup", UNSUPPORTED_BY_MANAGED_GROUPS)
     if request.max_nodes is None:
         raise ValueError(f"{who}: max_nodes must be given, got none; it is the most nodes of pool {request.name!r}")
     return nodes.ManagedNodeGroup(
@@ -189,18 +190,18 @@ def _managed_group(scope: Construct, who: object, cluster: ClusterRef, request: 
         name=request.name,
         shape=request.shape,
         max_nodes=request.max_nodes,
-        min_nodes=_given(request.min_nodes, 0),
+        min_nodes=_value_or_default(request.min_nodes, 0),
         # The group refuses a list.
         capacity=cast("Capacity", request.purchase),
         subnets=request.subnets,
         node_role=request.node_role,
         ami_release=request.ami_release,
-        node_repair=_given(request.node_repair, NodeRepair()),
+        node_repair=_value_or_default(request.node_repair, NodeRepair()),
         scaling_options=request.scaling_options,
     )
 
 
-def _given(value: _Value | None, default: _Value) -> _Value:
+def _value_or_default(value: _Value | None, default: _Value) -> _Value:
     return default if value is None else value
 
 
@@ -246,10 +247,10 @@ def _install(cluster: ClusterRef, what: str, make: Callable[[], Construct]) -> N
 
 
 def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:
-    """Refuse a shape whose GPUs another tells Kubernetes of than who does in this cluster.
+    """Refuse a shape whose device manager isn't the one of the cluster.
 
     Raises:
-        ValueError: It is another.
+        ValueError: They differ.
     """
     there = getattr(cluster.holder(registry.DEVICE_MANAGER), "manages", None)
     if shape.managed_by.cluster_plugin and there not in (None, shape.managed_by.name):

@@ -36,7 +36,7 @@ _Holder = TypeVar("_Holder")
 # API group, kind, namespace and name.
 _Key = tuple[str, str, str, str]
 _Made = TypeVar("_Made")
-_Asker = TypeVar("_Asker", bound=Hashable)
+_Item = TypeVar("_Item", bound=Hashable)
 
 
 class PathOf:
@@ -170,28 +170,28 @@ class Singleton(Generic[_Made]):
         return self._made
 
 
-class DeferredPairing(Generic[_Asker]):
-    """Calls a function once for each construct that asks, in whatever order function and constructs are registered.
+class DeferredPairing(Generic[_Item]):
+    """Calls a function once for each item. The function may be registered before or after the items.
 
-    For example jobs ask for a queueing system: the system may be created before or after them.
+    For example, a job is ordered after the queueing system in either order of creation.
     """
 
     def __init__(self) -> None:
-        self._askers: dict[_Asker, None] = {}
-        self._serve: Callable[[_Asker], None] | None = None
+        self._items: dict[_Item, None] = {}
+        self._serve: Callable[[_Item], None] | None = None
 
-    def ask(self, asker: _Asker) -> None:
-        """Call the function for a construct: now, or as soon as the function is registered."""
-        if asker not in self._askers:
-            self._askers[asker] = None
+    def ask(self, item: _Item) -> None:
+        """Call the function for an item: now, or when the function is registered. A known item is ignored."""
+        if item not in self._items:
+            self._items[item] = None
             if self._serve is not None:
-                self._serve(asker)
+                self._serve(item)
 
-    def serve(self, serve: Callable[[_Asker], None]) -> None:
-        """Register the function, and call it for each construct that has asked and that will ask."""
+    def serve(self, serve: Callable[[_Item], None]) -> None:
+        """Register the function, and call it for the items so far and for each later one."""
         self._serve = serve
-        for asker in tuple(self._askers):
-            serve(asker)
+        for item in tuple(self._items):
+            serve(item)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,7 +223,7 @@ class SelfManagedNodes:
 
 
 class ClusterRegistry(Construct):
-    """What a cluster has once in a stack. It is a construct because an imported cluster can't have children.
+    """The objects that exist once per cluster in a stack. An imported cluster can't have children itself.
 
     Attributes:
         node_role: Role of the managed nodes.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpu_rehearsal.assemblies import Assembly
@@ -16,8 +17,8 @@ from gpu_rehearsal.scenes.witnesses import wait_until_none
 from gpu_rehearsal.stage import OF_NO_STACK, Stage
 
 SCENE = "Destroy"
-# How long what a stack had may take to go after its deletion.
-GOES_SECONDS = 30.0
+# Seconds until the resources of a stack must be gone after its deletion.
+MAX_REMOVAL_SECONDS = 30.0
 # Lambda creates the group of a function that names none, and no stack deletes it.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html (2026-11)
 _LOGS_OF_FUNCTIONS = "/aws/lambda/"
@@ -44,10 +45,11 @@ _KINDS = (
     ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
 )
 _ENDED = ("terminated", "shutting-down", "deleted", "deleting", "PendingDeletion")
-# Who writes objects of a stack, or for them: as managedFields name it.
+# Managers in managedFields that write objects of a stack.
 _DEPLOYERS = ("kubectl", "helm", "karpenter")
-# They go by themselves.
+# Kubernetes removes these objects itself.
 _PASSING = ("Event", "Lease")
+_MANIFESTS, _PATCH = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-KubernetesPatch"
 
 
 def account(stage: Stage) -> dict[str, str]:
@@ -85,10 +87,9 @@ def _doesnt_count(stage: Stage, service: str, each: Any, identity: str) -> bool:
 
 
 def objects(client: Client) -> dict[str, bool]:
-    """Return whether ``helm uninstall`` keeps an object, for each that kubectl, helm or Karpenter wrote.
+    """Return the objects that kubectl, helm or Karpenter wrote, and whether ``helm uninstall`` keeps each.
 
-    What the control plane, EKS and users wrote isn't of a stack, and what another object owns goes with it. The key is
-    the kind, the namespace and the name.
+    The key is kind, namespace and name. Objects with an owner are left out, because they are deleted with it.
     """
     groups = client.get("/apis")["groups"]
     versions = {f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]}
@@ -112,20 +113,22 @@ def _object_name(kind: str, metadata: Mapping[str, Any]) -> str:
 def helm_keeps(kind: str, each: Object) -> bool:
     """Return whether ``helm uninstall`` keeps an object that helm wrote.
 
-    It keeps a namespace that ``--create-namespace`` created, and definitions in a chart's folder ``crds``. Helm
-    annotates the objects of a release, which it deletes.
-    Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/ and helm/helm v3.18
-    pkg/action/install.go (2026-11)
+    It keeps a namespace that ``--create-namespace`` created, and CRDs in a chart's ``crds/`` directory. It deletes the
+    objects that it annotates with the release, unless they have the policy ``keep``.
+    Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/,
+    https://helm.sh/docs/howto/charts_tips_and_tricks/ and helm/helm v3.18 pkg/action/install.go (2026-11)
     """
-    metadata = each["metadata"]
-    writers = {str(field["manager"]).lower() for field in metadata.get("managedFields", ())}
-    of_release = "meta.helm.sh/release-name" in metadata.get("annotations", {})
-    return kind in ("Namespace", "CustomResourceDefinition") and "helm" in writers and not of_release
+    annotations = each["metadata"].get("annotations", {})
+    outside = kind in ("Namespace", "CustomResourceDefinition") and "meta.helm.sh/release-name" not in annotations
+    return "helm" in _writers(each) and (outside or annotations.get("helm.sh/resource-policy") == "keep")
+
+
+def _writers(each: Object) -> set[str]:
+    return {str(field["manager"]).lower() for field in each["metadata"].get("managedFields", ())}
 
 
 def _is_deployed(each: Object) -> bool:
-    writers = [str(field["manager"]).lower() for field in each["metadata"].get("managedFields", ())]
-    return not each["metadata"].get("ownerReferences") and any(name.startswith(_DEPLOYERS) for name in writers)
+    return not each["metadata"].get("ownerReferences") and any(name.startswith(_DEPLOYERS) for name in _writers(each))
 
 
 def destroy(
@@ -134,41 +137,58 @@ def destroy(
     """Delete all stacks while work is running.
 
     Args:
+        stage: The running programs and simulators.
         assemblies: The stacks, in the order of their creation.
         pools: The GPU pools, on each of which a pod runs.
         before: What was in the account before the stacks.
+        report: Gets the lines.
     """
     report.add(run_pool_jobs(stage, pools, SCENE, prefix="last"))
     kept: dict[str, str] = {}
     for assembly in reversed(assemblies):
-        events = stage.stacks[assembly.stack].delete()
-        kept |= retained_resources(events, assembly.template)
+        stack = stage.stacks[assembly.stack]
+        # As the last update left them.
+        deployed = {
+            name: {"Type": each.resource.type, "Properties": each.properties} for name, each in stack.resources.items()
+        }
+        events = stack.delete()
+        kept |= retained_resources(events, deployed)
         report.add(_deletion_lines(assembly.stack, events))
     report.add(nothing_left(stage, SCENE, "", before, kept))
 
 
-def retained_resources(events: Sequence[Event], template: Mapping[str, Any]) -> dict[str, str]:
+def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) -> dict[str, str]:
     """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier.
 
-    A retained resource of kubectl keeps its objects, each with kind, namespace and name as identifier.
+    A retained resource of kubectl keeps its objects, each with kind, namespace and name as identifier, unless another
+    resource deletes the same object.
+
+    Args:
+        events: Events of the deletion.
+        resources: Type and properties of the resources, by logical id, as in a template.
     """
     kept = [each for each in events if each.status == "DELETE_SKIPPED"]
-    resources = ((each.type, template["Resources"][each.logical_id]) for each in kept)
-    applied = {name: kind for kind, resource in resources for name in _kubectl_objects(resource)}
-    return {each.physical_id: each.type for each in kept} | applied
+    gone = [each for each in events if each.status == "DELETE_COMPLETE" and each.type == _MANIFESTS]
+    deleted = {name for each in gone for name in _kubectl_objects(resources[each.logical_id])}
+    applied = {name: each.type for each in kept for name in _kubectl_objects(resources[each.logical_id])}
+    return {each.physical_id: each.type for each in kept} | {
+        name: type for name, type in applied.items() if name not in deleted
+    }
 
 
 def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
     """Yield the objects that a resource of the kubectl provider writes, e.g. ``Namespace default``."""
     properties = resource.get("Properties", {})
-    if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesPatch":
+    if resource["Type"] == _PATCH:
         kind, _, name = str(properties["ResourceName"]).partition("/")
-        yield f"{kind.title()} {name}"
-    if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesResource":
+        # Objects of other kinds count as left over, which a play reports.
+        if kind == "namespace":
+            yield f"Namespace {name}"
+    if resource["Type"] == _MANIFESTS:
         manifest = properties["Manifest"]
-        # Values that only deployment knows aren't in kinds and names.
         parts = manifest["Fn::Join"][1] if isinstance(manifest, dict) else [manifest]
-        text = "".join(each if isinstance(each, str) else "" for each in parts)
+        # A value that only deployment knows isn't in a kind or name, and may be without quotes.
+        text = "".join(each if isinstance(each, str) else "0" for each in parts)
         yield from (_object_name(each["kind"], each["metadata"]) for each in json.loads(text))
 
 
@@ -191,16 +211,18 @@ def nothing_left(
     def in_api_server() -> list[str]:
         return sorted(each for each, by_helm in objects(stage.client).items() if not by_helm and each not in kept)
 
-    for promise, look in (
-        (f"{who}nothing is left in the account", in_account),
-        (f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server", in_api_server),
-    ):
-        gone = wait_until_none(look, GOES_SECONDS)
-        left = "" if gone else ", ".join(look())
-        if gone and look is in_api_server:
-            by_helm = sorted(each for each, keeps in objects(stage.client).items() if keeps)
-            left = f"helm uninstall keeps {', '.join(by_helm)}" if by_helm else ""
-        yield Line(scene=scene, promise=promise, outcome=Outcome.HELD if gone else Outcome.FAILED, text=left)
+    yield _no_remainder(scene, f"{who}nothing is left in the account", in_account)
+    written = f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server"
+    line = _no_remainder(scene, written, in_api_server)
+    by_helm = ", ".join(sorted(each for each, keeps in objects(stage.client).items() if keeps))
+    held = line.outcome is Outcome.HELD and by_helm
+    yield replace(line, text=f"helm uninstall keeps {by_helm}") if held else line
+
+
+def _no_remainder(scene: str, promise: str, remainder: Callable[[], list[str]]) -> Line:
+    gone = wait_until_none(remainder, MAX_REMOVAL_SECONDS)
+    outcome = Outcome.HELD if gone else Outcome.FAILED
+    return Line(scene=scene, promise=promise, outcome=outcome, text="" if gone else ", ".join(remainder()))
 
 
 def _may_stay(identity: str, kept: Mapping[str, str]) -> bool:

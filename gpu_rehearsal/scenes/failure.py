@@ -63,10 +63,10 @@ class Failures:
                 yield Line(scene=SCENE, promise=f"{promise}it is reached", outcome=why[0], text=why[1])
                 if why[0] is Outcome.FAILED:
                     return
-                known |= retained_resources(self._stage.stacks[assembly.stack].delete(), assembly.template)
+                known |= retained_resources(self._stage.stacks[assembly.stack].delete(), assembly.template["Resources"])
                 continue
             yield _rolled_back(promise, self._stage.stacks[assembly.stack].status, events)
-            kept = retained_resources(events, assembly.template)
+            kept = retained_resources(events, assembly.template["Resources"])
             known |= kept
             yield from nothing_left(self._stage, SCENE, promise, known, kept)
             self._failed.setdefault(assembly.stack, []).append(name)

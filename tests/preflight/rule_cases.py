@@ -19,9 +19,11 @@ An edit names lines that occur once in the whole file, at any indentation. It re
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent, indent
@@ -32,6 +34,10 @@ from yaml import CSafeLoader
 
 RULES = Path(__file__).parent / "rules"
 CASES = "cases.yaml"
+EDITS = ({"replace", "with"}, {"after", "add"}, {"remove"})
+# A folder that is ignored by git, of one checkout.
+WRITTEN = RULES.parents[2] / ".cache" / "rule-cases"
+KEPT_SECONDS = 24 * 3600
 
 
 def edit(lines: list[str], old: list[str], new: list[str], who: str) -> list[str]:
@@ -50,16 +56,24 @@ def edit(lines: list[str], old: list[str], new: list[str], who: str) -> list[str
 
 
 def case_text(folder: Path, name: str, case: Mapping[str, Any]) -> str:
-    """Return the text of a case."""
+    """Return the text of a case: the file ``like`` with the edits applied, and ``case`` as first line.
+
+    Raises:
+        ValueError: An edit has other keys, or its block isn't in the file exactly once.
+    """
     lines = (folder / f"{case['like']}.yaml").read_text().splitlines()[1:]
     for change in case["edits"]:
-        old = change.get("replace") or change.get("remove") or change["after"]
-        new = change.get("with", "") if "add" not in change else old + change["add"]
-        lines = edit(lines, old.splitlines(), new.splitlines(), f"{folder.name}/{name}")
+        if set(change) not in EDITS or not all(change.values()):
+            raise ValueError(
+                f"{folder.name}/{name}: an edit must have replace and with, or after and add, or remove, got {change}"
+            )
+        old = next(change[key] for key in ("replace", "after", "remove") if key in change).splitlines()
+        new = change.get("with", "").splitlines() + (old + change["add"].splitlines() if "add" in change else [])
+        lines = edit(lines, old, new, f"{folder.name}/{name}")
     return "\n".join([f"# {case['case']}", *lines]) + "\n"
 
 
-def texts() -> Iterator[tuple[str, str]]:
+def case_texts() -> Iterator[tuple[str, str]]:
     """Yield ``RULE/NAME.yaml`` and the text of every case of every rule."""
     for folder in sorted(RULES.iterdir()):
         for file in sorted(folder.glob("[fp]*.yaml")):
@@ -70,24 +84,27 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield f"{folder.name}/{name}.yaml", case_text(folder, name, case)
 
 
-def written() -> Path:
-    """Write every case to a folder that is named by their hash, unless it exists, and return the folder."""
-    digest = hashlib.sha256()
+def write_cases() -> Path:
+    """Write every case to a folder named by a hash of all fixtures, unless it exists, and return the folder."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
     for file in sorted(RULES.rglob("*.yaml")):
         digest.update(f"{file.relative_to(RULES)}\n{file.read_text()}".encode())
-    digest.update(Path(__file__).read_bytes())
-    place = Path(tempfile.gettempdir()) / "gpu-constructs-rule-cases" / digest.hexdigest()[:16]
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=place.parent))
-        for name, text in texts():
-            (unfinished / name).parent.mkdir(exist_ok=True)
-            (unfinished / name).write_text(text)
-        try:
-            unfinished.rename(place)
-        except OSError:  # Another process was faster.
-            shutil.rmtree(unfinished)
+    place = WRITTEN / digest.hexdigest()[:16]
+    if place.exists():
+        return place
+    WRITTEN.mkdir(parents=True, exist_ok=True)
+    before = [each for each in WRITTEN.iterdir() if each.stat().st_mtime < time.time() - KEPT_SECONDS]
+    with tempfile.TemporaryDirectory(dir=WRITTEN, ignore_cleanup_errors=True) as unfinished:
+        for name, text in case_texts():
+            (Path(unfinished) / name).parent.mkdir(exist_ok=True)
+            with (Path(unfinished) / name).open("x") as case:
+                case.write(text)
+        # Another process may be faster.
+        with contextlib.suppress(OSError):
+            Path(unfinished).rename(place)
+    for each in before:
+        shutil.rmtree(each, ignore_errors=True)
     return place
 
 
-FIXTURES = written()
+FIXTURES = write_cases()

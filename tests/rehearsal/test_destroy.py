@@ -21,9 +21,10 @@ RELEASE = {"meta.helm.sh/release-name": "kueue"}
         ("CustomResourceDefinition", "helm", RELEASE, False),
         ("Namespace", "kubectl-client-side-apply", {}, False),
         ("ConfigMap", "helm", {}, False),
+        ("ConfigMap", "helm", {**RELEASE, "helm.sh/resource-policy": "keep"}, True),
     ],
 )
-def test_helm_keeps_namespaces_and_definitions_beside_its_release(
+def test_helm_keeps_namespaces_and_definitions_outside_its_release(
     kind: str, manager: str, annotations: dict[str, Any], kept: bool
 ) -> None:
     metadata = {"name": "x", "annotations": annotations, "managedFields": [{"manager": manager}]}
@@ -47,6 +48,15 @@ def test_a_retained_resource_of_kubectl_keeps_its_objects(kind: str, properties:
     type = f"Custom::AWSCDK-EKS-{kind}"
     kept = Event(logical_id="Kept", type=type, status="DELETE_SKIPPED", physical_id="k")
     gone = Event(logical_id="Queue", type="AWS::SQS::Queue", status="DELETE_COMPLETE", physical_id="q")
-    template = {"Resources": {"Kept": {"Type": type, "Properties": properties}, "Queue": {"Type": gone.type}}}
+    resources = {"Kept": {"Type": type, "Properties": properties}, "Queue": {"Type": gone.type}}
 
-    assert retained_resources([kept, gone], template) == {"k": type, name: type}
+    assert retained_resources([kept, gone], resources) == {"k": type, name: type}
+
+
+def test_an_object_that_another_resource_deletes_is_not_kept() -> None:
+    patch = {"Type": "Custom::AWSCDK-EKS-KubernetesPatch", "Properties": {"ResourceName": "namespace/team"}}
+    manifest = {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": json.dumps([TEAM])}}
+    kept = Event(logical_id="Patch", type=str(patch["Type"]), status="DELETE_SKIPPED", physical_id="p")
+    gone = Event(logical_id="Team", type=str(manifest["Type"]), status="DELETE_COMPLETE", physical_id="t")
+
+    assert retained_resources([kept, gone], {"Patch": patch, "Team": manifest}) == {"p": patch["Type"]}

@@ -264,9 +264,9 @@ def test_refuses_what_a_pool_of_karpenter_has_not(
 @pytest.mark.parametrize(
     ("kind", "lacks"),
     [
-        (ManagedNodeGroup, pool_kinds.NOT_OF_MANAGED_GROUPS),
-        (KarpenterNodePool, pool_kinds.NOT_OF_KARPENTER),
-        (AutoModeNodePool, pool_kinds.NOT_OF_AUTO_MODE),
+        (ManagedNodeGroup, pool_kinds.UNSUPPORTED_BY_MANAGED_GROUPS),
+        (KarpenterNodePool, pool_kinds.UNSUPPORTED_BY_KARPENTER),
+        (AutoModeNodePool, pool_kinds.UNSUPPORTED_BY_AUTO_MODE),
     ],
 )
 def test_every_argument_that_a_kind_lacks_is_refused_with_advice(kind: Any, lacks: tuple[str, ...]) -> None:
@@ -275,6 +275,16 @@ def test_every_argument_that_a_kind_lacks_is_refused_with_advice(kind: Any, lack
     assert arguments - set(inspect.signature(kind.__init__).parameters) == set(lacks)
     assert set(lacks) <= set(pool_kinds._INSTEAD)
     assert arguments | {"max_nodes"} == {each.name for each in dataclasses.fields(pool_kinds.PoolRequest)}
+
+
+def test_an_argument_that_is_not_given_has_the_default_of_the_construct() -> None:
+    by_kind = [
+        {name: each.default for name, each in inspect.signature(kind.__init__).parameters.items()}
+        for kind in (ManagedNodeGroup, KarpenterNodePool, AutoModeNodePool)
+    ]
+
+    assert [each["capacity"] for each in by_kind] == [OnDemand()] * 3
+    assert (by_kind[0]["min_nodes"], by_kind[0]["node_repair"]) == (0, NodeRepair())
 
 
 def test_a_plugin_made_afterwards_is_refused_with_the_fix(stack: cdk.Stack, gpu: GpuCluster) -> None:

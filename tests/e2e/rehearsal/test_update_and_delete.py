@@ -64,5 +64,5 @@ def test_a_stack_is_created_updated_and_deleted(tmp_path: Path, props: Props) ->
         # The controller still runs when its pool is deleted.
         [pool] = [each for each in events if each.type == OBJECTS and each.logical_id.startswith("NodePoolInfer")]
         assert all(pool.ended <= each.started for each in events if each.type == RELEASE)
-        left = nothing_left(made, "Destroy", "", empty, retained_resources(events, first.template))
+        left = nothing_left(made, "Destroy", "", empty, retained_resources(events, first.template["Resources"]))
         assert [each.statement for each in left if each.outcome is not Outcome.HELD] == []
