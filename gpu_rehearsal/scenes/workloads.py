@@ -1,4 +1,7 @@
-"""Workloads of the stack, a line for each: where its pods run, with which devices, and whether they ended."""
+"""Workloads and Services of the stack, a line for each.
+
+The line of a workload has where its pods run, with which devices, and whether they ended.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ END_SECONDS = 60.0
 
 
 def workloads(stage: Stage) -> Iterator[Line]:
-    """Report on every Deployment, StatefulSet, Job and lone Pod that neither a chart nor an add-on installed."""
+    """Report on each Deployment, StatefulSet, Job, lone Pod and Service that isn't of a chart or an add-on."""
     client = stage.client
     for kind, path in _KINDS.items():
         for each in filter(_is_own, client.list(path)):
@@ -35,6 +38,30 @@ def workloads(stage: Stage) -> Iterator[Line]:
     for each in filter(_is_own, client.list(_PODS)):
         if not each["metadata"].get("ownerReferences"):
             yield _line(stage, "Pod", each, wanted=1, none="")
+    for each in filter(_is_own, client.list("/api/v1/services")):
+        if each["spec"].get("selector") and not each["metadata"].get("ownerReferences"):
+            yield _service_line(stage, each)
+
+
+def _service_line(stage: Stage, service: Object) -> Line:
+    namespace, name = service["metadata"]["namespace"], service["metadata"]["name"]
+    selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+    pods = stage.client.list(f"/api/v1/namespaces/{quote(namespace)}/pods", labelSelector=selector)
+    if any(map(is_ready, pods)):
+        outcome, text = Outcome.HELD, ""
+    elif pods or _has_idle_pods(stage, service):
+        outcome, text = Outcome.NOT_PLAYED, "no pod that it selects runs now"
+    else:
+        outcome, text = Outcome.FAILED, f"its selector {selector} selects no pod"
+    return Line(scene=SCENE, promise=f"Service {namespace}/{name} selects a pod", outcome=outcome, text=text)
+
+
+def _has_idle_pods(stage: Stage, service: Object) -> bool:
+    """Whether a workload without replicas would have pods that a Service selects."""
+    found = (each for path in _KINDS.values() for each in stage.client.list(path))
+    here = (each for each in found if each["metadata"]["namespace"] == service["metadata"]["namespace"])
+    labels = (each["spec"]["template"]["metadata"].get("labels", {}) for each in here)
+    return any(service["spec"]["selector"].items() <= each.items() for each in labels)
 
 
 def _is_own(workload: Object) -> bool:

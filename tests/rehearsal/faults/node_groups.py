@@ -37,7 +37,7 @@ def p5_with_arm_image(app: CloudAssembly) -> None:
 
 @fault(
     consequence="EC2 rejects a volume that is smaller than the snapshot of the AMI, so the group creates no instance.",
-    cause=(r"launch.?template|p5|volume|disk", r"\b5\b", r"GiB|snapshot|small|size"),
+    cause=(r"launch.?template|p5|volume|disk", r"\b5(\b|GB)", r"GiB|snapshot|small|size"),
     changes="AWS::EC2::LaunchTemplate",
     source=_VOLUMES,
 )
