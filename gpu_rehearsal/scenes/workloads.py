@@ -18,6 +18,7 @@ from gpu_rehearsal.stage import Stage
 
 SCENE = "Create"
 _KINDS = {"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets"}
+_PROBES = {"startupProbe", "readinessProbe", "livenessProbe"}
 _JOBS, _PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
 # Helm puts it on every object that it installs.
 # Source: https://github.com/helm/helm/blob/v3.18.0/pkg/action/validate.go (helmReleaseNameAnnotation)
@@ -41,6 +42,15 @@ def workloads(stage: Stage) -> Iterator[Line]:
     for each in filter(_is_own, client.list("/api/v1/services")):
         if each["spec"].get("selector") and not each["metadata"].get("ownerReferences"):
             yield _service_line(stage, each)
+    probed = [
+        f"{kind} {each['metadata']['namespace']}/{each['metadata']['name']}"
+        for kind, path in _KINDS.items()
+        for each in filter(_is_own, client.list(path))
+        if any(_PROBES & container.keys() for container in each["spec"]["template"]["spec"]["containers"])
+    ]
+    if probed:
+        text = f"simulated pods become ready after some seconds: {', '.join(probed)}"
+        yield Line(scene=SCENE, promise="probes and ports answer", outcome=Outcome.NOT_PLAYED, text=text)
 
 
 def _service_line(stage: Stage, service: Object) -> Line:
