@@ -272,7 +272,21 @@ class _Life:
     def _step(self, what: str, look: Callable[[], bool], seconds: float) -> Step:
         """Watch for something until it comes, or until nothing can come any more."""
         came = wait_until(lambda: bool(self._stage.stopped()) or look(), seconds) and look()
-        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_pods())
+        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_failure())
+
+    def _describe_failure(self) -> str:
+        """Return the images of its nodes that have no driver, and what its pods report."""
+        return "; ".join(filter(None, (*self._images_without_driver(), self._describe_pods())))
+
+    def _images_without_driver(self) -> list[str]:
+        ids = [str(each["spec"].get("providerID", "")).rpartition("/")[2] for each in self._own_nodes()]
+        found = (
+            self._stage.aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+            if ids and all(ids)
+            else ()
+        )
+        images = (self._stage.nodes.instances.image(each) for one in found for each in one["Instances"])
+        return sorted({f"no NVIDIA driver is in the image {each.said}" for each in images if not each.has_driver})
 
     def _start(self, runs_for: str = "") -> None:
         if "/" not in self._device:
