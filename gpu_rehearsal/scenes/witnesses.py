@@ -107,15 +107,16 @@ def _pod_reports(stage: Stage, pool: GpuPool, pod: Object | None) -> Iterator[st
         said = list(_causes(stage, pod))
         yield from said
         yield from (each for each in event_messages(client, pod) if each.partition(": ")[2] not in said)
-    yield from _karpenter_conditions(client, pool)
+    yield from _karpenter_conditions(stage, pool)
     nodes = pool_nodes(client, pool)
     yield from _missing_daemon_sets(client, nodes)
     yield from (f"{name}: {why}" for name, why in stage.devices.failures.items())
     yield from (f"{instance} is no node: {why}" for instance, why in stage.nodes.never.items())
 
 
-def _karpenter_conditions(client: Client, pool: GpuPool) -> Iterator[str]:
-    """Say what Karpenter tells of a pool, its class and its NodeClaims."""
+def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
+    """Yield what Karpenter reports of a pool, its class and its NodeClaims, and why it launches no instance."""
+    client = stage.client
     found = client.find(f"/apis/karpenter.sh/v1/nodepools/{pool.name}")
     if found is None:
         return
@@ -127,6 +128,17 @@ def _karpenter_conditions(client: Client, pool: GpuPool) -> Iterator[str]:
     for claim in pool_node_claims(client, pool):
         yield from conditions(claim)
         yield from (each for each in event_messages(client, claim) if _TRANSITION not in each)
+        if any(
+            each["type"] == "Launched" and each["status"] != "True"
+            for each in claim.get("status", {}).get("conditions", ())
+        ):
+            # The condition has no reason of EC2's.
+            yield from _karpenter_errors(stage)
+
+
+def _karpenter_errors(stage: Stage) -> Iterator[str]:
+    pods = stage.client.list("/api/v1/pods", labelSelector="app.kubernetes.io/name=karpenter")
+    yield from (f"Karpenter: {error}" for pod in pods for error in stage.kubelet.last_errors(pod))
 
 
 def _missing_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[str]:
