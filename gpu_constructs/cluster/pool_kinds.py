@@ -22,6 +22,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import ScalingOptions, Size, UpTo
 from gpu_facts.charts import GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_whole_number
 from gpu_facts.versions import autoscaler_image
 
@@ -46,6 +47,7 @@ UNSUPPORTED_BY_KARPENTER = ("min_nodes", "node_repair", "scaling_options")
 UNSUPPORTED_BY_AUTO_MODE = (*UNSUPPORTED_BY_KARPENTER, "ami_release")
 
 
+@named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRequest:
     """The arguments of ``GpuCluster.add_pool``; ``None`` is an argument that isn't given."""

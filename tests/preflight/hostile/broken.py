@@ -19,11 +19,11 @@ from gpu_preflight.judging.review import review
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.scheduling.pool_limits import ceiling
+from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.strategies.pods import pods
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.strategies.worlds import worlds
 
-FIXTURES = Path(__file__).parents[1] / "rules"
 _ODD: tuple[Any, ...] = (
     None,
     True,
@@ -93,7 +93,7 @@ _DRAWN = 20
 @cache
 def realistic() -> list[list[Any]]:
     """Every fixture of a rule, and some drawn clusters, as lists of documents."""
-    files = sorted(FIXTURES.glob("GPU*/*.yaml")) + sorted(FIXTURES.glob("GPU*/*.json"))
+    files = sorted(FIXTURES.glob("GPU*/*.yaml"))
     found = [[each.content for each in parse(str(file), file.read_text())] for file in files]
     return [*found, *_drawn()]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from gpu_preflight.reading.documents import read
 from gpu_preflight.reading.versions import is_template
+from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.scheduling.decided import CASES, Decided
 from tests.preflight.world_files import LATER, written
 
 Step = str | int
 Place = tuple[Step, ...]
-_FIXTURES = Path(__file__).parents[1] / "rules"
 _PARAMETER = "ValueOfDeployment"
 # An intrinsic function is one value: what is inside it is how the value is found.
 _INTRINSICS = ("Ref", "Condition")
@@ -132,7 +132,7 @@ def _is_intrinsic(value: Any) -> bool:
 
 def fixtures() -> dict[str, Callable[[], Sample]]:
     """Return what reads each fixture of the rules, by name."""
-    files = {f"{each.parent.name}/{each.stem}": each for each in sorted(_FIXTURES.glob("*/*.yaml"))}
+    files = {f"{each.parent.name}/{each.stem}": each for each in sorted(FIXTURES.glob("*/*.yaml"))}
     return {name: partial(_fixture, name, file) for name, file in files.items()}
 
 
