@@ -9,12 +9,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, NoReturn
-from urllib.parse import unquote
 
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 from moto.iam.models import AWSManagedPolicy, iam_backends
 
-from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, plays
+from gpu_rehearsal.players.aws.api import AwsRefusal, Request, Unplayed, function_name, plays
 from gpu_rehearsal.players.aws.permissions.policies import (
     Decision,
     Question,
@@ -89,15 +88,6 @@ class OtherServices:
         Source: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html
         """
         return {"authorizationData": [_token()]}
-
-
-def function_name(reference: str) -> str:
-    """Return the name in a name, a partial ARN or an ARN of a function.
-
-    Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html (2026-11)
-    """
-    parts = unquote(reference).split(":")
-    return parts[parts.index("function") + 1] if "function" in parts else parts[-1]
 
 
 def _token() -> dict[str, Any]:
