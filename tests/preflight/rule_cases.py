@@ -30,7 +30,6 @@ from textwrap import dedent, indent
 from typing import Any
 
 import yaml
-from yaml import CSafeLoader
 
 RULES = Path(__file__).parent / "rules"
 CASES = "cases.yaml"
@@ -38,6 +37,8 @@ EDITS = ({"replace", "with"}, {"after", "add"}, {"remove"})
 # A folder that is ignored by git, of one checkout.
 WRITTEN = RULES.parents[2] / ".cache" / "rule-cases"
 KEPT_SECONDS = 24 * 3600
+# PyYAML may be without libyaml.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def edit(lines: list[str], old: list[str], new: list[str], who: str) -> list[str]:
@@ -79,7 +80,7 @@ def case_texts() -> Iterator[tuple[str, str]]:
         for file in sorted(folder.glob("[fp]*.yaml")):
             yield f"{folder.name}/{file.name}", file.read_text()
         if (folder / CASES).exists():
-            cases = yaml.load((folder / CASES).read_text(), Loader=CSafeLoader)
+            cases = yaml.load((folder / CASES).read_text(), Loader=_LOADER)
             for name, case in cases.items():
                 yield f"{folder.name}/{name}.yaml", case_text(folder, name, case)
 
