@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpu_constructs.nodes import ManagedNodeGroup
 
 _Value = TypeVar("_Value")
-# What to write where a kind has not the argument.
+# What to do instead, for an argument that a kind of pool doesn't have.
 _INSTEAD = {
     "min_nodes": "nodes that always run are size=Static(nodes=2) here",
     "node_repair": "it belongs to a ManagedNodeGroup",

@@ -185,7 +185,7 @@ def file_system_whose_ports_are_closed(case: Case) -> Iterator[Problem]:
         closed = [first for first, _ in PORTS if not any(covers_port(one, first) for one in known)]
         if closed:
             text = f"none of its security groups lets TCP {' or '.join(map(_range, closed))} in"
-            yield Problem(each, f"{text}", name=_title(each))
+            yield Problem(each, text, name=_title(each))
 
 
 def _range(first: int) -> str:

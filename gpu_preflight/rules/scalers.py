@@ -106,9 +106,9 @@ def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[
         # Who deploys nothing else into the namespace may deploy the target by other means.
         alone = not any(one.namespace == each.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
-            yield Problem(each, f"{text}", unknown=alone or not cluster.sees_objects, name=_title(each))
+            yield Problem(each, text, unknown=alone or not cluster.sees_objects, name=_title(each))
         for text in _missing_authentication(each, cluster):
-            yield Problem(each, f"{text}", unknown=not cluster.sees_objects, name=_title(each))
+            yield Problem(each, text, unknown=not cluster.sees_objects, name=_title(each))
 
 
 def _missing_target(scaler: Object, cluster: Cluster) -> Iterator[str]:

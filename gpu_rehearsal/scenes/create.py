@@ -1,4 +1,4 @@
-"""Create: every resource is made, every DaemonSet reaches its nodes, every pod that the stack brings runs."""
+"""Create: every resource is created, every DaemonSet runs on its nodes, every pod and Service of the stack works."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def workloads(stage: Stage) -> Iterator[Line]:
             yield _service_line(stage, each)
     probed = [
         f"{kind} {each['metadata']['namespace']}/{each['metadata']['name']}"
-        for kind, path in _KINDS.items()
+        for kind, path in {**_KINDS, "Job": _JOBS}.items()
         for each in filter(_is_own, client.list(path))
         if any(_PROBES & container.keys() for container in each["spec"]["template"]["spec"]["containers"])
     ]

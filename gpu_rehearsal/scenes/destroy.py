@@ -171,9 +171,8 @@ def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) ->
     gone = [each for each in events if each.status == "DELETE_COMPLETE" and each.type == _MANIFESTS]
     deleted = {name for each in gone for name in _kubectl_objects(resources[each.logical_id])}
     applied = {name: each.type for each in kept for name in _kubectl_objects(resources[each.logical_id])}
-    return {each.physical_id: each.type for each in kept} | {
-        name: type for name, type in applied.items() if name not in deleted
-    }
+    kept_objects = {name: type for name, type in applied.items() if name not in deleted}
+    return {each.physical_id: each.type for each in kept} | kept_objects
 
 
 def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +185,8 @@ def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
             yield f"Namespace {name}"
     if resource["Type"] == _MANIFESTS:
         manifest = properties["Manifest"]
-        parts = manifest["Fn::Join"][1] if isinstance(manifest, dict) else [manifest]
+        # Objects in another function count as left over too.
+        parts = manifest.get("Fn::Join", ("", ["[]"]))[1] if isinstance(manifest, dict) else [manifest]
         # A value that only deployment knows isn't in a kind or name, and may be without quotes.
         text = "".join(each if isinstance(each, str) else "0" for each in parts)
         yield from (_object_name(each["kind"], each["metadata"]) for each in json.loads(text))
@@ -200,8 +200,8 @@ def nothing_left(
     Args:
         scene: Name of the scene of the lines.
         who: What each promise begins with.
-        before: What was in the account before.
-        kept: What is kept on purpose, type by identifier.
+        before: What was in the account before, and what earlier deletions kept.
+        kept: What this deletion keeps, type by identifier.
     """
 
     def in_account() -> list[str]:
@@ -209,7 +209,8 @@ def nothing_left(
         return sorted(f"{kind} {each}" for each, kind in found if each not in before and not _may_stay(each, kept))
 
     def in_api_server() -> list[str]:
-        return sorted(each for each, by_helm in objects(stage.client).items() if not by_helm and each not in kept)
+        found = objects(stage.client).items()
+        return sorted(each for each, by_helm in found if not by_helm and each not in before and each not in kept)
 
     yield _no_remainder(scene, f"{who}nothing is left in the account", in_account)
     written = f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server"

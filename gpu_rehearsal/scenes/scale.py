@@ -280,11 +280,9 @@ class _Life:
 
     def _images_without_driver(self) -> list[str]:
         ids = [str(each["spec"].get("providerID", "")).rpartition("/")[2] for each in self._own_nodes()]
-        found = (
-            self._stage.aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
-            if ids and all(ids)
-            else ()
-        )
+        if not ids or not all(ids):
+            return []
+        found = self._stage.aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         images = (self._stage.nodes.instances.image(each) for one in found for each in one["Instances"])
         return sorted({f"no NVIDIA driver is in the image {each.said}" for each in images if not each.has_driver})
 

@@ -124,19 +124,12 @@ def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
     named = found["spec"]["template"]["spec"]["nodeClassRef"]["name"]
     node_class = client.find(f"/apis/karpenter.k8s.aws/v1/ec2nodeclasses/{named}")
     claims = pool_node_claims(client, pool)
-    if node_class is not None:
-        yield from conditions(node_class)
-    for claim in claims:
-        yield from conditions(claim)
-        yield from (each for each in event_messages(client, claim) if _TRANSITION not in each)
-    # Conditions don't have the reason of SSM or EC2.
-    if not _is_true(node_class, "Ready") or not all(_is_true(claim, "Launched") for claim in claims):
+    unready = [line for each in (node_class, *claims) if each is not None for line in conditions(each)]
+    yield from unready
+    yield from (line for claim in claims for line in event_messages(client, claim) if _TRANSITION not in line)
+    if unready:
+        # Conditions don't have the reason of SSM or EC2.
         yield from _karpenter_errors(stage)
-
-
-def _is_true(of: Object | None, condition: str) -> bool:
-    found = of.get("status", {}).get("conditions", ()) if of is not None else ()
-    return any(each["type"] == condition and each["status"] == "True" for each in found)
 
 
 def _karpenter_errors(stage: Stage) -> Iterator[str]:

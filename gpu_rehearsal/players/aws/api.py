@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import unquote
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
@@ -360,12 +359,3 @@ def parse_error(response: Response, request: Request) -> tuple[str, str]:
     except Exception:  # An answer that even botocore cannot read is told as it is.
         return str(response.status_code), response.get_data(as_text=True)[:500]
     return error.get("Code", "") or str(response.status_code), error.get("Message", "")
-
-
-def function_name(reference: str) -> str:
-    """Return the name in a name, a partial ARN or an ARN of a function.
-
-    Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html (2026-11)
-    """
-    parts = unquote(reference).split(":")
-    return parts[parts.index("function") + 1] if "function" in parts else parts[-1]

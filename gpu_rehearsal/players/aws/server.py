@@ -38,7 +38,8 @@ from gpu_rehearsal.players.aws.eks.access import Access
 from gpu_rehearsal.players.aws.eks.addons import Addons, Identities
 from gpu_rehearsal.players.aws.eks.clusters import Clusters, Tags
 from gpu_rehearsal.players.aws.eks.nodegroups import Nodegroups, Outcome
-from gpu_rehearsal.players.aws.other_services import Invoke, OtherServices, Roles
+from gpu_rehearsal.players.aws.iam import Roles
+from gpu_rehearsal.players.aws.other_services import Invoke, OtherServices
 from gpu_rehearsal.players.aws.permissions.judge import Judge, access_denied_error
 from gpu_rehearsal.players.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Principals, Region
 from gpu_rehearsal.players.aws.scaling import Groups

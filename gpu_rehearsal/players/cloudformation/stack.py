@@ -25,8 +25,7 @@ from gpu_rehearsal.players.cloudformation.events import (
 from gpu_rehearsal.players.cloudformation.functions.assets import Assets
 from gpu_rehearsal.players.cloudformation.functions.invocation import Functions, Run
 from gpu_rehearsal.players.cloudformation.intrinsics import evaluate, refuse_unless_asserted
-from gpu_rehearsal.players.cloudformation.known import Known
-from gpu_rehearsal.players.cloudformation.operation import Operation, Replaces, Skip
+from gpu_rehearsal.players.cloudformation.operation import Known, Operation, Replaces, Skip
 from gpu_rehearsal.players.cloudformation.template import (
     Account,
     Order,

@@ -46,7 +46,7 @@ def class_with_unreleased_alias(app: CloudAssembly) -> None:
 
 @fault(
     consequence="EC2 rejects a volume that is smaller than the snapshot of the AMI, so no node is launched.",
-    cause=("EC2NodeClass|g6", r"\b5 ?Gi?B?", r"snapshot|small|size|volume|disk"),
+    cause=("EC2NodeClass|g6", r"\b5 ?G(i|B)", r"snapshot|small|size|volume|disk"),
     changes="EC2NodeClass",
     source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html",
 )

@@ -16,7 +16,7 @@ from gpu_rehearsal.players.aws.ec2.launches import Images, Launches, with_tags
 from gpu_rehearsal.players.aws.eks.access import Access
 from gpu_rehearsal.players.aws.eks.clusters import Cluster, Clusters, done
 from gpu_rehearsal.players.aws.eks.joining import Joining, own_name
-from gpu_rehearsal.players.aws.other_services import Roles
+from gpu_rehearsal.players.aws.iam import Roles
 from gpu_rehearsal.players.aws.region import Region
 from gpu_rehearsal.players.aws.scaling import Groups
 

@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlparse
 from botocore.exceptions import ClientError
 from moto.iam.exceptions import NotFoundException
 
-from gpu_rehearsal.players.aws.api import AwsRefusal, Request, function_name
+from gpu_rehearsal.players.aws.api import AwsRefusal, Request
+from gpu_rehearsal.players.aws.other_services import function_name
 from gpu_rehearsal.players.aws.permissions.policies import (
     Question,
     Unjudged,
