@@ -21,6 +21,7 @@ class Objects:
         self._objects = objects
 
     def list(self, path: str, *, labelSelector: str = "") -> list[dict[str, Any]]:
+        """Return the objects of a path."""
         wanted = dict(each.split("=") for each in labelSelector.split(",") if each)
         found = self._objects.get(path.rpartition("/")[2], [])
         return [each for each in found if wanted.items() <= each["metadata"].get("labels", {}).items()]
