@@ -222,7 +222,7 @@ def to_node_shape(who: object, given: object) -> NodeShape:
 
 
 def install_dependencies(scope: Construct, cluster: ClusterRef, shape: NodeShape) -> None:
-    """Install what advertises the devices of a shape and what launches its nodes, unless the cluster has it."""
+    """Install the device manager of a shape and the autoscaler of its nodes, unless the cluster has them."""
     if cluster.auto_mode:
         return
     manager, to = shape.managed_by.name, cluster.cluster

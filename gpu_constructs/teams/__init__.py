@@ -1,4 +1,4 @@
-"""Teams that share a cluster: people, their namespaces, and what these may use."""
+"""Teams that share a cluster: people, namespaces and quotas."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,1 +1,1 @@
-"""Builds a cluster from what was read: its pools, software, workloads, and what they refer to."""
+"""Builds a cluster from the input: pools, software, workloads, and references between them."""

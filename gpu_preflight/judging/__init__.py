@@ -1,1 +1,1 @@
-"""Results of a case: findings, the answer for each workload, and what a change means."""
+"""Results of a case: findings, the answer for each workload, and the effects of a change."""

@@ -1,1 +1,1 @@
-"""What a node of a pool will have, and what its autoscaler expects of it."""
+"""The resources of a pool's node, and the autoscaler's view of them."""

@@ -275,7 +275,7 @@ class _Life:
         return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_failure())
 
     def _describe_failure(self) -> str:
-        """Return the images of its nodes that have no driver, and what its pods report."""
+        """Return images of its nodes without a driver, and the reports of its pods."""
         return "; ".join(filter(None, (*self._images_without_driver(), self._describe_pods())))
 
     def _images_without_driver(self) -> list[str]:
