@@ -1,9 +1,11 @@
-"""Names and formats that Kubernetes fixes: labels, conditions, kinds, queued pods.
+"""Names and formats that Kubernetes fixes, APIs that are gone, and how long EKS supports each minor version.
 
-What Kueue compares in the pods of a group that it manages: an update that changes it is rejected.
+Sources of what Kueue compares in the pods of a group: kubernetes-sigs/kueue v0.19.2 pkg/util/pod/pod.go,
+pkg/controller/jobframework/validation.go and pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go (2026-11).
 
-Source: kubernetes-sigs/kueue v0.19.2 pkg/util/pod/pod.go, pkg/controller/jobframework/validation.go and
-pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go (2026-11)
+Sources of API versions that are gone: https://kubernetes.io/docs/reference/using-api/deprecation-guide/,
+https://karpenter.sh/docs/upgrading/upgrade-guide/, https://karpenter.sh/docs/upgrading/compatibility/,
+https://keda.sh/docs/2.0/migration/ (2026-11).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from gpu_facts import labels
-from gpu_facts.light import regex
+from gpu_facts.light import dataclass, regex
 
 # Optional DNS prefix, then at most 63 characters.
 # Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/ (2026-08)
@@ -91,6 +93,23 @@ _FIELDS = (
     "overhead",
     "resourceClaims",
 )
+_PLATFORM_VERSIONS = "https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html"
+_QUOTED = f"{_PLATFORM_VERSIONS}; eks:DescribeClusterVersions as somebody quoted it on 2026-07-28"
+_COUNTED = f"{_PLATFORM_VERSIONS}; not stated, but 14 and 26 months after EKS opened it"
+# Minor versions that kubelet and kube-proxy may be behind the API server; neither may be ahead of it.
+# Source: https://kubernetes.io/releases/version-skew-policy/ (2026-11-22)
+OLDEST_KUBELET = 3
+# The least Karpenter for Kubernetes 1.31, 1.32, ..., by the number of the minor version.
+# Source: https://karpenter.sh/v1.15/upgrading/compatibility/ (2026-11-21)
+LEAST_KARPENTER = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
+# What an hour in extended support costs more, US dollars a cluster.
+# Source: https://aws.amazon.com/eks/pricing/, as texts of 2026 quote it (2026-11-21)
+EXTENDED_SUPPORT_USD_PER_HOUR = 0.5
+# The last version whose extended support has ended, on 2026-07-23 (same source).
+_SUPPORT_ENDED = (1, 30)
+_FIRST_ON_EKS = (1, 10)
+_APPS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+_RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 def is_under(key: str, domains: Iterable[str]) -> bool:
     """Whether the key of a label is of one of some domains, or of a part of one."""
@@ -209,3 +228,110 @@ def _requests(value: Mapping[str, Any]) -> Any:
     if not isinstance(limits, Mapping) or not isinstance(requests, Mapping | None):
         return requests
     return {**limits, **(requests or {})}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Support:
+    """How long EKS supports a minor version. Support ends at midnight UTC, when the day begins.
+
+    Attributes:
+        standard_ends: Day on which standard support ends, ISO 8601.
+        extended_ends: Day on which extended support ends.
+        source: Where they were read.
+        as_of: Day they were read.
+    """
+
+    standard_ends: str
+    extended_ends: str
+    source: str = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
+    as_of: str = "2026-11-21"
+
+
+SUPPORT = {
+    "1.31": Support(standard_ends="2025-11-26", extended_ends="2026-11-26"),
+    "1.32": Support(standard_ends="2026-03-23", extended_ends="2027-03-23"),
+    "1.33": Support(standard_ends="2026-07-29", extended_ends="2027-07-29"),
+    "1.34": Support(standard_ends="2026-12-02", extended_ends="2027-12-02", source=_PLATFORM_VERSIONS),
+    "1.35": Support(standard_ends="2027-03-27", extended_ends="2028-03-27", source=_PLATFORM_VERSIONS),
+    "1.36": Support(standard_ends="2027-08-02", extended_ends="2028-08-02", source=_QUOTED),
+    "1.37": Support(standard_ends="2027-12-02", extended_ends="2028-12-02", source=_COUNTED),
+}
+
+
+def is_ended(minor: str) -> bool:
+    """Whether EKS runs a minor version no more; of words that are no version it does not know."""
+    numbers = minor.split(".")
+    if len(numbers) != 2 or not all(each.isdecimal() and each.isascii() for each in numbers):
+        return False
+    return _FIRST_ON_EKS <= (int(numbers[0]), int(numbers[1])) <= _SUPPORT_ENDED
+
+
+def how_support_ended(minor: str) -> str:
+    """Return that EKS ended its support of a minor version, and when, as the beginning of a sentence; else nothing."""
+    if support := SUPPORT.get(minor):
+        return f"EKS ended its standard support on {support.standard_ends}, "
+    return "EKS ended its support, " if is_ended(minor) else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gone:
+    """An API version that is served no more.
+
+    Attributes:
+        since: Version that does not serve it: of Kubernetes, or of the program whose API it was.
+        until: Newest Kubernetes for which a version that serves it was made.
+        of: That program.
+        now: API version and kind that came instead; empty where nothing did.
+    """
+
+    since: str
+    until: str
+    of: str = "Kubernetes"
+    now: str = ""
+
+
+def _kubernetes_removals(version: str, since: str, now: str, *kinds: str) -> dict[tuple[str, str], Gone]:
+    until = f"1.{int(since.partition('.')[2]) - 1}"
+    return {(version, kind): Gone(since=since, until=until, now=f"{now} {kind}" if now else "") for kind in kinds}
+
+
+def _karpenter_removal(since: str, until: str, now: str) -> Gone:
+    return Gone(since=since, until=until, of="Karpenter", now=now)
+
+
+# By API version and kind. Versions of the HorizontalPodAutoscaler are told by a rule of their own.
+GONE: dict[tuple[str, str], Gone] = {
+    **_kubernetes_removals("extensions/v1beta1", "1.16", "apps/v1", *_APPS),
+    **_kubernetes_removals("apps/v1beta1", "1.16", "apps/v1", *_APPS),
+    **_kubernetes_removals("apps/v1beta2", "1.16", "apps/v1", *_APPS),
+    **_kubernetes_removals("extensions/v1beta1", "1.16", "networking.k8s.io/v1", "NetworkPolicy"),
+    **_kubernetes_removals("extensions/v1beta1", "1.22", "networking.k8s.io/v1", "Ingress"),
+    **_kubernetes_removals("networking.k8s.io/v1beta1", "1.22", "networking.k8s.io/v1", "Ingress", "IngressClass"),
+    **_kubernetes_removals("batch/v2alpha1", "1.21", "batch/v1", "CronJob"),
+    **_kubernetes_removals("batch/v1beta1", "1.25", "batch/v1", "CronJob"),
+    **_kubernetes_removals("policy/v1beta1", "1.25", "policy/v1", "PodDisruptionBudget"),
+    **_kubernetes_removals("policy/v1beta1", "1.25", "", "PodSecurityPolicy"),
+    **_kubernetes_removals("rbac.authorization.k8s.io/v1beta1", "1.22", "rbac.authorization.k8s.io/v1", *_RBAC),
+    **_kubernetes_removals("scheduling.k8s.io/v1beta1", "1.22", "scheduling.k8s.io/v1", "PriorityClass"),
+    **_kubernetes_removals("storage.k8s.io/v1beta1", "1.22", "storage.k8s.io/v1", "CSIDriver", "StorageClass"),
+    **_kubernetes_removals("storage.k8s.io/v1beta1", "1.27", "storage.k8s.io/v1", "CSIStorageCapacity"),
+    **_kubernetes_removals("node.k8s.io/v1beta1", "1.25", "node.k8s.io/v1", "RuntimeClass"),
+    **_kubernetes_removals(
+        "apiextensions.k8s.io/v1beta1", "1.22", "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+    ),
+    **_kubernetes_removals("apiregistration.k8s.io/v1beta1", "1.22", "apiregistration.k8s.io/v1", "APIService"),
+    **_kubernetes_removals("coordination.k8s.io/v1beta1", "1.22", "coordination.k8s.io/v1", "Lease"),
+    ("karpenter.sh/v1alpha5", "Provisioner"): _karpenter_removal("0.33", "1.28", "karpenter.sh/v1 NodePool"),
+    ("karpenter.sh/v1alpha5", "Machine"): _karpenter_removal("0.33", "1.28", "karpenter.sh/v1 NodeClaim"),
+    ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"): _karpenter_removal(
+        "0.33", "1.28", "karpenter.k8s.aws/v1 EC2NodeClass"
+    ),
+    ("karpenter.sh/v1beta1", "NodePool"): _karpenter_removal("1.1", "1.31", "karpenter.sh/v1 NodePool"),
+    ("karpenter.sh/v1beta1", "NodeClaim"): _karpenter_removal("1.1", "1.31", "karpenter.sh/v1 NodeClaim"),
+    ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"): _karpenter_removal(
+        "1.1", "1.31", "karpenter.k8s.aws/v1 EC2NodeClass"
+    ),
+    ("keda.k8s.io/v1alpha1", "ScaledObject"): Gone(
+        since="2.0", until="1.19", of="KEDA", now="keda.sh/v1alpha1 ScaledObject"
+    ),
+}

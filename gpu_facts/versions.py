@@ -6,7 +6,7 @@ import re
 
 from gpu_facts import charts
 from gpu_facts.image_releases import NEWEST_WITHOUT_FAULT
-from gpu_facts.kubernetes_support import how_support_ended
+from gpu_facts.kubernetes import how_support_ended
 from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import did_you_mean
 

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 import gpu_facts
-from gpu_facts import charts, kubernetes_support, schemas, versions
-from gpu_facts.hardware import plain_types, prices, regions
+from gpu_facts import charts, kubernetes, schemas, versions
+from gpu_facts.hardware import node_capacity, regions
 from gpu_facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
 
@@ -119,7 +119,7 @@ def _pins() -> Iterator[Row]:
 
 
 def _support() -> Iterator[Row]:
-    for minor, support in kubernetes_support.SUPPORT.items():
+    for minor, support in kubernetes.SUPPORT.items():
         yield Row(kind="support of Kubernetes", name=minor, source=support.source, as_of=support.as_of)
 
 
@@ -131,7 +131,7 @@ def _software() -> Iterator[Row]:
             continue
         for each in _dated(own):
             name = getattr(each, "name", None) or getattr(each, "what", None)
-            if name and not isinstance(each, (versions.Pin, kubernetes_support.Support)):
+            if name and not isinstance(each, (versions.Pin, kubernetes.Support)):
                 yield Row(kind="software of a chart or add-on", name=name, source=each.source, as_of=each.as_of)
 
 
@@ -144,11 +144,11 @@ def _tables() -> Iterator[Row]:
     for column, said in columns().items():
         kind = "price" if column in ("usd_per_hour", "without_price") else "instance types"
         yield Row(kind=kind, name=column, source=said["source"], as_of=said["as_of"])
-    govcloud = prices.prices_read()
+    govcloud = regions.prices_read()
     yield Row(kind="price", name="prices.json", source=govcloud["source"], as_of=govcloud["as_of"])
     yield Row(kind="regions", name="regions.json", source="make catalogue", as_of=regions.offerings_date())
     yield Row(
-        kind="instance types", name="plain_types.json", source="make catalogue", as_of=plain_types.plain_types_date()
+        kind="instance types", name="plain_types.json", source="make catalogue", as_of=node_capacity.plain_types_date()
     )
 
 

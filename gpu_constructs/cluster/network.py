@@ -22,8 +22,7 @@ from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
 from gpu_constructs.installing.own_stack import stack_place
 from gpu_constructs.installing.registry import Singleton
 from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets
-from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS
-from gpu_facts.hardware.regions import refuse_misspelt_region
+from gpu_facts.hardware.regions import ACCEPTED_ZONE_IDS, refuse_misspelt_region
 from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (
     address_block,

@@ -27,7 +27,7 @@ from gpu_constructs.pools.disk import Disk, node_volumes
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.labels_and_taints import labels_of_nodes
 from gpu_facts import labels
-from gpu_facts.hardware.plain_types import allocatable_without_gpus, refuse_unless_plain_type
+from gpu_facts.hardware.node_capacity import allocatable_without_gpus, refuse_unless_plain_type
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import add, pod_requests, quantity, resources, show
 from gpu_facts.refusals import refuse_unless_whole_number, words

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_facts.hardware.catalogue import Architecture
 from gpu_facts.image_releases import OperatingSystem
-from gpu_facts.kubernetes_support import OLDEST_KUBELET
+from gpu_facts.kubernetes import OLDEST_KUBELET
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import is_token
 from gpu_facts.versions import KUBERNETES

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.kubelet_reserve import EVICTED_MEMORY, eni_pods, least_memory, reserved_cpu, reserved_memory
+from gpu_facts.hardware.node_capacity import EVICTED_MEMORY, eni_pods, least_memory, reserved_cpu, reserved_memory
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import GIB, MIB, resources
 from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number

@@ -31,7 +31,7 @@ from gpu_constructs.pools.sharing import (
     resolve_device_manager,
 )
 from gpu_facts.hardware.catalogue import Architecture, InstanceType, instance_type, refuse_unless_row
-from gpu_facts.hardware.kubelet_reserve import disk_left_gib
+from gpu_facts.hardware.node_capacity import disk_left_gib
 from gpu_facts.image_releases import (
     DRIVER_BRANCHES,
     LTS,

@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal, cast, get_args
 
-from gpu_facts.hardware.bound import Bound
 from gpu_facts.hardware.catalogue import Architecture, InstanceType, catalogue
 from gpu_facts.image_releases import LTS
-from gpu_facts.light import dataclass
+from gpu_facts.light import dataclass, regex
 from gpu_facts.named_arguments import named_call
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, words
 
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+    "": operator.eq,
+}
+_BOUND = regex(r"\s*(>=|<=|>|<|=|)\s*(\d{1,9}(?:\.\d{1,6})?)\s*", re.ASCII)
 Order = Literal["price", "gpus", "name"]
 _FINDER = "find_instance_types"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A figure and how another compares to it.
+
+    Attributes:
+        sign: ``>=``, ``>``, ``=``, ``<=``, ``<``; empty is ``=``.
+        amount: The figure.
+    """
+
+    sign: str
+    amount: float
+
+    @classmethod
+    def parse(cls, text: str) -> Bound:
+        """Read a bound, e.g. ``>=80``.
+
+        Raises:
+            ValueError: The text is no bound.
+        """
+        found = _BOUND.fullmatch(text)
+        if not found:
+            raise ValueError(f"must be a number, with >=, >, =, <= or < before it, got {text!r}")
+        return cls(found.group(1), float(found.group(2)))
+
+    def holds(self, amount: float | None) -> bool:
+        """Whether a figure keeps the bound; one that no source states keeps none."""
+        return amount is not None and _OPERATORS[self.sign](amount, self.amount)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,7 @@ class Bound(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read a bound."""
-        from gpu_facts.hardware.bound import Bound as Amount
+        from gpu_facts.hardware.capability import Bound as Amount
 
         try:
             return Amount.parse(str(value))

@@ -16,7 +16,7 @@ from datetime import date
 from typing import Any, Literal
 
 from gpu_facts.charts import KARPENTER, KEDA, KUEUE
-from gpu_facts.kubernetes_support import LEAST_KARPENTER, SUPPORT
+from gpu_facts.kubernetes import LEAST_KARPENTER, SUPPORT
 from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
 from gpu_facts.light import dataclass, regex
 from gpu_facts.schemas import replacement_properties

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_facts.hardware.prices import price_list, usd_per_hour
+from gpu_facts.hardware.regions import price_list, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import pool_region

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_facts.hardware.catalogue import catalogue, retired
-from gpu_facts.hardware.type_names import may_be_newer
+from gpu_facts.hardware.catalogue import catalogue, may_be_newer, retired
 from gpu_facts.labels import GPU_TAINT
 from gpu_facts.light import regex
 from gpu_facts.resources import GPU

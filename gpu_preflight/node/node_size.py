@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.kubelet_reserve import (
+from gpu_facts.hardware.node_capacity import (
     EVICTED_DISK,
     EVICTED_MEMORY,
     RESERVED_DISK,

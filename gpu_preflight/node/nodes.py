@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.plain_types import allocatable_without_gpus
+from gpu_facts.hardware.node_capacity import allocatable_without_gpus
 from gpu_facts.hardware.regions import zone_id_prefix
 from gpu_facts.labels import (
     CAPACITY_TYPE,

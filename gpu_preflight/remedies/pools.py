@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.prices import price_list, price_text, usd_per_hour
-from gpu_facts.hardware.regions import is_unseen
+from gpu_facts.hardware.regions import is_unseen, price_list, price_text, usd_per_hour
 from gpu_facts.labels import ACCELERATOR, CAPACITY_TYPE, INSTANCE_TYPE, KARPENTER_DOMAIN, RESOURCE_TAG, ZONE
 from gpu_facts.quantities import GIB, MIB
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from gpu_facts.hardware.prices import price_list, usd_per_hour
+from gpu_facts.hardware.regions import price_list, usd_per_hour
 from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_facts.light import dataclass
 from gpu_facts.resources import GPU

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_facts._version import __version__
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.prices import HOURS_PER_MONTH, usd_per_hour
+from gpu_facts.hardware.regions import HOURS_PER_MONTH, usd_per_hour
 from gpu_facts.quantities import show
 from gpu_facts.resources import DEVICE_CLASS
 from gpu_preflight.case import Case

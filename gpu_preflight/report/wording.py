@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu_facts.hardware.prices import price_text
+from gpu_facts.hardware.regions import price_text
 from gpu_facts.image_releases import LTS, PRODUCTION
 from gpu_preflight.judging.changes import EFFECTS
 from gpu_preflight.report.finding_view import View

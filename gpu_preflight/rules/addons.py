@@ -23,7 +23,7 @@ from gpu_facts.charts import (
     S3_NODE,
     VPC_CNI,
 )
-from gpu_facts.kubernetes_support import EXTENDED_SUPPORT_USD_PER_HOUR, OLDEST_KUBELET, SUPPORT, is_ended
+from gpu_facts.kubernetes import EXTENDED_SUPPORT_USD_PER_HOUR, OLDEST_KUBELET, SUPPORT, is_ended
 from gpu_facts.light import regex
 from gpu_facts.storage import FSX
 from gpu_facts.today import today

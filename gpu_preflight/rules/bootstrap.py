@@ -9,11 +9,11 @@ from gpu_facts.kubernetes import (
     KUBELET_DOMAINS,
     KUBELET_LABELS,
     LABEL_VALUE,
+    OLDEST_KUBELET,
     QUALIFIED_NAME,
     RESTRICTED_DOMAINS,
     is_under,
 )
-from gpu_facts.kubernetes_support import OLDEST_KUBELET
 from gpu_facts.labels import CLUSTER_TAG, EKS_DOMAIN
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean

@@ -8,8 +8,9 @@ from itertools import product
 
 from gpu_facts.charts import KARPENTER
 from gpu_facts.hardware.catalogue import InstanceType, catalogue, columns, retired
-from gpu_facts.hardware.prices import Quota, find_quota
 from gpu_facts.hardware.regions import (
+    Quota,
+    find_quota,
     is_elsewhere,
     is_in_every_zone,
     is_no_zone,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gpu_facts.charts import PRIORITY_EXPANDER
 from gpu_facts.cluster_autoscaler_flags import EXPANDERS, FLAGS, FLAGS_VERSION, LAST_EXPANDER, PRICE_EXPANDER
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.plain_types import least_vcpus
+from gpu_facts.hardware.node_capacity import least_vcpus
 from gpu_facts.labels import ACCELERATOR, AUTOSCALED_BY_TAG, AUTOSCALED_TAG, LABEL_TAG
 from gpu_facts.light import regex
 from gpu_facts.quantities import GIB, MIB

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpu_facts.kubernetes import CLUSTER_SCOPED
-from gpu_facts.kubernetes_support import SUPPORT
+from gpu_facts.kubernetes import CLUSTER_SCOPED, SUPPORT
 from gpu_facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import did_you_mean

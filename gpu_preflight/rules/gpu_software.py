@@ -14,7 +14,7 @@ from gpu_facts.charts import (
     EFA_DEVICE_PLUGIN,
     GPU_OPERATOR,
 )
-from gpu_facts.hardware.type_names import may_be_newer
+from gpu_facts.hardware.catalogue import may_be_newer
 from gpu_facts.labels import ENFORCED_LEVEL, GPU_PRESENT, NODE_FEATURE
 from gpu_facts.resources import EFA, GPU
 from gpu_preflight.case import Case

@@ -7,9 +7,9 @@ from ipaddress import ip_network
 from typing import Any
 
 from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
-from gpu_facts.control_plane_zones import REFUSED_ZONE_ID
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.hardware.node_capacity import eni_pods
+from gpu_facts.hardware.regions import REFUSED_ZONE_ID
 from gpu_facts.light import regex
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import (

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.kubelet_reserve import least_memory
-from gpu_facts.kubernetes_support import LEAST_KARPENTER
+from gpu_facts.hardware.node_capacity import least_memory
+from gpu_facts.kubernetes import LEAST_KARPENTER
 from gpu_facts.labels import CAPACITY_TYPE, GPU_TAINT, HOSTNAME, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, NODE_POOL
 from gpu_facts.quantities import show
 from gpu_facts.refusals import did_you_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.kubelet_reserve import least_memory
+from gpu_facts.hardware.node_capacity import least_memory
 from gpu_facts.hardware.regions import is_elsewhere, is_no_zone, is_seen_zone, is_zone_name, last_letter
 from gpu_facts.kubernetes import TRAINING_JOBS
 from gpu_facts.labels import (

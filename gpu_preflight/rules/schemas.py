@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from gpu_facts.api_versions import GONE, Gone
 from gpu_facts.charts import KARPENTER, KEDA
-from gpu_facts.kubernetes_support import is_ended
+from gpu_facts.kubernetes import GONE, Gone, is_ended
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.schemas import KUBERNETES, SchemaSource, find_source, sources

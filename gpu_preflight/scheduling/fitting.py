@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.type_names import why_not_sold
+from gpu_facts.hardware.catalogue import InstanceType, why_not_sold
 from gpu_facts.labels import LABEL_TAG, NODE_FEATURE, RESOURCE_TAG, ZONE
 from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import distinct, show

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.prices import find_quota, usd_per_hour
+from gpu_facts.hardware.regions import find_quota, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB, show
 from gpu_facts.resources import GPU

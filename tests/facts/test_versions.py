@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from gpu_facts.kubernetes_support import SUPPORT
+from gpu_facts.kubernetes import SUPPORT
 from gpu_facts.versions import DEFAULT_KUBERNETES, KUBERNETES, karpenter_release, kubernetes_minor
 
 RULE = "context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got"

@@ -10,8 +10,7 @@ import pytest
 
 from gpu_constructs import AutoMode, GpuCluster, gpu_vpc
 from gpu_constructs.installing.subnets import subnet_zone
-from gpu_facts.control_plane_zones import ACCEPTED_ZONE_IDS, REFUSED_ZONE_ID
-from gpu_facts.hardware.regions import known_regions
+from gpu_facts.hardware.regions import ACCEPTED_ZONE_IDS, REFUSED_ZONE_ID, known_regions
 from tests.templates import of_type, only, resources_of
 
 ACCOUNT = "111122223333"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.hardware.bound import Bound
+from gpu_facts.hardware.capability import Bound
 
 
 @pytest.mark.parametrize(

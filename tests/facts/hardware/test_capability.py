@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_constructs import NodeShape, find_instance_types
-from gpu_facts.hardware.bound import Bound
-from gpu_facts.hardware.capability import Capability, matching
+from gpu_facts.hardware.capability import Bound, Capability, matching
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.image_releases import LTS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from gpu_facts.hardware.plain_types import cpu_type_size
+from gpu_facts.hardware.node_capacity import cpu_type_size
 
 
 def test_every_known_type_has_the_size_that_ec2_lists() -> None:

@@ -8,7 +8,7 @@ from datetime import date
 import boto3
 import pytest
 
-from gpu_facts.hardware.plain_types import least_vcpus, plain_families, plain_types_date, refuse_unless_plain_type
+from gpu_facts.hardware.node_capacity import least_vcpus, plain_families, plain_types_date, refuse_unless_plain_type
 from tools import build_catalogue
 
 # Of the names that EC2's API has: Macs, types with GPUs, and one that is no longer sold.

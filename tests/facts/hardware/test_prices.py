@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from gpu_facts.hardware.catalogue import catalogue, instance_type
-from gpu_facts.hardware.prices import prices_read, usd_per_hour
+from gpu_facts.hardware.regions import prices_read, usd_per_hour
 from gpu_preflight.case import Case
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.scheduling.pool_limits import ceiling

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_facts.hardware.bound import Bound
 from gpu_facts.hardware.capability import (
+    Bound,
     Capability,
     Names,
     find_instance_types,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.prices import QUOTAS, find_quota
+from gpu_facts.hardware.regions import QUOTAS, find_quota
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.hardware.type_names import may_be_newer, why_not_sold
+from gpu_facts.hardware.catalogue import may_be_newer, why_not_sold
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_facts.hardware.catalogue import InstanceType, NetworkCard, catalogue
-from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.hardware.node_capacity import eni_pods
 from gpu_facts.quantities import GIB, MIB
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.launch import Disk, Launch

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.kubelet_reserve import eni_pods
+from gpu_facts.hardware.node_capacity import eni_pods
 from gpu_facts.quantities import GIB, MIB, quantity
 from gpu_preflight.model.launch import class_launch, template_launch
 from gpu_preflight.node.node_size import allocatable, disk_bytes, max_pods, root_gib

@@ -1,11 +1,11 @@
-"""Instance types without GPUs: how many pods, vCPUs and how much memory each has.
+"""What a node has for pods: what kubelet and the hypervisor reserve, and the size of instance types without GPUs.
 
-The size of instance types without GPUs, of which the catalogue has no rows.
+EC2 names sizes of such families alike: ``large`` has 2 vCPUs and ``4xlarge`` has 16. Each vCPU has 2, 4 or 8 GiB
+of memory in a family of letter c, m or r. A test compares every type with EC2's own list.
 
-EC2 names sizes alike in these families: ``large`` has 2 vCPUs and ``4xlarge`` has 16. Each vCPU has 2, 4 or 8 GiB of
-memory in a family of letter c, m or r. A test compares every type with EC2's own list.
-
-Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11)
+Sources: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go (kubelet);
+aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go (what Karpenter expects before launch);
+https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11)
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
-from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.kubelet_reserve import (
-    ARM_KERNEL_MIB,
-    EVICTED_MEMORY,
-    VM_OVERHEAD,
-    reserved_cpu,
-    reserved_memory,
-)
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.light import read_package_data, regex
-from gpu_facts.quantities import MIB
+from gpu_facts.quantities import GIB, MIB
 from gpu_facts.refusals import did_you_mean, near
 
+# Thousandths of each core: of the first, the second, the next two, and each further one.
+_CPU = (60, 10, 5, 5)
+_CPU_FURTHER = 2.5
+# Below these amounts kubelet evicts pods; the disk's is a share.
+EVICTED_MEMORY: Final = 100 * MIB
+EVICTED_DISK: Final = 0.1
+RESERVED_DISK: Final = GIB
+# Share of the memory that the hypervisor and the kernel may keep.
+VM_OVERHEAD: Final = 0.075
+# What the kernel sets aside on arm64.
+ARM_KERNEL_MIB: Final = 64
 _NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
 # m8i, c7i-flex, u7in-16tb: series, generation, what is special.
 _FAMILY = regex(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
@@ -58,6 +62,37 @@ _BURSTABLE_SIZES = {
     "xlarge": (4, 16384),
     "2xlarge": (8, 32768),
 }
+
+
+def eni_pods(row: InstanceType) -> int | None:
+    """Return how many pods the addresses of a type allow, ``None`` where no source states them."""
+    card = row.network_cards[0] if row.network_cards else None
+    if card is None or card.interfaces is None or row.ipv4_per_interface is None:
+        return None
+    return card.interfaces * (row.ipv4_per_interface - 1) + 2
+
+
+def reserved_cpu(vcpus: int) -> int:
+    """Return what kubelet keeps of the CPUs, in thousandths."""
+    return math.ceil(sum(_CPU[:vcpus]) + max(vcpus - len(_CPU), 0) * _CPU_FURTHER)
+
+
+def reserved_memory(pods: int) -> int:
+    """Return what kubelet keeps of the memory, in bytes, by how many pods the addresses of the type allow."""
+    return (11 * pods + 255) * MIB
+
+
+def disk_left_gib(size_gib: float) -> int:
+    """Return what pods can use of a disk for images and pods, in GiB, rounded down."""
+    return int((size_gib - RESERVED_DISK / GIB) * (1 - EVICTED_DISK))
+
+
+def least_memory(row: InstanceType) -> int | None:
+    """Return the memory that Karpenter counts on, in bytes: what is stated without what the hypervisor may keep."""
+    if row.memory_mib is None:
+        return None
+    mib = row.memory_mib - (ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
+    return (mib - math.ceil(mib * VM_OVERHEAD)) * MIB
 
 
 @cache
