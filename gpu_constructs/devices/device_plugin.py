@@ -7,7 +7,7 @@ from typing import ClassVar, get_args
 
 from constructs import Construct
 
-from gpu_constructs.devices.coexistence import warn_of_both
+from gpu_constructs.devices.device_plugin_config import warn_of_both
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart

@@ -2,44 +2,74 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
-from constructs import Construct
-
-from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.own_stack import owning_stack
-from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
-from gpu_constructs.nodes.bootstrap import Bootstrap, membership
-from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup
-from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.group_arguments import NodeUpdate, check_group, refuse_unless_values
-from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
-from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
-from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
-from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
-from gpu_constructs.pools.disruption import NodeRepair
-from gpu_constructs.pools.labels_and_taints import Taint
-from gpu_constructs.pools.node_shape import NodeShape
-from gpu_constructs.pools.pool import Autoscaler
-from gpu_constructs.pools.sharing import Mig
-from gpu_constructs.pools.size import ScalingOptions
-from gpu_facts.labels import RESOURCE_TAG
-from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
+from aws_cdk import (aws_ec2 as ec2, aws_eks_v2 as eks, aws_iam as iam)
+from collections.abc import (Mapping, Sequence)
+from constructs import (Construct)
+from dataclasses import (dataclass, field)
+from gpu_constructs.installing.cluster_ref import (AnyCluster, ClusterRef, cluster_ref)
+from gpu_constructs.installing.logical_ids import (owning_stack)
+from gpu_constructs.installing.registry import (PathOf)
+from gpu_constructs.nodes.bootstrap import (Bootstrap, LATEST, Release, membership, nvidia_ami_type, pinned_release)
+from gpu_constructs.nodes.desired_size import (DesiredSize, NodeGroup, size_handler)
+from gpu_constructs.nodes.gpu_nodes import (GpuNodes)
+from gpu_constructs.nodes.group_arguments import (NodeUpdate, check_group, refuse_unless_values)
+from gpu_constructs.nodes.launch_template import (NodeTags, launch_template_data, network, reserved_capacity)
+from gpu_constructs.nodes.node_role import (open_to_session_manager, refuse_session_manager, shared_node_role)
+from gpu_constructs.nodes.user_data import (joining_user_data, registered_taints, user_data)
+from gpu_constructs.pools.capacity import (Capacity, CapacityBlock, OnDemand, Reservation)
+from gpu_constructs.pools.disruption import (NodeRepair)
+from gpu_constructs.pools.labels_and_taints import (Taint)
+from gpu_constructs.pools.node_shape import (NodeShape)
+from gpu_constructs.pools.pool import (Autoscaler)
+from gpu_constructs.pools.sharing import (Mig)
+from gpu_constructs.pools.size import (ScalingOptions)
+from gpu_facts.labels import (RESOURCE_TAG, TAGS_RESOURCE)
+from gpu_facts.named_arguments import (named_arguments)
+from gpu_facts.refusals import (refuse_unless_bool, refuse_unless_role)
+from typing import (Any)
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
     "NoExecute": "NO_EXECUTE",
 }
+_EKS_CHOOSES = Release()
+
+@named_arguments
+class ManagedGroupTags(Construct):
+    """Puts tags on the Auto Scaling group behind a managed node group, whose own tags never get there.
+
+    One resource a group, whose function and policy are those of the cluster. Tags that leave the template leave the
+    group.
+
+    Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateOrUpdateTags.html
+
+    Args:
+        group: Managed node group.
+        cluster: Its cluster.
+        tags: The tags.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, group: eks.CfnNodegroup, cluster: ClusterRef, tags: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, id)
+        handler = size_handler(scope, cluster)
+        resource = cdk.CfnResource(
+            self,
+            "Resource",
+            type=TAGS_RESOURCE,
+            properties={
+                "ServiceToken": handler.arn,
+                "Cluster": cluster.name_token,
+                "Name": group.attr_nodegroup_name,
+                "Tags": dict(tags),
+            },
+        )
+        resource.node.add_dependency(handler.tagging)
 
 
 @named_arguments
@@ -187,7 +217,7 @@ class ManagedNodeGroup(GpuNodes):
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
-        from gpu_constructs.nodes.auto_scaling_tags import ManagedGroupTags
+        from gpu_constructs.nodes.managed_node_group import ManagedGroupTags
 
         ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
 
@@ -200,9 +230,6 @@ class ManagedNodeGroup(GpuNodes):
     def auto_scaling_group_pattern(self) -> str:
         """Regular expression of the name that EKS gives to the group's Auto Scaling group: ``eks-<name>-<uuid>``."""
         return f"^eks-{self.resource.attr_nodegroup_name}-[0-9a-f]{{8}}-"
-
-
-_EKS_CHOOSES = Release()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

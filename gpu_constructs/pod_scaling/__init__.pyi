@@ -1,5 +1,5 @@
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler as GpuHorizontalAutoscaler
-from gpu_constructs.pod_scaling.keda import Keda as Keda
+from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import Keda as Keda
 from gpu_constructs.pod_scaling.metrics_server import MetricsServer as MetricsServer
 from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter as PrometheusAdapter
 from gpu_constructs.pod_scaling.rightsizing import CpuMemoryRightsizing as CpuMemoryRightsizing

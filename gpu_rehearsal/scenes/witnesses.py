@@ -130,6 +130,16 @@ def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
     if unready:
         # Conditions don't have the reason of SSM or EC2.
         yield from _karpenter_errors(stage)
+    if not claims:
+        yield f"NodePool {pool.name} {_allowed(found['spec'])}"
+
+
+def _allowed(spec: Object) -> str:
+    """Return the nodes that a NodePool may launch."""
+    template = spec["template"]["spec"]
+    wanted = [f"{each['key']} {each['operator']} {each.get('values', [])}" for each in template["requirements"]]
+    taints = [f"{each['key']}:{each['effect']}" for each in template.get("taints", ())]
+    return f"has requirements {', '.join(wanted)}; taints {', '.join(taints)}; limits {spec.get('limits', {})}"
 
 
 def _karpenter_errors(stage: Stage) -> Iterator[str]:
