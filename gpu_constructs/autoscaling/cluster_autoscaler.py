@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import cdk8s
 import re
-from cdk8s_plus_28 import (k8s)
-from collections.abc import (Mapping, Sequence)
-from constructs import (Construct)
-from gpu_constructs.installing import (registry)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_chart)
-from gpu_constructs.installing.own_stack import (stack_place)
-from gpu_constructs.installing.pod_identity import (PodIdentity, policy_document, string_equals)
-from gpu_constructs.installing.registry import (PathOf)
-from gpu_constructs.installing.yaml_text import (to_yaml)
-from gpu_facts.charts import (CLUSTER_AUTOSCALER, PRIORITY_EXPANDER)
-from gpu_facts.kubernetes import (CLUSTER_CRITICAL, KUBE_SYSTEM)
-from gpu_facts.labels import (APP_NAME, AUTOSCALED_BY_TAG, AUTOSCALED_TAG, POOL, SAFE_TO_EVICT)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number)
-from gpu_facts.storage import (STARTUP_TAINTS)
-from gpu_facts.versions import (WITHOUT_CLAIMS, autoscaler_image)
-from typing import (Any, Protocol)
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.installing import registry
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.own_stack import stack_place
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.installing.yaml_text import to_yaml
+from gpu_facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
+from gpu_facts.kubernetes import CLUSTER_CRITICAL, KUBE_SYSTEM
+from gpu_facts.labels import APP_NAME, AUTOSCALED_BY_TAG, AUTOSCALED_TAG, POOL, SAFE_TO_EVICT
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.storage import STARTUP_TAINTS
+from gpu_facts.versions import WITHOUT_CLAIMS, autoscaler_image
 
 NAME = CLUSTER_AUTOSCALER
 NAMESPACE = KUBE_SYSTEM
@@ -76,6 +78,7 @@ NAMESPACE_RULES: tuple[Rule, ...] = (
     ),
 )
 _DRA_BY_FLAG = ("1.34",)
+
 
 def flags(
     cluster_name: str, *, priorities: bool = False, balance_similar: bool = False, claims: bool = False
@@ -311,8 +314,6 @@ class ClusterAutoscaler(Construct):
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)
         text = priorities_text(ranks) if ranks is not None else None
-        # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.autoscaling.cluster_autoscaler import cluster_autoscaler_chart
 
         chart = cluster_autoscaler_chart(region=place.region, image=chosen, command=command, priorities=text)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)

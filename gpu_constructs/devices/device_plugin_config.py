@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
-from constructs import (Construct)
-from gpu_constructs.installing import (registry)
-from gpu_constructs.installing.cluster_ref import (ClusterRef)
-from gpu_constructs.pools.sharing import (Mig, Mps, Sharing, TimeSlicing)
-from gpu_facts.resources import (GPU)
-from typing import (Any, Protocol, cast)
+from typing import Any, Protocol, cast
 
+import aws_cdk as cdk
+from constructs import Construct
+
+from gpu_constructs.installing import registry
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.pools.sharing import Mig, Mps, Sharing, TimeSlicing
+from gpu_facts.resources import GPU
 
 
 def plugin_config(sharing: Sharing) -> dict[str, Any]:

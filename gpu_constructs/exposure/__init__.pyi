@@ -1,3 +1,3 @@
-from gpu_constructs.exposure.load_balancer_controller import LoadBalancerController as LoadBalancerController
 from gpu_constructs.exposure.load_balancer import Internal as Internal
 from gpu_constructs.exposure.load_balancer import Public as Public
+from gpu_constructs.exposure.load_balancer_controller import LoadBalancerController as LoadBalancerController

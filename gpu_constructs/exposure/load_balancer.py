@@ -12,22 +12,31 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/network/update-idle-time
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 import json
 import re
-from aws_cdk import (aws_eks_v2 as eks)
-from collections.abc import (Mapping, Sequence)
-from constructs import (Construct)
-from dataclasses import (dataclass)
-from gpu_constructs.installing.cluster_ref import (ClusterRef)
-from gpu_constructs.installing.delivery import (apply_after_controller, apply_manifests)
-from gpu_constructs.installing.gitops import (delivery_method)
-from gpu_constructs.installing.registry import (Applied)
-from gpu_facts.labels import (ALB, ALB_CLASS, APP_NAME, READINESS_GATES)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (address_block, is_token, refuse_unless_bool, refuse_unless_instance, refuse_unless_whole_number, words)
-from gpu_facts.versions import (LOAD_BALANCER_CONTROLLER)
-from typing import (Any, cast)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
+from gpu_constructs.installing.gitops import delivery_method
+from gpu_constructs.installing.registry import Applied
+from gpu_facts.labels import ALB, ALB_CLASS, APP_NAME, READINESS_GATES
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import (
+    address_block,
+    is_token,
+    refuse_unless_bool,
+    refuse_unless_instance,
+    refuse_unless_whole_number,
+    words,
+)
+from gpu_facts.versions import LOAD_BALANCER_CONTROLLER
 
 # Less, and clients get errors while the load balancer still sends.
 _LEAST_DRAIN = 15
@@ -42,6 +51,7 @@ _CERTIFICATE = re.compile(r"arn:[a-z-]+:(acm:[a-z0-9-]+:\d{12}:certificate/|iam:
 _TLS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 # For what a server does between its last answer and its end.
 _TO_EXIT = 30
+
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)

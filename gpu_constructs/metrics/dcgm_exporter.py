@@ -12,9 +12,9 @@ from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
 from gpu_constructs.metrics.rules import DEFAULT_FIELDS, counters_csv, prometheus_rule
+from gpu_facts import versions
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image
-from gpu_facts.versions import DCGM_EXPORTER
 
 
 @named_arguments
@@ -50,7 +50,7 @@ class DcgmExporter(Construct):
         prometheus: PrometheusStack | None = None,
         fields: Sequence[str] = DEFAULT_FIELDS,
         shared_gpus: bool = False,
-        image: str = DCGM_EXPORTER.reference,
+        image: str = versions.DCGM_EXPORTER.reference,
     ) -> None:
         super().__init__(scope, id)
         who = PathOf(self)

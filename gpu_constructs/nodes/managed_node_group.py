@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 import hashlib
 import json
-from aws_cdk import (aws_ec2 as ec2, aws_eks_v2 as eks, aws_iam as iam)
-from collections.abc import (Mapping, Sequence)
-from constructs import (Construct)
-from dataclasses import (dataclass, field)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, ClusterRef, cluster_ref)
-from gpu_constructs.installing.logical_ids import (owning_stack)
-from gpu_constructs.installing.registry import (PathOf)
-from gpu_constructs.nodes.bootstrap import (Bootstrap, LATEST, Release, membership, nvidia_ami_type, pinned_release)
-from gpu_constructs.nodes.desired_size import (DesiredSize, NodeGroup, size_handler)
-from gpu_constructs.nodes.gpu_nodes import (GpuNodes)
-from gpu_constructs.nodes.group_arguments import (NodeUpdate, check_group, refuse_unless_values)
-from gpu_constructs.nodes.launch_template import (NodeTags, launch_template_data, network, reserved_capacity)
-from gpu_constructs.nodes.node_role import (open_to_session_manager, refuse_session_manager, shared_node_role)
-from gpu_constructs.nodes.user_data import (joining_user_data, registered_taints, user_data)
-from gpu_constructs.pools.capacity import (Capacity, CapacityBlock, OnDemand, Reservation)
-from gpu_constructs.pools.disruption import (NodeRepair)
-from gpu_constructs.pools.labels_and_taints import (Taint)
-from gpu_constructs.pools.node_shape import (NodeShape)
-from gpu_constructs.pools.pool import (Autoscaler)
-from gpu_constructs.pools.sharing import (Mig)
-from gpu_constructs.pools.size import (ScalingOptions)
-from gpu_facts.labels import (RESOURCE_TAG, TAGS_RESOURCE)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (refuse_unless_bool, refuse_unless_role)
-from typing import (Any)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.own_stack import owning_stack
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.nodes.bootstrap import LATEST, Bootstrap, Release, membership, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, size_handler
+from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.nodes.group_arguments import NodeUpdate, check_group, refuse_unless_values
+from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
+from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
+from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
+from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
+from gpu_constructs.pools.disruption import NodeRepair
+from gpu_constructs.pools.labels_and_taints import Taint
+from gpu_constructs.pools.node_shape import NodeShape
+from gpu_constructs.pools.pool import Autoscaler
+from gpu_constructs.pools.sharing import Mig
+from gpu_constructs.pools.size import ScalingOptions
+from gpu_facts.labels import RESOURCE_TAG, TAGS_RESOURCE
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",
@@ -37,6 +41,7 @@ _MANAGED_EFFECT = {
     "NoExecute": "NO_EXECUTE",
 }
 _EKS_CHOOSES = Release()
+
 
 @named_arguments
 class ManagedGroupTags(Construct):
@@ -217,7 +222,6 @@ class ManagedNodeGroup(GpuNodes):
 
     # Both load parts of the CDK that few groups need, 15 ms of every synth.
     def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
-        from gpu_constructs.nodes.managed_node_group import ManagedGroupTags
 
         ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
 

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.logical_ids import owning_stack
+from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 

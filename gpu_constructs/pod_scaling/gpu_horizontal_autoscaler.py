@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import (Mapping, Sequence)
-from constructs import (Construct)
-from dataclasses import (dataclass)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_manifests, install_helm_chart)
-from gpu_constructs.installing.pod_identity import (PodIdentity, policy_document)
-from gpu_constructs.installing.registry import (PathOf)
-from gpu_constructs.metrics.prometheus_stack import (ManagedPrometheus, PrometheusStack)
-from gpu_constructs.pod_scaling.metrics_server import (PrometheusAdapter, bring_metrics_server)
-from gpu_constructs.pod_scaling.signals import (CpuUtilization, Demand, GpuUse, Signal, SqsQueue)
-from gpu_constructs.pools.sharing import (Exclusive)
-from gpu_constructs.workloads.gpu_deployment import (GpuDeployment)
-from gpu_facts.charts import (KEDA_OPERATOR, NAMESPACES)
-from gpu_facts.labels import (OUR_DOMAIN)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (refuse_unless_whole_number, words)
-from gpu_facts.versions import (KEDA)
-from typing import (Any, get_args)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
+from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.metrics.prometheus_stack import ManagedPrometheus, PrometheusStack
+from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter, bring_metrics_server
+from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
+from gpu_constructs.pools.sharing import Exclusive
+from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_facts.charts import KEDA_OPERATOR, NAMESPACES
+from gpu_facts.labels import OUR_DOMAIN
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_whole_number, words
+from gpu_facts.versions import KEDA
 
 NAMESPACE = NAMESPACES[KEDA.name]
 # EKS sets the variables of a role in containers when it creates a pod. So pods that run get the role only if another
@@ -40,6 +42,7 @@ BEHAVIOR: dict[str, Any] = {
 _HPA_OWNERSHIP = "validations.keda.sh/hpa-ownership"
 _POLL_SECONDS = 15
 _COOLDOWN_SECONDS = 900
+
 
 @named_arguments
 class Keda(Construct):

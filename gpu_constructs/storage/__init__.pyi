@@ -4,8 +4,8 @@ from gpu_constructs.storage.csi_drivers import S3CsiDriver as S3CsiDriver
 from gpu_constructs.storage.ebs_storage_class import EbsStorageClass as EbsStorageClass
 from gpu_constructs.storage.gp3 import Gp3 as Gp3
 from gpu_constructs.storage.lustre import LustreFileSystem as LustreFileSystem
+from gpu_constructs.storage.lustre import LustreRepository as LustreRepository
 from gpu_constructs.storage.lustre import PersistentLustre as PersistentLustre
 from gpu_constructs.storage.lustre import ScratchLustre as ScratchLustre
-from gpu_constructs.storage.lustre import LustreRepository as LustreRepository
 from gpu_constructs.storage.s3_mount import S3Mount as S3Mount
 from gpu_constructs.storage.s3_volume import S3Volume as S3Volume

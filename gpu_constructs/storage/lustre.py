@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 import re
-from aws_cdk import (aws_ec2 as ec2, aws_fsx as fsx, aws_kms as kms, aws_s3 as s3)
-from collections.abc import (Sequence)
-from constructs import (Construct)
-from dataclasses import (dataclass)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, ClusterRef, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_chart)
-from gpu_constructs.installing.registry import (PathOf)
-from gpu_constructs.installing.subnets import (refuse_unless_vpc, subnet_zone)
-from gpu_constructs.storage.csi_drivers import (fsx_csi_driver)
-from gpu_constructs.storage.s3_mount import (refuse_unless_bucket, refuse_unless_prefix)
-from gpu_constructs.storage.volume_names import (refuse_unless_short, volume_name)
-from gpu_facts.hardware.lustre import (LEAST_GIB, MOST_BACKUP_DAYS, PORTS, VERSION, is_size, sizes)
-from gpu_facts.kubernetes import (refuse_unless_object_name)
-from gpu_facts.named_arguments import (named_arguments, named_call)
-from gpu_facts.refusals import (is_token, refuse_unless_bool, refuse_unless_instance, refuse_unless_key, refuse_unless_whole_number)
-from typing import (Literal, Protocol, TypeAlias, get_args, runtime_checkable)
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.installing.subnets import refuse_unless_vpc, subnet_zone
+from gpu_constructs.storage.csi_drivers import fsx_csi_driver
+from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
+from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
+from gpu_facts.hardware.lustre import LEAST_GIB, MOST_BACKUP_DAYS, PORTS, VERSION, is_size, sizes
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.named_arguments import named_arguments, named_call
+from gpu_facts.refusals import (
+    is_token,
+    refuse_unless_bool,
+    refuse_unless_instance,
+    refuse_unless_key,
+    refuse_unless_whole_number,
+)
 
 # Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html (2026-11)
@@ -29,6 +40,7 @@ _MOST_CHUNK_MIB = 512_000
 _MOST_LINKS = 8
 _EVERY_CHANGE = ["NEW", "CHANGED", "DELETED"]
 MbPerSecondPerTib = Literal[125, 250, 500, 1000]
+
 
 @named_arguments
 class LustreRepository(Construct):

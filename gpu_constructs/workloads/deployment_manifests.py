@@ -7,13 +7,12 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.exposure.load_balancer import configure_graceful_shutdown
-from gpu_constructs.exposure.load_balancer import Exposure
+from gpu_constructs.exposure.load_balancer import Exposure, configure_graceful_shutdown
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.overlay import with_overlay
-from gpu_constructs.workloads.pool_room import PodClaim
 from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
+from gpu_constructs.workloads.pool_room import PodClaim
 from gpu_facts.labels import APP_NAME, ZONE
 
 # Name of the port of container and Service.

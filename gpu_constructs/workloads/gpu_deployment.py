@@ -7,8 +7,7 @@ import re
 import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.exposure.load_balancer import LoadBalancer
-from gpu_constructs.exposure.load_balancer import Exposure, refuse_unless_exposure
+from gpu_constructs.exposure.load_balancer import Exposure, LoadBalancer, refuse_unless_exposure
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.registry import PathOf
@@ -17,8 +16,7 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.model_files import Place
 from gpu_constructs.workloads.models import Model, refuse_early_image_volumes, with_model
 from gpu_constructs.workloads.names import refuse_early_number
-from gpu_constructs.workloads.pool_room import pod_claim
-from gpu_constructs.workloads.pool_room import refuse_more_pods_than_room
+from gpu_constructs.workloads.pool_room import pod_claim, refuse_more_pods_than_room
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import cdk8s
-from cdk8s_plus_28 import (k8s)
-from collections.abc import (Mapping)
-from constructs import (Construct)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_manifests)
-from gpu_constructs.installing.registry import (Applied, PathOf)
-from gpu_constructs.pools.pool import (Pool, refuse_unless_pool)
-from gpu_constructs.workloads.gpu_pod import (GpuPod)
-from gpu_constructs.workloads.kai_queue import (KaiQueue, apply_after_queue, refuse_unless_queue)
-from gpu_constructs.workloads.model_files import (Place)
-from gpu_constructs.workloads.models import (Model, refuse_early_image_volumes, with_model)
-from gpu_constructs.workloads.names import (refuse_early_number, unique_name)
-from gpu_constructs.workloads.overlay import (with_overlay)
-from gpu_constructs.workloads.pool_room import (PodClaim, pod_claim)
-from gpu_constructs.workloads.pod_spec import (DO_NOT_DISRUPT, pod_spec, with_parts)
-from gpu_constructs.workloads.pool_room import (refuse_more_pods_than_room)
-from gpu_facts.kubernetes import (refuse_unless_object_name)
-from gpu_facts.labels import (APP_NAME, KUEUE_QUEUE)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (INT32, refuse_unless_bool, refuse_unless_whole_number)
-from typing import (Any)
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.model_files import Place
+from gpu_constructs.workloads.models import Model, refuse_early_image_volumes, with_model
+from gpu_constructs.workloads.names import refuse_early_number, unique_name
+from gpu_constructs.workloads.overlay import with_overlay
+from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
+from gpu_constructs.workloads.pool_room import PodClaim, pod_claim, refuse_more_pods_than_room
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 
 # Fields of a Job that may change while it runs.
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate
@@ -36,6 +37,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
 # A job's name and a hash.
 _MAX_NAME = 54
+
 
 def job_manifest(
     who: object,
@@ -212,8 +214,6 @@ class GpuJob(Construct):
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.gpu_job import job_manifest
 
         manifest = job_manifest(
             who,

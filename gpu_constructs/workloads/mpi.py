@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cdk8s
-from cdk8s_plus_28 import (k8s)
-from constructs import (Construct)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_chart, apply_manifests)
-from gpu_constructs.installing.registry import (Applied, PathOf)
-from gpu_constructs.pools.pool import (Pool, refuse_unless_pool)
-from gpu_constructs.pools.sharing import (Exclusive)
-from gpu_constructs.workloads.gpu_pod import (GpuPod)
-from gpu_constructs.workloads.kai_queue import (KaiQueue, apply_after_queue, refuse_unless_queue)
-from gpu_constructs.workloads.names import (unique_name)
-from gpu_constructs.workloads.pod_spec import (DO_NOT_DISRUPT, pod_spec)
-from gpu_facts import (versions)
-from gpu_facts.charts import (MPI_OPERATOR)
-from gpu_facts.kubernetes import (refuse_unless_object_name)
-from gpu_facts.labels import (APP_NAME, KUEUE_QUEUE)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (refuse_unless_image, refuse_unless_whole_number)
-from gpu_facts.versions import (NCCL_TESTS)
-from typing import (Any)
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart, apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.pools.sharing import Exclusive
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.names import unique_name
+from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
+from gpu_facts import versions
+from gpu_facts.charts import MPI_OPERATOR
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number
+from gpu_facts.versions import NCCL_TESTS
 
 _LABELS = {APP_NAME: MPI_OPERATOR}
 _EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -45,6 +47,7 @@ _KEEP_SECONDS = 86_400
 # Where the image has it.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
 _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
+
 
 def mpi_job_definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition of MPIJob.
@@ -284,11 +287,8 @@ class MpiOperator(Construct):
         refuse_unless_image(who, "image", image)
         ref.claim(who, "MPI operator", why="both would start every job")
 
-        # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads import mpi as manifests
-
-        definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.operator_chart(image))
+        definition = apply_manifests(self, "Definition", cluster=ref, manifests=[mpi_job_definition()])
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=operator_chart(image))
         self.resource.node.add_dependency(definition)
         ref.wait_for_foundation(self.resource)
 
@@ -340,9 +340,6 @@ class NcclTest(Construct):
         _refuse_unless_testable(who, pool, nodes, image)
         image = NCCL_TESTS.reference if image is None else image
         refuse_unless_image(who, "image", image)
-
-        # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.mpi import mpi_job
 
         made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])

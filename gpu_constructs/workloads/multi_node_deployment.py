@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import aws_cdk as cdk
 import cdk8s
-from cdk8s_plus_28 import (k8s)
-from collections.abc import (Sequence)
-from constructs import (Construct)
-from dataclasses import (replace)
-from gpu_constructs.exposure.load_balancer import (Exposure, LoadBalancer, configure_graceful_shutdown, refuse_unless_exposure)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_after_controller, apply_manifests)
-from gpu_constructs.installing.registry import (Applied, PathOf)
-from gpu_constructs.pools.pool import (Pool, refuse_unless_pool)
-from gpu_constructs.workloads.deployment_manifests import (HTTP)
-from gpu_constructs.workloads.gpu_deployment import (refuse_unless_path)
-from gpu_constructs.workloads.gpu_pod import (GpuPod)
-from gpu_constructs.workloads.init_container import (command_words)
-from gpu_constructs.workloads.kai_queue import (KaiQueue, apply_after_queue, refuse_unless_queue)
-from gpu_constructs.workloads.models import (refuse_early_image_volumes)
-from gpu_constructs.workloads.names import (unique_name)
-from gpu_constructs.workloads.overlay import (with_overlay)
-from gpu_constructs.workloads.pod_spec import (Probes, pod_spec, with_parts)
-from gpu_constructs.workloads.pool_room import (PodClaim, pod_claim)
-from gpu_facts.charts import (LEADER_WORKER_SET)
-from gpu_facts.kubernetes import (QUALIFIED_NAME, queued_pod, refuse_unless_object_name)
-from gpu_facts.labels import (APP_NAME, EXCLUSIVE_GROUPS, GROUPS_NAME, KUEUE_PODSET_GROUP, KUEUE_QUEUE, KUEUE_TOPOLOGY, WORKER_INDEX)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (INT32, refuse_unless_whole_number)
-from typing import (Any)
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.exposure.load_balancer import (
+    Exposure,
+    LoadBalancer,
+    configure_graceful_shutdown,
+    refuse_unless_exposure,
+)
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
+from gpu_constructs.installing.registry import Applied, PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
+from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.init_container import command_words
+from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.models import refuse_early_image_volumes
+from gpu_constructs.workloads.names import unique_name
+from gpu_constructs.workloads.overlay import with_overlay
+from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
+from gpu_constructs.workloads.pool_room import PodClaim, pod_claim
+from gpu_facts.charts import LEADER_WORKER_SET
+from gpu_facts.kubernetes import QUALIFIED_NAME, queued_pod, refuse_unless_object_name
+from gpu_facts.labels import (
+    APP_NAME,
+    EXCLUSIVE_GROUPS,
+    GROUPS_NAME,
+    KUEUE_PODSET_GROUP,
+    KUEUE_QUEUE,
+    KUEUE_TOPOLOGY,
+    WORKER_INDEX,
+)
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import INT32, refuse_unless_whole_number
 
 # A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash. A group in a queue of
 # Kueue has one more hash.
 _MAX_NAME = 44
 _MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
+
 
 def leader_template(
     who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str], port: int, probes: Probes
@@ -240,20 +256,16 @@ class MultiNodeDeployment(Construct):
         self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Not above: they load cdk8s, which takes a second.
-        from gpu_constructs.workloads import multi_node_deployment as manifests
-        from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
-
         probes = http_probes(health_path, port, startup_minutes)
-        leads = manifests.leader_template(
+        leads = leader_template(
             who, pool=pool, name=name, pod=pod, command=commands["leader"], port=port, probes=probes
         )
-        works = manifests.worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
+        works = worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
         for template in (leads, works):
-            manifests.finish(who, template, pod=pod, claim=claim, expose=expose)
+            finish(who, template, pod=pod, claim=claim, expose=expose)
         if isinstance(queue, str):
-            self.name = manifests.queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
-        groups = manifests.leader_worker_set(
+            self.name = queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
+        groups = leader_worker_set(
             name=self.name,
             workload=name,
             namespace=namespace,
@@ -266,8 +278,8 @@ class MultiNodeDeployment(Construct):
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
         beside = [
-            manifests.service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
-            manifests.disruption_budget(name=name, groups=self.name, namespace=namespace),
+            service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
+            disruption_budget(name=name, groups=self.name, namespace=namespace),
         ]
         served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
         self.resource.node.add_dependency(pool)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from constructs import (Construct)
-from dataclasses import (dataclass)
-from gpu_constructs.installing.cluster_ref import (ClusterRef)
-from gpu_constructs.installing.delivery import (apply_after_dra_driver, apply_manifests)
-from gpu_constructs.pools.pool import (Pool)
-from gpu_constructs.pools.sharing import (REQUEST)
-from gpu_constructs.workloads.gpu_pod import (GpuPod)
-from gpu_facts.named_arguments import (named_arguments)
-from typing import (Any)
+from dataclasses import dataclass
+from typing import Any
 
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.pools.sharing import REQUEST
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_facts.named_arguments import named_arguments
 
 
 def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:

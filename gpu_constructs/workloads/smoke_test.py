@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cdk8s
-from cdk8s_plus_28 import (k8s)
-from constructs import (Construct)
-from gpu_constructs.installing.cluster_ref import (AnyCluster, cluster_ref)
-from gpu_constructs.installing.delivery import (apply_chart)
-from gpu_constructs.installing.registry import (PathOf)
-from gpu_constructs.pools.pool import (Pool, refuse_unless_pool)
-from gpu_constructs.workloads.names import (unique_name)
-from gpu_constructs.workloads.pod_spec import (typed_tolerations)
-from gpu_facts.kubernetes import (refuse_unless_object_name)
-from gpu_facts.labels import (APP_NAME, POOL)
-from gpu_facts.named_arguments import (named_arguments)
-from gpu_facts.refusals import (refuse_unless_image)
-from gpu_facts.versions import (CUDA_SAMPLE, SMOKE_TEST)
-from typing import (Any)
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.pools.pool import Pool, refuse_unless_pool
+from gpu_constructs.workloads.names import unique_name
+from gpu_constructs.workloads.pod_spec import typed_tolerations
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import APP_NAME, POOL
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_image
+from gpu_facts.versions import CUDA_SAMPLE, SMOKE_TEST
 
 NAME = "gpu-smoke-test"
 # A node from zero needs about 5 minutes, a p5 or p6 up to 30.
 _DEADLINE_SECONDS = 2_700
 _KEEP_SECONDS = 86_400
 _MEMORY_LIMIT = "2Gi"
+
 
 def smoke_test_chart(
     *, scope: Construct, pool: Pool, image: str, cuda_image: str | None, namespace: str
@@ -136,8 +139,6 @@ class GpuSmokeTest(Construct):
 
         if cuda_image is None and pool.shape.architecture == "x86_64":
             cuda_image = CUDA_SAMPLE.reference
-        # Not above: it loads cdk8s, which takes a second.
-        from gpu_constructs.workloads.smoke_test import smoke_test_chart
 
         chart = smoke_test_chart(scope=self, pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)

@@ -21,7 +21,7 @@ from gpu_constructs.devices.gpu_operator import gpu_operator_values
 from gpu_constructs.exposure.load_balancer_controller import controller_values as controller_values_of_load_balancers
 from gpu_constructs.metrics.prometheus_stack import stack_values
 from gpu_constructs.nodes.node_termination_handler import handler_values
-from gpu_constructs.pod_scaling.keda import keda_values
+from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import keda_values
 from gpu_constructs.pod_scaling.metrics_server import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import controller_values as controller_values_of_vpa
 from gpu_constructs.queueing.kai import kai_values

@@ -8,8 +8,12 @@ import aws_cdk as cdk
 import pytest
 
 from gpu_constructs.exposure import Internal, Public
-from gpu_constructs.exposure.load_balancer import configure_graceful_shutdown, ingress
-from gpu_constructs.exposure.reachability import drain_seconds, refuse_unless_exposure
+from gpu_constructs.exposure.load_balancer import (
+    configure_graceful_shutdown,
+    drain_seconds,
+    ingress,
+    refuse_unless_exposure,
+)
 from tests.schemas import validate
 
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d"

@@ -33,10 +33,10 @@ from gpu_constructs.pod_scaling import (
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import (
     Scale,
     horizontal_pod_autoscaler,
+    keda_values,
     scaled_object,
     trigger_authentication,
 )
-from gpu_constructs.pod_scaling.keda import keda_values
 from gpu_constructs.pod_scaling.metrics_server import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import controller_values, vertical_pod_autoscaler
 from tests.chart_values import unknown_values
