@@ -12,7 +12,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenes snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ charts: $(VENV)/.synth ## Pack the charts that make e2e installs: of Go modules,
 rehearse: $(VENV)/.dev ## Play stacks on real programs, with AWS played; ARGS=default-karpenter for one. Builds what is missing
 	PYTHONPATH=. python tools/rehearse.py $(ARGS)
 
-scenes: $(VENV)/.dev ## Test the rehearsal itself: every stack, mutants that must fail, hardship, pods asked of preflight and Karpenter
+scenarios: $(VENV)/.dev ## Test the rehearsal itself: every stack, mutants that must fail, hardship, pods asked of preflight and Karpenter
 	PYTHONPATH=. python tools/rehearse.py --build
 	pytest tests/e2e/rehearsal $(ARGS)
 

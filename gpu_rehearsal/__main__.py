@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from gpu_rehearsal.assemblies import read
+from gpu_rehearsal.cluster.control_plane import read_minor_version
 from gpu_rehearsal.play import play_and_write
-from gpu_rehearsal.players.cluster.control_plane import read_minor_version
 from gpu_rehearsal.stage import Props, run
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from gpu_rehearsal.players.aws.server import ACCOUNT
+from gpu_rehearsal.aws.server import ACCOUNT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

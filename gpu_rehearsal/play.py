@@ -9,14 +9,14 @@ from typing import Any
 from gpu_rehearsal.assemblies import Assembly, why_not_played
 from gpu_rehearsal.pools import gpu_pools
 from gpu_rehearsal.report import Line, Outcome, Report
-from gpu_rehearsal.scenes.create import SCENE as CREATE
-from gpu_rehearsal.scenes.create import create, daemon_sets
-from gpu_rehearsal.scenes.destroy import account, destroy
-from gpu_rehearsal.scenes.failure import Failures
-from gpu_rehearsal.scenes.permissions import check_roles, check_service_accounts, network
-from gpu_rehearsal.scenes.scale import STEP_SECONDS, run_pool_jobs, scale
-from gpu_rehearsal.scenes.update import SCENE as UPDATE
-from gpu_rehearsal.scenes.update import Announce, update
+from gpu_rehearsal.scenarios.create import SCENARIO as CREATE
+from gpu_rehearsal.scenarios.create import create, daemon_sets
+from gpu_rehearsal.scenarios.destroy import account, destroy
+from gpu_rehearsal.scenarios.failure import Failures
+from gpu_rehearsal.scenarios.permissions import check_roles, check_service_accounts, network
+from gpu_rehearsal.scenarios.scale import STEP_SECONDS, run_pool_jobs, scale
+from gpu_rehearsal.scenarios.update import SCENARIO as UPDATE
+from gpu_rehearsal.scenarios.update import Announce, update
 from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
 
 
@@ -48,7 +48,7 @@ def play_and_write(
     """
 
     def show(line: Line) -> None:
-        print(f"{line.outcome.value}: {line.scene}: {line.statement}", flush=True)
+        print(f"{line.outcome.value}: {line.scenario}: {line.statement}", flush=True)
         if out is not None:
             report.write(out, name)
         if until(line):
@@ -56,7 +56,7 @@ def play_and_write(
 
     def report_interruption(name: str) -> None:
         text = f"the play was ended by {name}"
-        report.add([Line(scene="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
+        report.add([Line(scenario="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
 
     report = Report(join_stack_names(assemblies), listener=show)
     try:
@@ -105,7 +105,7 @@ def play(
     report = report or Report(join_stack_names(assemblies))
     if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
-        report.add([Line(scene=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
+        report.add([Line(scenario=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
         return report
     with stage(assemblies[0], props, pace=pace) as made:
         before = account(made)

@@ -20,8 +20,8 @@ from gpu_facts.labels import (
     RESOURCE_TAG,
 )
 from gpu_facts.resources import GPU, NVIDIA
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.credentials import Cloud
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.credentials import Cloud
 
 Kind = Literal["NodePool", "node group", "Auto Scaling group"]
 _POOLS, _OVERLAYS = "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha1/nodeoverlays"

@@ -25,13 +25,13 @@ class Line:
     """One promise of a stack, and what became of it.
 
     Attributes:
-        scene: Name of the scene.
+        scenario: Name of the scenario.
         promise: What was to happen.
         outcome: How it fared.
         text: What happened instead, why it was not played, or what it was seen by.
     """
 
-    scene: str
+    scenario: str
     promise: str
     outcome: Outcome
     text: str = ""
@@ -63,7 +63,7 @@ class Report:
 
     Attributes:
         stack: Name of the stack.
-        lines: What happened, in the order of the scenes.
+        lines: What happened, in the order of the scenarios.
         moments: What took how long.
         listener: Called with each line as soon as it is known.
     """
@@ -102,7 +102,7 @@ class Report:
             required: Names of scenarios, or beginnings of promises. Default: every scenario of the report.
         """
         tried = [each for each in self.lines if each.outcome is not Outcome.NOT_PLAYED]
-        wanted = list(required) or list(dict.fromkeys(each.scene for each in self.lines)) or ["anything"]
+        wanted = list(required) or list(dict.fromkeys(each.scenario for each in self.lines)) or ["anything"]
         return [each for each in wanted if not any(_is_named(line, each) for line in tried)]
 
     def exit_code(self, required: Iterable[str] = ()) -> int:
@@ -137,14 +137,14 @@ def _rendered(report: Report) -> Iterator[str]:
     yield f"# Rehearsal of {report.stack}"
     yield ""
     yield report.counts
-    for scene in dict.fromkeys(each.scene for each in report.lines):
-        yield from ("", f"## {scene}", "")
-        for line in (each for each in report.lines if each.scene == scene):
+    for scenario in dict.fromkeys(each.scenario for each in report.lines):
+        yield from ("", f"## {scenario}", "")
+        for line in (each for each in report.lines if each.scenario == scenario):
             yield _item(line)
 
 
 def _is_named(line: Line, wanted: str) -> bool:
-    return line.scene.lower() == wanted.lower() or line.promise.startswith(wanted)
+    return line.scenario.lower() == wanted.lower() or line.promise.startswith(wanted)
 
 
 def _item(line: Line) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from gpu_facts.charts import AWS_NODE
 from gpu_facts.labels import DEFINITIONS_RESOURCE, EKS_DOMAIN
 from gpu_facts.schemas import replacement_properties
+from gpu_rehearsal import processes
 from gpu_rehearsal.assemblies import (
     Assembly,
     find_account,
@@ -28,21 +29,20 @@ from gpu_rehearsal.assemblies import (
     find_network,
     find_principals,
 )
-from gpu_rehearsal.players import processes
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.cloudformation.events import Event
-from gpu_rehearsal.players.cloudformation.stack import Stack
-from gpu_rehearsal.players.cloudformation.template import bootstrap
-from gpu_rehearsal.players.cluster.addons import GROUPS, Addons, Definitions, Webhooks
-from gpu_rehearsal.players.cluster.authenticator import Authenticator
-from gpu_rehearsal.players.cluster.client import Client
-from gpu_rehearsal.players.cluster.container import Programs, Starter
-from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane
-from gpu_rehearsal.players.cluster.devices import Devices
-from gpu_rehearsal.players.cluster.kubelet import Kubelet
-from gpu_rehearsal.players.cluster.nodes import Nodes
-from gpu_rehearsal.players.credentials import Authority
-from gpu_rehearsal.players.internet import Charts, Internet
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.stack import Stack
+from gpu_rehearsal.cloudformation.template import bootstrap
+from gpu_rehearsal.cluster.addons import GROUPS, Addons, Definitions, Webhooks
+from gpu_rehearsal.cluster.authenticator import Authenticator
+from gpu_rehearsal.cluster.client import Client
+from gpu_rehearsal.cluster.container import Programs, Starter
+from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane
+from gpu_rehearsal.cluster.devices import Devices
+from gpu_rehearsal.cluster.kubelet import Kubelet
+from gpu_rehearsal.cluster.nodes import Nodes
+from gpu_rehearsal.credentials import Authority
+from gpu_rehearsal.internet import Charts, Internet
 
 _RELEASE, _DEFINITIONS, _OBJECTS = (
     "Custom::AWSCDK-EKS-HelmChart",

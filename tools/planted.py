@@ -256,7 +256,7 @@ def rehearsal(folder: Path, fault: Described | None = None) -> tuple[list[Findin
 
 
 def _failure(line: Line) -> Finding:
-    return Finding(line.scene, "error", line.promise, line.text)
+    return Finding(line.scenario, "error", line.promise, line.text)
 
 
 def _plays(stacks: Sequence[Assembly]) -> list[list[Assembly]]:

@@ -82,7 +82,7 @@ def document(text: str) -> str:
     parts = {
         "constructs": _rows([(FACTS,), *layers("Constructs")]),
         "preflight": _rows(layers("Preflight")),
-        "rehearsal": _rows([_folders(STAGE), _folders(f"{STAGE}.players")]),
+        "rehearsal": _rows([_folders(STAGE)]),
         "contracts": [f"* {each['name']}." for each in contracts()],
     }
     for name, lines in parts.items():
@@ -101,7 +101,7 @@ def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def _row_name(module: str) -> str:
-    """Return the name of a folder or module in its package, e.g. ``players/aws``."""
+    """Return the name of a folder or module in its package, e.g. ``aws/eks``."""
     return "/".join([*module.split(".")[1:-1], place(module).name])
 
 

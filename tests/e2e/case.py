@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_rehearsal.players.cluster.client import Object
+from gpu_rehearsal.cluster.client import Object
 
 # The name of every pod that is decided on; its namespace tells whose it is.
 ASKED = "asked"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rehearsal.players.cluster.client import Client
-from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
+from gpu_rehearsal.cluster.client import Client
+from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
 from tests.e2e.helm import Helm
 from tests.e2e.rig import UNDISTURBED, Rig
 from tools import build_e2e_tools

@@ -14,7 +14,7 @@ import yaml
 
 from gpu_facts import versions
 from gpu_facts.charts import NAMESPACES
-from gpu_rehearsal.players.cluster.client import Client, Object
+from gpu_rehearsal.cluster.client import Client, Object
 from tools import charts as packed
 
 

@@ -15,10 +15,10 @@ import yaml
 
 from gpu_constructs.installing.chart_definitions import rights
 from gpu_facts import versions
-from gpu_rehearsal.players.cluster.client import NOT_FOUND, Client, Refused
-from gpu_rehearsal.players.cluster.process import wait_until
-from gpu_rehearsal.players.credentials import Authority
-from gpu_rehearsal.players.internet import Charts, Internet
+from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Refused
+from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.credentials import Authority
+from gpu_rehearsal.internet import Charts, Internet
 from tests.cloudformation import Answers, event_of
 from tests.e2e.helm import Helm
 from tests.e2e.test_charts import EMITTED

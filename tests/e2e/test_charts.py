@@ -29,8 +29,8 @@ from gpu_constructs.queueing.kueue import DYNAMO_VALUES, kueue_values
 from gpu_facts import versions
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.software.daemon_sets import daemon_sets_of_chart
-from gpu_rehearsal.players.cluster.client import Client, Object, Refused
-from gpu_rehearsal.players.cluster.process import wait_until
+from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.process import wait_until
 from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 

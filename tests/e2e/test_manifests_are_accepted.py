@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_rehearsal.players.cluster.client import Client, Object, Refused
-from gpu_rehearsal.players.cluster.process import wait_until
+from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.process import wait_until
 from tests import test_serving_page
 from tests.conftest import FLAGS
 from tests.emitted import EXAMPLES, run

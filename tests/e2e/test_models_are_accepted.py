@@ -15,8 +15,8 @@ from gpu_constructs import GpuDeployment, GpuJob, GpuPod, ManagedNodeGroup, Node
 from gpu_constructs.workloads import CopiedModel, HubModel, ImageModel, Model, MountedModel, SecretKey, StreamedModel
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
-from gpu_rehearsal.players.cluster.client import Client
-from gpu_rehearsal.players.cluster.control_plane import control_plane
+from gpu_rehearsal.cluster.client import Client
+from gpu_rehearsal.cluster.control_plane import control_plane
 from tests.e2e.rig import UNDISTURBED
 from tests.templates import manifests_of, resources_of
 from tools import build_e2e_tools

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cluster.addons import Addons
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.container import Programs, Starter
-from gpu_rehearsal.players.cluster.control_plane import ControlPlane, control_plane
-from gpu_rehearsal.players.cluster.devices import Devices
-from gpu_rehearsal.players.cluster.kubelet import Kubelet
-from gpu_rehearsal.players.cluster.nodes import Nodes
-from gpu_rehearsal.players.cluster.pod_status import is_ready, owner
-from gpu_rehearsal.players.cluster.process import wait_until
+from gpu_rehearsal.cluster.addons import Addons
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.container import Programs, Starter
+from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane
+from gpu_rehearsal.cluster.devices import Devices
+from gpu_rehearsal.cluster.kubelet import Kubelet
+from gpu_rehearsal.cluster.nodes import Nodes
+from gpu_rehearsal.cluster.pod_status import is_ready, owner
+from gpu_rehearsal.cluster.process import wait_until
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, node_config, played_cloud
 from tools import build_e2e_tools
 

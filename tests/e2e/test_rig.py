@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cluster.client import Object
+from gpu_rehearsal.cluster.client import Object
 from tests.e2e.case import Case, Decision
 from tests.e2e.rig import Rig
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from gpu_constructs.teams import TeamQuota
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.control_plane import control_plane, render_kubeconfig
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.control_plane import control_plane, render_kubeconfig
 from tests.e2e.rig import UNDISTURBED
 from tests.second_deployments.deployments import in_order, manifest_text, version
 from tests.second_deployments.test_identities import scaled, served, team, volume

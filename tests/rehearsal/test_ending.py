@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rehearsal.players import processes
+from gpu_rehearsal import processes
 from gpu_rehearsal.stage import ended_in_order
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ WAITS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from gpu_rehearsal.stage import ended_in_order
-from gpu_rehearsal.players import processes
+from gpu_rehearsal import processes
 
 command = ["sh", "-c", "trap '' TERM; echo $$ >&2; while true; do sleep 1; done"]
 with ended_in_order(), ThreadPoolExecutor() as threads:

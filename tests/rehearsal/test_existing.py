@@ -15,7 +15,7 @@ from gpu_rehearsal.assemblies import (
     find_principals,
     why_not_played,
 )
-from gpu_rehearsal.players.aws.server import ACCOUNT
+from gpu_rehearsal.aws.server import ACCOUNT
 
 
 def _template(*clusters: Any, **properties: Any) -> dict[str, Any]:

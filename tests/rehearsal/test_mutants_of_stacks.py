@@ -71,7 +71,7 @@ def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("outcome", "scene", "text", "seen"),
+    ("outcome", "scenario", "text", "seen"),
     [
         (Outcome.FAILED, "Scale", "no user\ndata", True),
         (Outcome.HELD, "Scale", "no user\ndata", False),
@@ -80,9 +80,9 @@ def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str, tmp_path: Pat
     ],
 )
 def test_a_mutant_is_seen_by_a_failed_line_of_its_scene_that_names_it(
-    outcome: Outcome, scene: str, text: str, seen: bool
+    outcome: Outcome, scenario: str, text: str, seen: bool
 ) -> None:
     mutant, report = Mutant(lambda resources: None, "Scale", "no user.data"), Report("Any")
-    report.add([Line(scene=scene, promise="a node comes", outcome=outcome, text=text)])
+    report.add([Line(scenario=scenario, promise="a node comes", outcome=outcome, text=text)])
 
     assert bool(mutant.seen(report)) is seen

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenes.permissions import network
+from gpu_rehearsal.scenarios.permissions import network
 from gpu_rehearsal.stage import Stage
 
 

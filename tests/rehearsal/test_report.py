@@ -13,8 +13,8 @@ def test_a_report_counts_and_names_each_promise() -> None:
     report = Report("Gpu")
     report.add(
         [
-            Line(scene="Create", promise="every object is accepted", outcome=Outcome.HELD),
-            Line(scene="Scale", promise="g6 comes", outcome=Outcome.FAILED, text="no node"),
+            Line(scenario="Create", promise="every object is accepted", outcome=Outcome.HELD),
+            Line(scenario="Scale", promise="g6 comes", outcome=Outcome.FAILED, text="no node"),
         ]
     )
 
@@ -44,8 +44,8 @@ def test_the_moments_of_the_next_stack_follow_those_of_the_last() -> None:
     ]
 
 
-def _line(scene: str, promise: str, outcome: Outcome) -> Line:
-    return Line(scene=scene, promise=promise, outcome=outcome)
+def _line(scenario: str, promise: str, outcome: Outcome) -> Line:
+    return Line(scenario=scenario, promise=promise, outcome=outcome)
 
 
 CREATED = _line("Create", "84 resources are created", Outcome.HELD)

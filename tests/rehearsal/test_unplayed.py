@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from gpu_facts import versions
-from gpu_rehearsal.players.cluster.addons import GROUPS, Definitions
-from gpu_rehearsal.players.internet import Charts
+from gpu_rehearsal.cluster.addons import GROUPS, Definitions
+from gpu_rehearsal.internet import Charts
 from gpu_rehearsal.stage import Unplayed
 
 _OBJECTS, _RELEASE, _DEFINITIONS = (

@@ -18,12 +18,12 @@ from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.scheduling.fitting import TURNED_AWAY
 from gpu_rehearsal.assemblies import Assembly
-from gpu_rehearsal.players.cluster.client import Object
+from gpu_rehearsal.cluster.client import Object
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal.decisions import Decision, Decisions
 
-SCENE = "Agree"
+SCENARIO = "Agree"
 SLOTS = 100
 # Of all pairs, those of which preflight may say that it does not know.
 MOST_UNKNOWN = 0.02
@@ -173,20 +173,20 @@ def lines(told: Sequence[Told]) -> Iterator[Line]:
     for kind in DISPUTED:
         found = [each for each in told if each.agreement == kind]
         yield Line(
-            scene=SCENE,
+            scenario=SCENARIO,
             promise=f"no {kind} in {len(told)} pairs of pod and NodePool",
             outcome=Outcome.FAILED if found else Outcome.HELD,
             text="; ".join(_described(each) for each in found[:5]),
         )
     for why, number in sorted(Counter(stricter(each.said) for each in told if each.agreement == "stricter").items()):
         yield Line(
-            scene=SCENE,
+            scenario=SCENARIO,
             promise="preflight says no where Karpenter starts a node in vain",
             outcome=Outcome.HELD,
             text=f"{number} of {len(told)}: {why}",
         )
     yield Line(
-        scene=SCENE,
+        scenario=SCENARIO,
         promise=f"at most {MOST_UNKNOWN:.0%} unknown",
         outcome=Outcome.HELD if counts["unknown"] <= MOST_UNKNOWN * len(told) else Outcome.FAILED,
         text=f"{counts['unknown']} of {len(told)}",

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from itertools import product
 
 from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.pod_status import is_ready
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.pod_status import is_ready
 from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Outcome, Report
-from gpu_rehearsal.scenes.scale import STEP_SECONDS, why_not_played
-from gpu_rehearsal.scenes.witnesses import (
+from gpu_rehearsal.scenarios.scale import STEP_SECONDS, why_not_played
+from gpu_rehearsal.scenarios.witnesses import (
     conditions,
     event_messages,
     explain_pod,
@@ -115,7 +115,7 @@ def _deployment(pool: GpuPool, name: str, count: int) -> Object:
     }
 
 
-SCENE = "Hardship"
+SCENARIO = "Hardship"
 # How long nothing may happen that should not. Karpenter gathers pods for at most 10 seconds, and looks again after as
 # many. Source: https://karpenter.sh/docs/reference/settings/ (BATCH_MAX_DURATION)
 QUIET_SECONDS = 25.0
@@ -246,7 +246,7 @@ HARDSHIPS: tuple[Callable[[Stage, GpuPool], Iterator[Line]], ...] = (
 
 
 def _line(pool: GpuPool, promise: str, outcome: Outcome, text: str = "") -> Line:
-    return Line(scene=SCENE, promise=f"pool {pool.name}: {promise}", outcome=outcome, text=text)
+    return Line(scenario=SCENARIO, promise=f"pool {pool.name}: {promise}", outcome=outcome, text=text)
 
 
 def _outcome(held: bool) -> Outcome:

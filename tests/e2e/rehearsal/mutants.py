@@ -4,7 +4,7 @@
     report = play([mutant.write(assembly, folder)], props)
     assert mutant.seen(report)
 
-A scene that no mutant fails judges nothing.
+A scenario that no mutant fails judges nothing.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Mutant:
 
     Attributes:
         change: Makes it so, in the resources of a template.
-        scene: Scene that must fail.
+        scenario: Scenario that must fail.
         names: What its failed lines must say, as a pattern: who reads them must find the cause.
     """
 
     change: Callable[[Resources], None]
-    scene: str
+    scenario: str
     names: str
 
     def write(self, assembly: Assembly, folder: Path) -> Assembly:
@@ -61,7 +61,7 @@ class Mutant:
 
     def seen(self, report: Report) -> list[Line]:
         """Return the failed lines that name it."""
-        failed = (each for each in report.failed if each.scene == self.scene)
+        failed = (each for each in report.failed if each.scenario == self.scenario)
         return [each for each in failed if re.search(self.names, f"{each.promise}: {each.text}", re.DOTALL)]
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from gpu_rehearsal.pools import GpuPool, gpu_pools
 from gpu_rehearsal.report import Outcome, Report
-from gpu_rehearsal.scenes.scale import scale
+from gpu_rehearsal.scenarios.scale import scale
 from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import many_pools
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gpu_rehearsal.pools import gpu_pools
 from gpu_rehearsal.report import Report
-from gpu_rehearsal.scenes.create import create
+from gpu_rehearsal.scenarios.create import create
 from gpu_rehearsal.stage import Props, stage
 from tests.e2e.rehearsal.conftest import default_stack
-from tests.e2e.rehearsal.hardship import SCENE, hardship
+from tests.e2e.rehearsal.hardship import SCENARIO, hardship
 
 
 def test_the_default_stack_bears_hardship(tmp_path: Path, props: Props) -> None:
@@ -21,4 +21,4 @@ def test_the_default_stack_bears_hardship(tmp_path: Path, props: Props) -> None:
         hardship(made, gpu_pools(made.client, made.aws, made.cluster), report)
 
     assert not report.failed, report.text()
-    assert SCENE in {each.scene for each in report.lines}
+    assert SCENARIO in {each.scenario for each in report.lines}

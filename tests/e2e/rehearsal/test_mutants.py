@@ -1,4 +1,4 @@
-"""A stack with one fault fails the scene that it belongs to, and the failed line names the fault."""
+"""A stack with one fault fails the scenario that it belongs to, and the failed line names the fault."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.aws.server import Aws
 
 Role = Callable[..., str]
 _NUMBERS = count()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.credentials import Source
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.credentials import Source
 from tests.rehearsal.aws.conftest import Role
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"

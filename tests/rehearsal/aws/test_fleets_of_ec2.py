@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.aws.server import Aws
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.aws.server import Aws
 
 
 def test_profiles_of_other_paths_are_not_listed(aws: Aws) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.players.aws.api import AwsRefusal
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.credentials import Source
+from gpu_rehearsal.aws.api import AwsRefusal
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.credentials import Source
 from tests.rehearsal.aws.conftest import Role
 
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:interruptions"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from gpu_rehearsal.players.aws.region import Call
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.credentials import Credentials, FunctionError
+from gpu_rehearsal.aws.region import Call
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.credentials import Credentials, FunctionError
 from tests.rehearsal.aws.conftest import Role
 
 OURS = {"StringEquals": {"aws:ResourceTag/team": "vision"}}

@@ -10,7 +10,7 @@ import pytest
 import tomli
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.aws.server import Aws
 from tests.rehearsal.aws.conftest import Role
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.aws.permissions.policies import Unjudged, holds
+from gpu_rehearsal.aws.policies import Unjudged, holds
 
 CONTEXT = {
     "aws:RequestedRegion": ("us-east-1",),

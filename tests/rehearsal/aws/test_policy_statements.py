@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.aws.permissions.policies import (
+from gpu_rehearsal.aws.policies import (
     Decision,
     Question,
     Statement,

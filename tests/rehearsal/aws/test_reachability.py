@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.players.aws.ec2.reachability import have_network
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.credentials import Source
+from gpu_rehearsal.aws.reachability import have_network
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.credentials import Source
 from tests.rehearsal.aws.conftest import Role
 
 EVERYWHERE = "0.0.0.0/0"

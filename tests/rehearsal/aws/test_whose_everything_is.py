@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_rehearsal.players.aws.server import Aws
+from gpu_rehearsal.aws.server import Aws
 
 ACCOUNT = "111122223333"
 

@@ -13,7 +13,7 @@ import boto3
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.server import ThreadedMotoServer
 
-from gpu_rehearsal.players.credentials import Credentials, Source
+from gpu_rehearsal.credentials import Credentials, Source
 
 REGION = "us-east-1"
 # One, since each would read the models of the services again.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.events import MOST, Answers, checked
-from gpu_rehearsal.players.credentials import Authority
+from gpu_rehearsal.cloudformation.events import MOST, Answers, checked
+from gpu_rehearsal.credentials import Authority
 
 REQUEST = {"StackId": "stack", "RequestId": "request", "LogicalResourceId": "Thing"}
 ANSWER = {**REQUEST, "Status": "SUCCESS", "PhysicalResourceId": "thing"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.cloudformation.stack import Stack
 
 # As the CDK's framework does: asks the function it was given, and answers CloudFormation with what that one said.
 FRAMEWORK = """

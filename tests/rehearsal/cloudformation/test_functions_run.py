@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.events import Answers
-from gpu_rehearsal.players.cloudformation.functions import assets
-from gpu_rehearsal.players.cloudformation.functions.assets import Assets, merge, search_path
-from gpu_rehearsal.players.cloudformation.functions.invocation import Function, Invocation
-from gpu_rehearsal.players.credentials import Authority, FunctionError
+from gpu_rehearsal.cloudformation import assets
+from gpu_rehearsal.cloudformation.assets import Assets, merge, search_path
+from gpu_rehearsal.cloudformation.events import Answers
+from gpu_rehearsal.cloudformation.invocation import Function, Invocation
+from gpu_rehearsal.credentials import Authority, FunctionError
 
 NODE = shutil.which("node") and assets.are_installed()
 # Sends an answer as the CDK's handlers do: without the port of its address.

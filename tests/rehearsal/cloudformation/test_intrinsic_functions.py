@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.intrinsics import NO_VALUE, evaluate
+from gpu_rehearsal.cloudformation.intrinsics import NO_VALUE, evaluate
 
 
 class Said:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.template import Template, existing, order
+from gpu_rehearsal.cloudformation.template import Template, existing, order
 
 VPC = {"Type": "AWS::EC2::VPC"}
 

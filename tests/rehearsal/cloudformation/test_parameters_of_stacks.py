@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.intrinsics import resolve
-from gpu_rehearsal.players.cloudformation.template import values
+from gpu_rehearsal.cloudformation.intrinsics import resolve
+from gpu_rehearsal.cloudformation.template import values
 
 STORED = {"/ami": "ami-1", "/ami:2": "ami-2", "/zones": "a,b"}.__getitem__
 

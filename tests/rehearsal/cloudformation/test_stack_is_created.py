@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cloudformation.events import Event
-from gpu_rehearsal.players.cloudformation.resource_types import lambdas as custom_resources
-from gpu_rehearsal.players.cloudformation.stack import Stack
-from gpu_rehearsal.players.cloudformation.template import bootstrap
-from gpu_rehearsal.players.credentials import Authority
+from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.resource_types import lambdas as custom_resources
+from gpu_rehearsal.cloudformation.stack import Stack
+from gpu_rehearsal.cloudformation.template import bootstrap
+from gpu_rehearsal.credentials import Authority
 from tests.conftest import ROOT
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 

@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from gpu_facts.schemas import replacement_properties
-from gpu_rehearsal.players.cloudformation.events import Event
-from gpu_rehearsal.players.cloudformation.stack import Stack
+from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.stack import Stack
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 from tests.rehearsal.cloudformation.test_stack_is_created import ROLE
 

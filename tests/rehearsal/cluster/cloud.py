@@ -11,7 +11,7 @@ import boto3
 import yaml
 from moto import mock_aws
 
-from gpu_rehearsal.players.credentials import Credentials, Source
+from gpu_rehearsal.credentials import Credentials, Source
 
 CLUSTER = "training"
 ZONE = "us-east-1a"

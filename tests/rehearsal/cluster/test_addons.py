@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cluster.addons import WORKLOADS
-from gpu_rehearsal.players.cluster.client import Object
+from gpu_rehearsal.cluster.addons import WORKLOADS
+from gpu_rehearsal.cluster.client import Object
 
 ALL = [{"operator": "Exists"}]
 

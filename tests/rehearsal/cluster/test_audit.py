@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpu_rehearsal.players.cluster.control_plane import RbacUse, rbac_uses
+from gpu_rehearsal.cluster.control_plane import RbacUse, rbac_uses
 
 
 def test_the_log_tells_who_asked_and_what_let_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpu_rehearsal.players.cluster.container import Container, Launch, Running, last_error
+from gpu_rehearsal.cluster.container import Container, Launch, Running, last_error
 
 CRASHES = "import sys; print('panic: no queue'); sys.exit(2)"
 

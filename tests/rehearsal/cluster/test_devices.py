@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cluster.bootstrap import Bootstrap
-from gpu_rehearsal.players.cluster.devices import (
+from gpu_rehearsal.cluster.bootstrap import Bootstrap
+from gpu_rehearsal.cluster.devices import (
     DRA,
     EFA,
     PLUGIN,
@@ -19,7 +19,7 @@ from gpu_rehearsal.players.cluster.devices import (
     is_control_daemon,
     visible_gpus,
 )
-from gpu_rehearsal.players.cluster.instances import Image, Instance
+from gpu_rehearsal.cluster.instances import Image, Instance
 
 AL2023 = Image("amazon-eks-node-al2023-x86_64-nvidia-1.36-v20261012")
 L4 = {"Manufacturer": "NVIDIA", "Name": "L4", "Count": 4, "LogicalGpuCount": 4, "MemoryInfo": {"SizeInMiB": 22888}}

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.pod_identity import has_token
-from gpu_rehearsal.players.cluster.pod_status import environment, expanded, missing
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.pod_identity import has_token
+from gpu_rehearsal.cluster.pod_status import environment, expanded, missing
 
 HELD: dict[str, Object] = {
     "/api/v1/namespaces/apps/configmaps/settings": {"data": {"A": "1", "B": "2"}},

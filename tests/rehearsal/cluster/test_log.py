@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rehearsal.players.cluster.container import MAX_CHARACTERS, last_error
+from gpu_rehearsal.cluster.container import MAX_CHARACTERS, last_error
 
 
 @pytest.mark.parametrize(

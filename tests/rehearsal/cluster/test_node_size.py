@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.players.cluster.bootstrap import Bootstrap
-from gpu_rehearsal.players.cluster.instances import allocatable, capacity, network_pods, number
+from gpu_rehearsal.cluster.bootstrap import Bootstrap
+from gpu_rehearsal.cluster.instances import allocatable, capacity, network_pods, number
 
 G6_XLARGE = {
     "VCpuInfo": {"DefaultVCpus": 4},

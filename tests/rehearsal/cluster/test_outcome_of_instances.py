@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.instances import Instance, Node
-from gpu_rehearsal.players.cluster.nodes import UNHEALTHY_SECONDS, Nodes
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.instances import Instance, Node
+from gpu_rehearsal.cluster.nodes import UNHEALTHY_SECONDS, Nodes
 from tests.rehearsal.cluster.cloud import CLUSTER, played_cloud
 
 WAITS = {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "name": "aws-node"}]}, "status": {}}

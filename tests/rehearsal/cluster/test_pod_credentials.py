@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.cluster.client import Client, Object
-from gpu_rehearsal.players.cluster.instances import Instance, Node
-from gpu_rehearsal.players.cluster.pod_identity import PodCredentials
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.instances import Instance, Node
+from gpu_rehearsal.cluster.pod_identity import PodCredentials
 from tests.rehearsal.aws.conftest import Role, aws, cluster, role, subnets, world
 
 __all__ = ["aws", "cluster", "role", "subnets", "world"]

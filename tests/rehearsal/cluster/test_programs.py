@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rehearsal.players.cluster.container import CLUSTER_AUTOSCALER, Programs
+from gpu_rehearsal.cluster.container import CLUSTER_AUTOSCALER, Programs
 
 CONTROLLER = "public.ecr.aws/karpenter/controller"
 THERE = {version: Path(f"/karpenter-{version}") for version in ("1.14.1", "1.15.0", "1.15.9", "1.15.10")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpu_rehearsal.players.cluster.bootstrap import NeverJoins, bootstrap
+from gpu_rehearsal.cluster.bootstrap import NeverJoins, bootstrap
 from tests.merged_user_data import MERGED, Merged
 from tests.rehearsal.cluster.cloud import CLUSTER, encoded, multipart, node_config
 

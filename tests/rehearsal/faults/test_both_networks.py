@@ -10,10 +10,10 @@ import pytest
 
 from gpu_preflight.cluster import network
 from gpu_rehearsal.assemblies import read
-from gpu_rehearsal.players.aws.server import Aws
-from gpu_rehearsal.players.cloudformation.stack import Stack
-from gpu_rehearsal.players.cloudformation.template import bootstrap
-from gpu_rehearsal.players.credentials import Source
+from gpu_rehearsal.aws.server import Aws
+from gpu_rehearsal.cloudformation.stack import Stack
+from gpu_rehearsal.cloudformation.template import bootstrap
+from gpu_rehearsal.credentials import Source
 from tests.rehearsal.faults.apps import ACCOUNT, P5, REGION, STACK
 from tests.rehearsal.faults.assembly import CloudAssembly
 from tests.rehearsal.faults.catalogue import FAULTS, faultless, planted_faults

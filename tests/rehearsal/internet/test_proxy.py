@@ -12,8 +12,8 @@ import pytest
 import yaml
 from urllib3 import BaseHTTPResponse, ProxyManager
 
-from gpu_rehearsal.players.credentials import Authority
-from gpu_rehearsal.players.internet import Charts, Internet
+from gpu_rehearsal.credentials import Authority
+from gpu_rehearsal.internet import Charts, Internet
 
 
 @pytest.fixture

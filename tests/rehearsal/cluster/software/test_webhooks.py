@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from gpu_rehearsal.players.cluster.addons import Webhooks
-from gpu_rehearsal.players.credentials import Authority
+from gpu_rehearsal.cluster.addons import Webhooks
+from gpu_rehearsal.credentials import Authority
 
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/kueue-system/endpointslices"

@@ -1,0 +1,334 @@
+"""AWS at one address: moto's server in this process, the simulators of what moto lacks, and every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from threading import Event, Thread
+from traceback import format_exc
+from typing import Any
+
+from botocore.exceptions import ClientError
+from moto.backends import get_backend
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
+from werkzeug.test import run_wsgi_app
+from werkzeug.wrappers import Response
+
+from gpu_rehearsal.aws.api import (
+    AwsRefusal,
+    Play,
+    Request,
+    Unplayed,
+    answer,
+    check,
+    collect_operations,
+    parse_error,
+    plain_refusal,
+    read_request,
+    register_validation,
+    rewind,
+)
+from gpu_rehearsal.aws.eks.access import Access
+from gpu_rehearsal.aws.eks.addons import Addons, Identities
+from gpu_rehearsal.aws.eks.clusters import Clusters, Tags
+from gpu_rehearsal.aws.eks.nodegroups import Nodegroups, Outcome
+from gpu_rehearsal.aws.fleets import Catalogue, Fleets
+from gpu_rehearsal.aws.iam import Roles
+from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, Images, Launches, Notices
+from gpu_rehearsal.aws.other_services import Invoke, OtherServices
+from gpu_rehearsal.aws.permissions import Judge, access_denied_error
+from gpu_rehearsal.aws.reachability import Reachability, have_network
+from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Principals, Region
+from gpu_rehearsal.aws.scaling import Groups
+from gpu_rehearsal.credentials import Credentials, Source
+from gpu_rehearsal.processes import LOOPBACK, free_port
+
+# Services of which moto plays nothing, or nothing that would do: what is not played here is not played.
+WHOLE = frozenset({"arc-zonal-shift", "autoscaling", "cloudformation", "eks", "lambda", "pricing", "sts"})
+
+# By this header moto is told whose everything is; of keys that it did not make it knows nobody.
+# Source: https://docs.getmoto.org/en/latest/docs/multi_account.html
+_ACCOUNT_TOLD = "HTTP_X_MOTO_ACCOUNT_ID"
+
+
+class Front:
+    """What the server runs for each request."""
+
+    def __init__(
+        self,
+        played: Mapping[tuple[str, str], Play],
+        principals: Principals,
+        judge: Judge,
+        write: Callable[[Call], None],
+        reachability: Reachability,
+    ) -> None:
+        self._reachability = reachability
+        self._played, self._principals, self._judge, self._write = played, principals, judge, write
+        self._moto = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer one request."""
+        return self._answer(environ)(environ, start_response)
+
+    def _answer(self, environ: dict[str, Any]) -> Response:
+        try:
+            request = read_request(environ)
+        except AwsRefusal as refusal:
+            self._write(Call(principal="?", service="?", action="?", error=refusal.code, message=str(refusal)))
+            return plain_refusal(refusal)
+        if request.access_key == SERVICE_KEY:
+            return self._ask_moto(request, environ)
+        if request.access_key == INSIDE_KEY:
+            return self._play(request, environ)
+        return self._judged(request, environ)
+
+    def _judged(self, request: Request, environ: dict[str, Any]) -> Response:
+        """Play what the caller may do, and write it down however it ends."""
+        action = f"{request.service}:{request.name}"
+        call = Call(principal="?", service=request.service, action=action)
+        try:
+            if why := self._principals.rejection_reason(request.access_key):
+                call = replace(call, principal="pods.eks.amazonaws.com").refused("AccessDenied", why)
+                raise access_denied_error(call)
+            call = replace(call, principal=self._principals.resolve_role(request.access_key))
+            if why := self._why_unreached(request):
+                call = call.refused("ConnectTimeout", why)
+                raise access_denied_error(call)
+            check(request)
+            call = self._judge.judge(call, request, self._principals.session_tags(request.access_key))
+            if not call.allowed:
+                raise access_denied_error(call)
+            if request.service == "ec2" and request.parameters.get("DryRun"):
+                raise AwsRefusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+        except AwsRefusal as refusal:
+            response = answer(request, refusal)
+        else:
+            response = self._play(request, environ)
+        code, message = parse_error(response, request)
+        self._write(replace(call, error=code, message=message))
+        return response
+
+    def _why_unreached(self, request: Request) -> str:
+        source = self._principals.call_source(request.access_key)
+        return self._reachability.service(source, request.service) if source else ""
+
+    def _play(self, request: Request, environ: dict[str, Any]) -> Response:
+        play = self._played.get((request.service, request.name))
+        try:
+            played = play(request) if play else None
+            if played is not None:
+                return answer(request, played)
+            if request.service in WHOLE:
+                raise Unplayed(f"{request.service}:{request.name}")
+            return self._ask_moto(request, environ)
+        except AwsRefusal as refusal:
+            return answer(request, refusal)
+        except ClientError as error:
+            return answer(request, AwsRefusal(error.response["Error"]["Code"], error.response["Error"]["Message"]))
+        except Exception:
+            # What breaks here is written down as the answer to the call that broke it.
+            return answer(request, AwsRefusal("InternalFailure", format_exc()))
+
+    def _ask_moto(self, request: Request, environ: dict[str, Any]) -> Response:
+        rewind(environ)
+        environ[_ACCOUNT_TOLD] = self._principals.account
+        try:
+            body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
+        except NotImplementedError as error:
+            raise Unplayed(f"{request.service}:{request.name}") from error
+        response = Response(b"".join(body), status=status, headers=headers)
+        # It has no such path.
+        if response.status_code == 404 and response.mimetype == "text/html":
+            raise Unplayed(f"{request.service}:{request.name}")
+        return response
+
+
+TICK_SECONDS = 1.0
+# Of stacks that say none. AWS's own documents have it for examples.
+ACCOUNT = "123456789012"
+
+
+class _Silent(MotoRequestHandler):
+    """Answers without a line for each request: `Aws.calls` tells them."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
+
+
+class Aws:
+    """One region of one account, that lives as long as its ``with`` block. moto keeps one world a process: so do we.
+
+    Attributes:
+        calls: Every call, in order.
+        capacity: What EC2 has left to sell.
+        endpoint: Address that answers for every service.
+    """
+
+    endpoint: str
+
+    def __init__(self, *, region: str, account: str = ACCOUNT) -> None:
+        self.region, self.account = region, account
+        self.calls: list[Call] = []
+        self.capacity = Capacity()
+        self._principals = Principals(self.account)
+        self._running = ExitStack()
+
+    def __enter__(self) -> Aws:
+        """Start the server."""
+        port = free_port()
+        self.endpoint = f"http://{LOOPBACK}:{port}"
+        self._region = Region(name=self.region, account=self.account, endpoint=self.endpoint)
+        # To append is one step of a list, whoever else appends.
+        write, self._reachability = self.calls.append, Reachability(self._region)
+        played = {key: play for each in self._simulators(write) for key, play in collect_operations(each).items()}
+        front = Front(played, self._principals, Judge(self._region), write, self._reachability)
+        server = make_server(LOOPBACK, port, front, threaded=True, request_handler=_Silent)
+        self._running.callback(_forget, self.account)
+        self._running.callback(server.server_close)
+        over = Event()
+        serve = partial(server.serve_forever, poll_interval=0.02)
+        for target, end in ((serve, server.shutdown), (partial(self._tick, over), over.set)):
+            thread = Thread(target=target, daemon=True)
+            thread.start()
+            self._running.callback(thread.join)
+            self._running.callback(end)
+        return self
+
+    def _simulators(self, write: Callable[[Call], None]) -> list[object]:
+        """Return what answers the operations that moto lacks."""
+        region = self._region
+        self._others, self._roles = OtherServices(), Roles(region, self._principals, write)
+        self._notices = Notices(region, write)
+        self._launches = Launches(region, self.capacity, self._notices)
+        self._groups, self._clusters, images = Groups(region, self._launches), Clusters(region), Images(region)
+        self._identities = Identities(self._clusters)
+        access, addons = Access(region, self._clusters, self._principals), Addons(self._clusters, self._identities)
+        self._nodegroups = Nodegroups(region, self._clusters, access, images, self._launches, self._groups, self._roles)
+        of_eks = (self._clusters, self._nodegroups, addons, access, self._identities)
+        others = (Catalogue(region), Fleets(region, self._launches))
+        own = (self._others, self._roles, self._groups, images)
+        return [*own, *of_eks, *others, Tags(*(each.described for each in of_eks))]
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it, and forget all that was made."""
+        self._running.close()
+
+    @property
+    def administrator(self) -> str:
+        """ARN of the role that deploys, which EKS calls the creator of a cluster."""
+        return self._principals.administrator
+
+    @property
+    def functions(self) -> Invoke | None:
+        """What runs a function of Lambda: called with its name and the payload, returns the answer."""
+        return self._others.invoke
+
+    @functions.setter
+    def functions(self, invoke: Invoke) -> None:
+        self._others.invoke = invoke
+
+    @property
+    def stack_resources(self) -> dict[str, Callable[[str], str]]:
+        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+        return self._others.resources
+
+    @property
+    def nodes(self) -> Outcome | None:
+        """What tells whether an instance became a node; without it each does."""
+        return self._nodegroups.outcome
+
+    @nodes.setter
+    def nodes(self, outcome: Outcome) -> None:
+        self._nodegroups.outcome = outcome
+
+    def credentials(self, role: str = "", *, tags: dict[str, str] | None = None) -> Credentials:
+        """Return an access key that is known as the role's, whatever its trust policy says."""
+        return self._principals.credentials(role, tags=tags)
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """Return credentials of a role for a service, or raise `AwsRefusal` if the trust policy doesn't allow it."""
+        return self._roles.assume(role, kind="Service", principal=service, calls_from=source)
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
+        network, described = self._reachability, self._clusters.find(cluster).description
+        why = network.api_server(source, described)
+        return why or next((why for each in services if (why := network.service(source, each))), "")
+
+    def unreachable_kubelet(self, node: Source, cluster: str) -> str:
+        """Return why the API server of a cluster doesn't reach the kubelet of a node; empty if it does."""
+        return self._reachability.kubelet(node, self._clusters.find(cluster).description)
+
+    def pod_credentials(
+        self, cluster: str, *, namespace: str, service_account: str, pod: str, node_role: str, source: Source
+    ) -> Credentials | None:
+        """Return the credentials that a pod gets by Pod Identity; nothing when its service account has no role.
+
+        The agent on the pod's node requests them as the role of the node.
+        Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html (2026-11)
+
+        Raises:
+            AwsRefusal: The node may not request them, or the role doesn't trust pods, or not these.
+        """
+        found = self._clusters.find(cluster)
+        association = self._identities.find_association(found, namespace, service_account)
+        if association is None:
+            return None
+        self._roles.check(node_role, "eks-auth:AssumeRoleForPodIdentity", found.arn)
+        tagged = not association.get("disableSessionTags")
+        tags = self._identities.session_tags(found, namespace, service_account, pod) if tagged else {}
+        role, who = str(association["roleArn"]), "pods.eks.amazonaws.com"
+        return self._roles.assume(role, kind="Service", principal=who, tags=tags, calls_from=source)
+
+    def rejected(self, why: str) -> Credentials:
+        """Return credentials of a pod whose request was rejected: its calls fail with the reason."""
+        return self._principals.rejected(why)
+
+    def resolve_role(self, access_key: str) -> str:
+        """Return the ARN of the role that has a key; empty for the administrator. Raises `AwsRefusal` without one."""
+        return self._principals.resolve_role(access_key)
+
+    def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
+        """Return a client of the SDK that also checks enumerations, patterns and lengths of what it sends."""
+        client = self._region.client(service, credentials or self.credentials(role))
+        register_validation(client)
+        return client
+
+    def serve_cluster(self, name: str, *, endpoint: str, certificate_authority: bytes) -> None:
+        """Say where the API server of a cluster is: from now on it is active."""
+        self._clusters.serve(name, endpoint, certificate_authority)
+
+    def have_network(self, *, vpc: str, in_zones: Sequence[str]) -> None:
+        """Have a VPC of somebody else, before anything is made, with subnets each in the next Availability Zone."""
+        have_network(self._region, vpc=vpc, in_zones=in_zones)
+
+    def interrupt(self, instance: str) -> None:
+        """Warn of the interruption of a spot instance, which EC2 ends two minutes later: so does `terminate`.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+        """
+        self._notices.tell(INTERRUPTION, instance, {"instance-action": "terminate"})
+
+    def terminate(self, instance: str) -> None:
+        """End an instance, as EC2 itself does."""
+        self._launches.terminate([instance])
+
+    def _tick(self, over: Event) -> None:
+        """Have Auto Scaling do what it does by itself, until it is over."""
+        while not over.wait(TICK_SECONDS):
+            try:
+                self._groups.settle()
+            except Exception:
+                # Nobody asked, so nobody would be told.
+                broken = Call(principal="autoscaling.amazonaws.com", service="autoscaling", action="autoscaling:Settle")
+                self.calls.append(broken.refused("InternalFailure", format_exc()))
+
+
+def _forget(account: str) -> None:
+    """Have moto forget what was made in an account."""
+    for name in ("ec2", "events", "iam", "kms", "logs", "s3", "scheduler", "sqs", "ssm"):
+        backend: Any = get_backend(name)
+        backend[account].clear()

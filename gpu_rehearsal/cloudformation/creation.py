@@ -1,0 +1,266 @@
+"""One resource that is created, updated or deleted: its properties, the calls, and the values that others refer to."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from botocore import xform_name
+
+from gpu_rehearsal.cloudformation.events import Deployment
+from gpu_rehearsal.cloudformation.intrinsics import as_text
+from gpu_rehearsal.cloudformation.shaping import Shaping, tags, validate
+from gpu_rehearsal.cloudformation.template import Resource, region_partition
+
+# Seconds from a look at a resource to the next, and for how long one is looked at.
+LOOKS_EVERY, PATIENCE = 0.2, 3600.0
+AS_NAMED = Shaping()
+
+
+class CreationFailed(Exception):
+    """A resource could not be created, updated or deleted, with the service's message."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """A resource that exists.
+
+    Attributes:
+        ref: What ``Ref`` gives.
+        attributes: What ``Fn::GetAtt`` gives, by name.
+        note: How it was played, where a reader of the events should know.
+    """
+
+    ref: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployed:
+    """A resource of a stack between two operations.
+
+    Attributes:
+        resource: As the template declares it.
+        properties: With functions applied.
+        made: The resource in the account.
+        after: Logical ids of the resources that it depends on.
+        generation: How many resources it replaced.
+    """
+
+    resource: Resource
+    properties: Mapping[str, Any]
+    made: Made
+    after: tuple[str, ...] = ()
+    generation: int = 0
+
+
+class Creation:
+    """A resource that is created, updated or deleted.
+
+    A property is used up by `take` or by the `call` that makes the resource; what nothing used is refused at the end.
+
+    Args:
+        deployment: What all resources of the stack share.
+        resource: As declared.
+        properties: With functions applied.
+        before: The resource that is updated or deleted; ``None`` for a creation.
+        generation: How many resources a created one replaces.
+
+    Attributes:
+        properties: Those that are not used up. An update starts with the changed ones; a removed one is ``None``.
+        declared: All properties.
+        physical_id: Of the resource, as soon as it exists. CloudFormation deletes it if a later call fails.
+        has_called: Whether a call was sent. A failed update without one has nothing to roll back.
+    """
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        resource: Resource,
+        properties: Mapping[str, Any],
+        before: Deployed | None = None,
+        generation: int = 0,
+    ) -> None:
+        self.aws, self.stack = deployment.aws, deployment.stack
+        self.functions, self.answers, self.assets = deployment.functions, deployment.answers, deployment.assets
+        self.logical_id, self.type = resource.logical_id, resource.type
+        self.declared, self.before, self._generation = properties, before, generation
+        self.properties = changed(before.properties, properties) if before else dict(properties)
+        self.physical_id = before.made.ref if before else ""
+        self._clients, self.has_called = deployment.clients, False
+
+    @property
+    def old(self) -> Deployed:
+        """The resource that is updated or deleted."""
+        assert self.before is not None
+        return self.before
+
+    def value(self, name: str) -> Any:
+        """Return an attribute or else a property of the existing resource, by its name with a capital or not."""
+        values = {**self.old.properties, **self.old.made.attributes}
+        return values.get(name[:1].upper() + name[1:])
+
+    def items(self, name: str) -> tuple[list[Any], list[Any]]:
+        """Take a list, and return the items that are new, and those that an update removes."""
+        self.properties.pop(name, None)
+        old, new = (each.get(name) or [] for each in (self.before.properties if self.before else {}, self.declared))
+        return [each for each in new if each not in old], [each for each in old if each not in new]
+
+    def tags(self) -> tuple[list[dict[str, str]], list[str]]:
+        """Take the tags, and return those that an update sets, and the keys of those that it removes."""
+        self.properties.pop("Tags", None)
+        old, new = (_pairs(each.get("Tags") or {}) for each in (self.old.properties, self.declared))
+        changed = [{"Key": key, "Value": value} for key, value in new.items() if old.get(key) != value]
+        return changed, sorted(old.keys() - new.keys())
+
+    def retag(self, service: str, resource: str) -> Made:
+        """Change the tags by TagResource and UntagResource, and return the resource as it was.
+
+        Args:
+            service: As boto3 calls it.
+            resource: What the service identifies the resource by: its ARN, or the id of a key.
+        """
+        for operation, changed in zip(("TagResource", "UntagResource"), self.tags(), strict=True):
+            members = (
+                self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape.members
+            )
+            (which, _), (name, shape) = sorted(members.items(), key=lambda each: each[0].lower().startswith("tag"))
+            if changed:
+                tagged = tags(shape, changed) if operation == "TagResource" else changed  # type: ignore[arg-type]
+                self.ask(service, operation, **{which: resource, name: tagged})
+        return self.old.made
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """Return a property for another call than the one that makes the resource.
+
+        Raises:
+            CreationFailed: An update removes the property, which has no default.
+        """
+        found = self.properties.get(name, default)
+        if found is None and default is None and name in self.properties:
+            self.fail(f"nothing here removes {name} of {self.type}")
+        self.properties.pop(name, None)
+        return default if found is None else found
+
+    def call(self, service: str, operation: str, shaping: Shaping = AS_NAMED, **given: Any) -> dict[str, Any]:
+        """Make the resource of all properties that are left, and return the answer.
+
+        Args:
+            service: As boto3 calls it.
+            operation: As the API calls it, e.g. ``CreateVpc``.
+            shaping: How the properties differ from the parameters.
+            given: Parameters beside the properties.
+        """
+        return self.ask(service, operation, **self._parameters(service, operation, shaping), **given)
+
+    def check(self, service: str, operation: str, shaping: Shaping = AS_NAMED, **given: Any) -> dict[str, Any]:
+        """Return the parameters of a call that is played here, if a client would send it; arguments as in `call`."""
+        parameters = self._parameters(service, operation, shaping) | given
+        validate(self._clients.get_client(service), operation, parameters)
+        return parameters
+
+    def shaped(self, service: str, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """Return properties in the form of an operation's parameters."""
+        shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
+        return AS_NAMED.parameters(shape, properties)
+
+    def _parameters(self, service: str, operation: str, shaping: Shaping) -> dict[str, Any]:
+        shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
+        if removed := [name for name, each in self.properties.items() if each is None]:
+            self.fail(f"nothing here removes {removed} of {self.type}")
+        properties, self.properties = self.properties, {}
+        return shaping.parameters(shape, properties)
+
+    def ask(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
+        """Send a call as the administrator and return its answer."""
+        self.has_called = True
+        answer: dict[str, Any] = getattr(self._clients.get_client(service), xform_name(operation))(**parameters)
+        return answer
+
+    def as_role(self, service: str, role: str) -> Any:
+        """Return a client that acts as a role, for what a service does in its name."""
+        return self._clients.get_client(service, role)
+
+    def wait(self, look: Callable[[], str], *, until: str, while_: frozenset[str]) -> None:
+        """Look at a resource until it is ready.
+
+        Args:
+            look: Returns its status.
+            until: The status of a ready one.
+            while_: Statuses on the way there.
+
+        Raises:
+            CreationFailed: It has another status, or keeps one of the way.
+        """
+        ends = time.monotonic() + PATIENCE
+        while (status := look()) != until:
+            if why := self.functions.stopped():
+                self.fail(why)
+            if status not in while_ or time.monotonic() > ends:
+                raise CreationFailed(f"{self.logical_id} did not become {until}, but stayed {status}")
+            time.sleep(LOOKS_EVERY)
+
+    def fail(self, reason: str) -> NoReturn:
+        """End the operation.
+
+        Raises:
+            CreationFailed: Always.
+        """
+        raise CreationFailed(f"{self.logical_id}: {reason}")
+
+    def arn(self, service: str, resource: str) -> str:
+        """Return the ARN of something of this account and region."""
+        aws = self.aws
+        return f"arn:{region_partition(aws.region)}:{service}:{aws.region}:{aws.account}:{resource}"
+
+    def name(self, most: int, *, lower: bool = False) -> str:
+        """Return the name that CloudFormation makes up: stack, logical id and twelve characters.
+
+        The characters are the same in every rehearsal, so that reports can be compared.
+
+        Args:
+            most: Characters that a name may have.
+            lower: Whether it may have no capitals.
+        """
+        # A replacement has another name than the resource that it replaces; so has what a second try creates.
+        again = f"/{self._generation}" if self._generation else ""
+        again += f"/try {self.stack.tries}" if self.stack.tries else ""
+        tail = hashlib.sha256(f"{self.stack.name}/{self.logical_id}{again}".encode()).hexdigest()[:12].upper()
+        room = most - len(tail) - 2
+        head = self.stack.name[: max(room // 2, room - len(self.logical_id))]
+        name = f"{head}-{self.logical_id[: room - len(head)]}-{tail}"
+        return name.lower() if lower else name
+
+    def named(self, property_name: str, most: int, **how: Any) -> str:
+        """Take the property with the name, or make one up; arguments as in `name`."""
+        said = self.take(property_name)
+        return self.name(most, **how) if said is None else str(said)
+
+    def refuse_unused(self) -> None:
+        """Refuse properties that no call took.
+
+        Raises:
+            CreationFailed: There are some.
+        """
+        if left := sorted(self.properties):
+            raise CreationFailed(
+                f"nothing here updates {left} of {self.type}"
+                if self.before
+                else f"properties {left} of {self.type} reach no call"
+            )
+
+
+def _pairs(tags: Any) -> dict[str, str]:
+    """Return tags as a mapping: node groups have one, other types a list."""
+    return dict(tags) if isinstance(tags, Mapping) else {each["Key"]: as_text(each["Value"]) for each in tags}
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties that differ, with their new values; ``None`` for a removed one."""
+    names = dict.fromkeys((*before, *after))
+    return {name: after.get(name) for name in names if before.get(name) != after.get(name)}

@@ -1,0 +1,251 @@
+"""Functions and layers of Lambda, and custom resources that functions of the template create, update and delete.
+
+Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_Lambda.html,
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html (2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from gpu_rehearsal.cloudformation.assets import merge
+from gpu_rehearsal.cloudformation.creation import Creation, Made
+from gpu_rehearsal.cloudformation.intrinsics import as_text
+from gpu_rehearsal.cloudformation.invocation import Function, local_runtime
+from gpu_rehearsal.cloudformation.shaping import Shaping
+from gpu_rehearsal.credentials import FunctionError, Source
+
+# What Lambda takes where a function does not say.
+# Source: https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html (2026-11)
+TIMEOUT, MEMORY_MB = 3, 128
+SERVICE = "lambda.amazonaws.com"
+
+
+def function(creation: Creation) -> Made:
+    """Make a function of its code and layers."""
+    name = creation.named("FunctionName", 64)
+    inline = creation.properties.get("Code", {}).get("ZipFile")
+    said = creation.check("lambda", "CreateFunction", FunctionName=name)
+    arn = creation.arn("lambda", f"function:{name}")
+    _refuse_unless_assumed(creation, said["Role"])
+    _refuse_unless_in_network(creation, said)
+    code, opt = (creation.functions.new_folder(kind, name) for kind in ("code", "opt"))
+    creation.functions.add(
+        Function(
+            name=name,
+            arn=arn,
+            role=said["Role"],
+            runtime=said["Runtime"],
+            handler=said["Handler"],
+            code=_inline(inline, code, said) if inline else _asset(creation, said["Code"]),
+            opt=merge([creation.functions.layers[each] for each in said.get("Layers", [])], opt),
+            variables=said.get("Environment", {}).get("Variables", {}),
+            timeout=said.get("Timeout", TIMEOUT),
+            memory_mb=said.get("MemorySize", MEMORY_MB),
+            log_group=said.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}"),
+            source=_source(name, said.get("VpcConfig", {})),
+        )
+    )
+    note = f"{said['Runtime']} played on {local_runtime(said['Runtime'])}"
+    return Made(ref=name, attributes={"Arn": arn}, note=note)
+
+
+def layer_version(creation: Creation) -> Made:
+    """Make a version of a layer."""
+    name = creation.named("LayerName", 140)
+    said = creation.check("lambda", "PublishLayerVersion", LayerName=name)
+    arn = creation.functions.next_layer(creation.arn("lambda", f"layer:{name}"))
+    creation.functions.layers[arn] = _asset(creation, said["Content"])
+    return Made(ref=arn, attributes={"LayerVersionArn": arn})
+
+
+def delete_function(creation: Creation) -> None:
+    """Delete a function."""
+    creation.functions.remove(creation.physical_id)
+
+
+def delete_layer_version(creation: Creation) -> None:
+    """Delete a version of a layer. Functions that have it keep it, as in Lambda."""
+    creation.functions.layers.pop(creation.physical_id, None)
+
+
+def permission(creation: Creation) -> Made:
+    """Let a service invoke a function; nothing here that invokes one asks."""
+    creation.check("lambda", "AddPermission", Shaping(), StatementId=creation.name(100))
+    return Made(ref=creation.name(100), note="checked only: who may invoke is not judged")
+
+
+def _source(name: str, network: dict[str, Any]) -> Source:
+    subnets, groups = network.get("SubnetIds", []), network.get("SecurityGroupIds", [])
+    return Source(name=f"function {name}", subnet=subnets[0] if subnets else "", groups=tuple(groups))
+
+
+def _asset(creation: Creation, said: dict[str, Any]) -> Path:
+    return creation.assets.unpack(said["S3Key"], creation.functions.folder / "assets")
+
+
+def _inline(text: str, folder: Path, said: dict[str, Any]) -> Path:
+    """Write code of the template to a file, whose name CloudFormation takes from the runtime."""
+    folder.mkdir(parents=True)
+    (folder / ("index.py" if said["Runtime"].startswith("python") else "index.js")).write_text(text)
+    return folder
+
+
+def _refuse_unless_assumed(creation: Creation, role: str) -> None:
+    """Refuse a role that Lambda could not assume."""
+    found = creation.ask("iam", "GetRole", RoleName=role.rpartition("/")[2])["Role"]["AssumeRolePolicyDocument"]
+    trusted = [each for each in found["Statement"] if SERVICE in json.dumps(each.get("Principal"))]
+    if not any(each["Effect"] == "Allow" for each in trusted):
+        creation.fail("The role defined for the function cannot be assumed by Lambda.")
+
+
+def _refuse_unless_in_network(creation: Creation, said: dict[str, Any]) -> None:
+    """Refuse a function in a VPC whose role may make no network interface there: Lambda makes them as that role.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions (2026-11)
+    """
+    for subnet in said.get("VpcConfig", {}).get("SubnetIds", []):
+        groups = said["VpcConfig"].get("SecurityGroupIds", [])
+        try:
+            creation.as_role("ec2", said["Role"]).create_network_interface(SubnetId=subnet, Groups=groups)
+        except ClientError as error:
+            creation.fail(
+                "The provided execution role does not have permissions to call CreateNetworkInterface on EC2: "
+                f"{error.response['Error']['Message']}"
+            )
+
+
+# Seconds that CloudFormation waits for an answer where the resource does not say.
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
+SERVICE_TIMEOUT = 3600
+# Seconds before Lambda runs again an asynchronous invocation whose function ended with an error.
+# Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html (2026-11)
+RUNS_AGAIN_AFTER = (60, 120)
+
+
+def create_custom(creation: Creation) -> Made:
+    """Create a custom resource. A failed one is deleted too, by the id that its function answered with.
+
+    Assumption, without a source: CloudFormation makes up the id if no answer comes.
+    """
+    creation.physical_id = creation.name(64)
+    return _send(creation, "Create")
+
+
+def update_custom(creation: Creation) -> Made:
+    """Update a custom resource. If the answer has another id, CloudFormation deletes the old one afterwards.
+
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
+    """
+    if "ServiceToken" in creation.properties:
+        creation.fail("Modifying service token is not allowed.")
+    return _send(creation, "Update", OldResourceProperties=as_texts(creation.old.properties))
+
+
+def delete_custom(creation: Creation) -> None:
+    """Delete a custom resource."""
+    _send(creation, "Delete")
+
+
+def _send(creation: Creation, kind: str, **more: Any) -> Made:
+    """Send a request to the function behind ServiceToken, and wait for its answer."""
+    request = _request(creation, kind) | more
+    creation.has_called = True
+    seconds = float(creation.declared.get("ServiceTimeout", SERVICE_TIMEOUT))
+    name = creation.declared["ServiceToken"].split(":function:")[-1]
+    creation.properties = {}
+    ends = time.monotonic() + seconds
+    asking = Asking(creation, name, request, ends)
+    asking.start()
+    answer = _answer(creation, asking, request, ends)
+    if answer is None:
+        creation.fail(
+            f"CloudFormation did not receive a response from your Custom Resource within {seconds:.0f} seconds"
+            f"{asking.failed and ': ' + asking.failed}"
+        )
+    if kind == "Create":
+        creation.physical_id = answer["PhysicalResourceId"]
+    if answer["Status"] == "FAILED":
+        creation.fail(f"Received response status [FAILED] from custom resource. Message returned: {answer['Reason']}")
+    return Made(ref=answer["PhysicalResourceId"], attributes=answer.get("Data") or {})
+
+
+def as_texts(value: Any) -> Any:
+    """Return properties as a function gets them: every scalar a text."""
+    if isinstance(value, Mapping):
+        return {key: as_texts(each) for key, each in value.items()}
+    return [as_texts(each) for each in value] if isinstance(value, list) else as_text(value)
+
+
+class Asking(Thread):
+    """An asynchronous invocation, again after a while where the function ends with an error.
+
+    Args:
+        creation: Whose functions these are.
+        name: Of the function.
+        request: What it is asked.
+        ends: Moment after which nobody waits for an answer.
+
+    Attributes:
+        failed: What the last run ended with; empty where it answered Lambda.
+        given_up: Set when the answer doesn't matter any more, so that the function doesn't run again.
+    """
+
+    def __init__(self, creation: Creation, name: str, request: Mapping[str, Any], ends: float) -> None:
+        super().__init__(daemon=True)
+        self._creation, self._name, self._request, self._ends = creation, name, request, ends
+        self.failed, self.given_up = "", Event()
+
+    def run(self) -> None:
+        """Invoke until the function ends without an error, at most three times."""
+        for seconds in (*RUNS_AGAIN_AFTER, None):
+            if self._succeeds() or seconds is None or time.monotonic() + seconds > self._ends:
+                return
+            if self.given_up.wait(seconds):
+                return
+
+    def _succeeds(self) -> bool:
+        try:
+            self._creation.functions.invoke(self._name, json.dumps(self._request).encode())
+        except FunctionError as error:
+            self.failed = str(error)
+            return False
+        self.failed = ""
+        return True
+
+
+def _request(creation: Creation, kind: str) -> dict[str, Any]:
+    request_id = str(uuid.uuid4())
+    return {
+        "RequestType": kind,
+        **({} if kind == "Create" else {"PhysicalResourceId": creation.physical_id}),
+        "ServiceToken": creation.declared["ServiceToken"],
+        "ResponseURL": creation.answers.expect(request_id),
+        "StackId": creation.stack.id,
+        "RequestId": request_id,
+        "LogicalResourceId": creation.logical_id,
+        "ResourceType": creation.type,
+        "ResourceProperties": as_texts(creation.declared),
+    }
+
+
+def _answer(creation: Creation, asking: Asking, request: Mapping[str, Any], ends: float) -> dict[str, Any] | None:
+    """Return the answer; nothing as soon as none can come any more, since nobody here waits for an hour."""
+    while time.monotonic() < ends:
+        if why := creation.functions.stopped():
+            asking.given_up.set()
+            creation.fail(why)
+        running = asking.is_alive()
+        if answer := creation.answers.wait(request, min(ends - time.monotonic(), 0.5)):
+            return answer
+        if not running:
+            return None
+    return None

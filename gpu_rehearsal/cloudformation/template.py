@@ -1,0 +1,306 @@
+"""A template as CloudFormation reads it: sections, parameters, and the order of resources.
+
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html (2026-11)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Protocol
+
+import botocore.session
+
+from gpu_rehearsal.credentials import Credentials, Source
+
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html (2026-11)
+SECTIONS = frozenset(
+    {
+        "AWSTemplateFormatVersion",
+        "Conditions",
+        "Description",
+        "Mappings",
+        "Metadata",
+        "Outputs",
+        "Parameters",
+        "Resources",
+        "Rules",
+    }
+)
+# `UpdatePolicy` is accepted and ignored: it sets how Auto Scaling groups replace instances.
+# Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-product-attribute-reference.html (2026-11)
+ATTRIBUTES = frozenset(
+    {
+        "Condition",
+        "DeletionPolicy",
+        "DependsOn",
+        "Metadata",
+        "Properties",
+        "Type",
+        "UpdatePolicy",
+        "UpdateReplacePolicy",
+    }
+)
+KEYS = frozenset(
+    {"AllowedPattern", "AllowedValues", "ConstraintDescription", "Default", "Description", "NoEcho", "Type"}
+)
+_STORED = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
+Order = Mapping[str, tuple[str, ...]]
+Invoke = Callable[[str, bytes], bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resource:
+    """A resource that a template declares.
+
+    Attributes:
+        logical_id: Its name in the template.
+        type: What it is, e.g. ``AWS::EC2::VPC``.
+        properties: As written, intrinsic functions and all.
+        depends_on: What it names in DependsOn.
+        condition: Name of the condition under which it exists; empty for always.
+        deletion_policy: What happens to it when it leaves the stack.
+        update_replace_policy: What happens to it when another resource replaces it.
+    """
+
+    logical_id: str
+    type: str
+    properties: Mapping[str, Any]
+    depends_on: tuple[str, ...] = ()
+    condition: str = ""
+    deletion_policy: str = "Delete"
+    update_replace_policy: str = "Delete"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """What is to be created, and what it is made of."""
+
+    resources: Mapping[str, Resource]
+    parameters: Mapping[str, Mapping[str, Any]]
+    conditions: Mapping[str, Any]
+    mappings: Mapping[str, Any]
+    rules: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Template:
+        """Return a template from the document of `cdk synth`.
+
+        Raises:
+            ValueError: It has a section or an attribute that is not played, such as macros.
+        """
+        refuse_others("template", written, SECTIONS)
+        return cls(
+            resources={name: read_resource(name, each) for name, each in written.get("Resources", {}).items()},
+            parameters=written.get("Parameters", {}),
+            conditions=written.get("Conditions", {}),
+            mappings=written.get("Mappings", {}),
+            rules=written.get("Rules", {}),
+            outputs=written.get("Outputs", {}),
+        )
+
+
+def read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
+    """Return a resource from its entry in a template."""
+    refuse_others(logical_id, written, ATTRIBUTES)
+    named = written.get("DependsOn", ())
+    return Resource(
+        logical_id=logical_id,
+        type=written["Type"],
+        properties=written.get("Properties", {}),
+        depends_on=(named,) if isinstance(named, str) else tuple(named),
+        condition=written.get("Condition", ""),
+        deletion_policy=written.get("DeletionPolicy", "Delete"),
+        update_replace_policy=written.get("UpdateReplacePolicy", "Delete"),
+    )
+
+
+def refuse_others(who: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Refuse keys that nothing here plays.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if others := sorted(set(given) - known):
+        raise ValueError(f"{who}: keys must be among {sorted(known)}, got {others}")
+
+
+def references(value: Any) -> Iterator[str]:
+    """Yield the names that a value refers to by Ref, Fn::GetAtt and Fn::Sub, parameters and pseudo parameters too."""
+    if isinstance(value, list):
+        for each in value:
+            yield from references(each)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _referenced_ids(key, each)
+            yield from references(each)
+
+
+def _referenced_ids(key: str, argument: Any) -> Iterator[str]:
+    if key == "Ref":
+        yield argument
+    elif key == "Fn::GetAtt":
+        yield argument[0] if isinstance(argument, list) else argument.partition(".")[0]
+    elif key == "Fn::Sub":
+        text, own = (argument, {}) if isinstance(argument, str) else argument
+        yield from (name.partition(".")[0] for name in placeholders(text) if name not in own)
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """Yield the names in ``${}`` of a text of Fn::Sub; ``${!name}`` is none, but text."""
+    for part in text.split("${")[1:]:
+        name = part.partition("}")[0]
+        if not name.startswith("!"):
+            yield name.strip()
+
+
+def values(
+    declared: Mapping[str, Mapping[str, Any]], given: Mapping[str, str], stored: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return what ``Ref`` gives of each parameter.
+
+    Raises:
+        ValueError: A parameter has no value, or one that its declaration does not allow.
+    """
+    if unknown := sorted(set(given) - set(declared)):
+        raise ValueError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
+    return {name: _value(name, each, given, stored) for name, each in declared.items()}
+
+
+def _value(name: str, declared: Mapping[str, Any], given: Mapping[str, str], stored: Callable[[str], str]) -> Any:
+    refuse_others(name, declared, KEYS)
+    said = given.get(name, declared.get("Default"))
+    if said is None:
+        raise ValueError(f"Parameters: [{name}] must have values")
+    _refuse_unless_allowed(name, declared, str(said))
+    kind = declared["Type"]
+    if found := _STORED.fullmatch(kind):
+        return _typed(found[1], stored(str(said)))
+    return _typed(kind, str(said))
+
+
+def _refuse_unless_allowed(name: str, declared: Mapping[str, Any], said: str) -> None:
+    allowed = [str(each) for each in declared.get("AllowedValues", [said])]
+    if said not in allowed:
+        raise ValueError(f"{name}: value must be one of {allowed}, got {said!r}")
+    if not re.fullmatch(declared.get("AllowedPattern", ".*"), said, re.DOTALL):
+        raise ValueError(f"{name}: value must match {declared['AllowedPattern']}, got {said!r}")
+
+
+def _typed(kind: str, text: str) -> Any:
+    """Return a list for the types of lists; CloudFormation keeps numbers as texts."""
+    if kind == "CommaDelimitedList" or kind.startswith("List<"):
+        return [each.strip() for each in text.split(",")]
+    if kind in ("String", "Number") or kind.startswith("AWS::EC2::"):
+        return text
+    raise ValueError(f"parameter type {kind} is not played")
+
+
+def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Resource]:
+    """Return the resources whose condition holds, of each Fn::If the side that is taken."""
+    return {
+        name: replace(each, properties=taken(each.properties, holds))
+        for name, each in template.resources.items()
+        if not each.condition or holds(each.condition)
+    }
+
+
+def taken(value: Any, holds: Callable[[str], bool]) -> Any:
+    """Return a value with the side of each Fn::If that is taken in its place."""
+    if isinstance(value, list):
+        return [taken(each, holds) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if list(value) == ["Fn::If"]:
+        condition, then, otherwise = value["Fn::If"]
+        return taken(then if holds(condition) else otherwise, holds)
+    return {key: taken(each, holds) for key, each in value.items()}
+
+
+def order(resources: Mapping[str, Resource], *, declared: Mapping[str, Any], others: Mapping[str, Any]) -> Order:
+    """Return the logical ids that each resource waits for, by its own.
+
+    Args:
+        resources: Those that exist.
+        declared: All of the template: DependsOn may name one that does not exist, and waits for nothing then.
+        others: Names that Ref takes and that are no resources.
+
+    Raises:
+        ValueError: A resource refers to what there is not, or resources wait for each other.
+    """
+    found = {name: _dependencies(each, resources, declared, others) for name, each in resources.items()}
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        raise ValueError(f"Circular dependency between resources: [{', '.join(sorted(set(error.args[1])))}]") from None
+    return found
+
+
+def _dependencies(
+    resource: Resource, resources: Mapping[str, Resource], declared: Mapping[str, Any], others: Mapping[str, Any]
+) -> tuple[str, ...]:
+    named = set(references(resource.properties)) - set(others)
+    if unknown := sorted((named - set(resources)) | (set(resource.depends_on) - set(declared))):
+        raise ValueError(
+            f"Unresolved resource dependencies [{', '.join(unknown)}] in the Resources block of the template, "
+            f"for {resource.logical_id}"
+        )
+    return tuple(sorted(named | (set(resource.depends_on) & set(resources))))
+
+
+class Account(Protocol):
+    """AWS as it is played elsewhere.
+
+    Attributes:
+        endpoint: Address that answers for every service.
+        region: Region of the stack.
+        account: Twelve digits.
+    """
+
+    endpoint: str
+    region: str
+    account: str
+
+    @property
+    def functions(self) -> Invoke | None:
+        """What answers Invoke of Lambda: takes the name of a function and its payload."""
+
+    @functions.setter
+    def functions(self, invoke: Invoke) -> None: ...
+
+    @property
+    def stack_resources(self) -> dict[str, Callable[[str], str]]:
+        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+
+    def client(self, service: str, *, role: str = "") -> Any:
+        """Return a client of the SDK that acts as a role, or as the administrator."""
+
+    def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
+        """Return credentials of a role for a service that its trust policy allows."""
+
+    def unreachable(self, source: Source, cluster: str, *services: str) -> str:
+        """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
+
+
+@cache
+def region_partition(region: str) -> str:
+    """Return the partition of a region, e.g. ``aws``."""
+    return str(botocore.session.get_session().get_partition_for_region(region))
+
+
+def bootstrap(aws: Account, *, qualifier: str = "hnb659fds", version: int = 30) -> None:
+    """Store the version of the bootstrap stack; the assets' bucket and the roles of a deployment are not played.
+
+    Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11)
+
+    Args:
+        aws: Account and region to bootstrap.
+        qualifier: The CDK's own, or that of an app which says another.
+        version: Of the bootstrap template.
+    """
+    name = f"/cdk-bootstrap/{qualifier}/version"
+    aws.client("ssm").put_parameter(Name=name, Type="String", Value=str(version), Overwrite=True)

@@ -1,0 +1,460 @@
+"""Stand-ins for the workloads of EKS add-ons, created while EKS reports that an add-on is installed.
+
+Replacements for absent software: definitions of charts, and a server that answers admission webhooks.
+
+The server allows everything once the service has a ready pod, and nothing before, as a webhook that nobody answers. So
+the order of software and objects is checked; the decisions of the webhook aren't.
+Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Object, Refused
+from gpu_rehearsal.cluster.pod_status import is_ready
+from gpu_rehearsal.cluster.process import Loop, Looped
+from gpu_rehearsal.credentials import Authority, Cloud
+from gpu_rehearsal.processes import LOOPBACK, Handler, Server
+
+NAMESPACE = "kube-system"
+NAME_LABEL = "app.kubernetes.io/name"
+# Parts of a configuration that change where a workload runs or what it asks for.
+_OF_PODS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
+_ALL = [{"operator": "Exists"}]
+_CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+_ON_NODE, _ON_CLUSTER = "system-node-critical", "system-cluster-critical"
+_COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
+# Types that the host engine of DCGM runs on, sizes by family.
+# Source: https://github.com/aws/eks-node-monitoring-agent, charts/eks-node-monitoring-agent/values.yaml (2026-11)
+_DCGM_SIZES = {
+    "g3": "4xlarge 8xlarge 16xlarge",
+    "g3s": "xlarge",
+    "g4dn": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal",
+    "g5": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g5g": "xlarge 2xlarge 4xlarge 8xlarge 16xlarge metal",
+    "g6": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g6e": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+    "g6f": "large xlarge 2xlarge 4xlarge",
+    "g7": "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge",
+    "g7e": "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge",
+    "gr6": "4xlarge 8xlarge",
+    "gr6f": "4xlarge",
+    "p2": "xlarge 8xlarge 16xlarge",
+    "p3": "2xlarge 8xlarge 16xlarge",
+    "p3dn": "24xlarge",
+    "p4d": "24xlarge",
+    "p4de": "24xlarge",
+    "p5": "4xlarge 48xlarge",
+    "p5e": "48xlarge",
+    "p5en": "48xlarge",
+    "p6-b200": "48xlarge",
+    "p6-b300": "48xlarge",
+    "p6e-gb200": "36xlarge",
+    "p6e-gb300": "36xlarge",
+}
+_DCGM_TYPES = [f"{family}.{size}" for family, sizes in _DCGM_SIZES.items() for size in sizes.split()]
+_STORAGE_CONTROLLER = {
+    "tolerations": [_CRITICAL, {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}],
+    "priorityClassName": _ON_CLUSTER,
+}
+# API groups that the definitions in a chart are of, by the chart's name.
+# Source: the folder crds/ or the templates of each chart, at the repositories below (2026-11).
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "aws-node-termination-handler": (),  # https://github.com/aws/aws-node-termination-handler
+    "aws-efa-k8s-device-plugin": (),  # https://github.com/aws/eks-charts/tree/master/stable
+    # Beside it the kinds of the Gateway API, which it serves where they are installed.
+    "aws-load-balancer-controller": ("elbv2.k8s.aws", "gateway.k8s.aws", "aga.k8s.aws"),  # the same
+    "dra-driver-nvidia-gpu": ("resource.nvidia.com",),  # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
+    "gpu-operator": ("nvidia.com", "nfd.k8s-sigs.io"),  # https://github.com/NVIDIA/gpu-operator
+    "jobset": ("jobset.x-k8s.io",),  # https://github.com/kubernetes-sigs/jobset
+    "kai-scheduler": ("scheduling.run.ai", "kai.scheduler"),  # https://github.com/kai-scheduler/KAI-Scheduler
+    "karpenter": ("karpenter.sh", "karpenter.k8s.aws"),  # https://github.com/aws/karpenter-provider-aws
+    "karpenter-crd": ("karpenter.sh", "karpenter.k8s.aws"),  # the same
+    "keda": ("keda.sh", "eventing.keda.sh"),  # https://github.com/kedacore/charts
+    "kube-prometheus-stack": ("monitoring.coreos.com",),  # https://github.com/prometheus-community/helm-charts
+    "kuberay-operator": ("ray.io",),  # https://github.com/ray-project/kuberay-helm
+    "kueue": ("kueue.x-k8s.io",),  # https://github.com/kubernetes-sigs/kueue
+    "lws": ("leaderworkerset.x-k8s.io",),  # https://github.com/kubernetes-sigs/lws
+    "prometheus-adapter": (),  # https://github.com/prometheus-community/helm-charts
+    "vertical-pod-autoscaler": ("autoscaling.k8s.io",),  # https://github.com/kubernetes/autoscaler
+}
+# Devices that a chart's pods advertise, by its name; of those that end in a slash whatever begins so.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html and
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/index.html (2026-11)
+DEVICES: Mapping[str, tuple[str, ...]] = {
+    "aws-efa-k8s-device-plugin": ("vpc.amazonaws.com/efa",),
+    "gpu-operator": ("nvidia.com/",),
+}
+_ESTABLISHED_WITHIN = 30.0
+_GROUP = "/apis/admissionregistration.k8s.io/v1"
+_KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """A DaemonSet, or a Deployment where it has replicas.
+
+    Attributes:
+        account: Its service account.
+        at: Where the add-on's configuration speaks of it.
+        requests: What its container asks for.
+        pod: The rest of its pods' specification.
+        replicas: How many; ``None`` for a DaemonSet.
+        removes: Key of the taint that its pod takes off its node; empty where there is none.
+    """
+
+    name: str
+    account: str
+    at: tuple[str, ...] = ()
+    requests: Mapping[str, str] = field(default_factory=dict)
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    replicas: int | None = None
+    removes: str = ""
+
+    def manifests(self, addon: str, configuration: Mapping[str, Any]) -> list[Object]:
+        """Render it, with its service account."""
+        told: Any = configuration
+        for part in self.at:
+            told = told.get(part) or {}
+        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, NAME_LABEL: self.name}
+        metadata = {"name": self.name, "namespace": NAMESPACE, "labels": labels}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata | {"name": self.account}}
+        template = {"metadata": {"labels": labels}, "spec": self._pod(addon, told)}
+        spec: Object = {"selector": {"matchLabels": labels}, "template": template}
+        if self.replicas is None:
+            return [account, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}]
+        spec["replicas"] = told.get("replicaCount", self.replicas)
+        return [account, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
+
+    def _pod(self, addon: str, told: Mapping[str, Any]) -> Object:
+        requests = ((told.get("resources") or {}).get("requests")) or self.requests
+        container = {"name": addon, "image": f"stand-in/{addon}", "resources": {"requests": dict(requests)}}
+        changed = {key: told[key] for key in _OF_PODS if key in told}
+        return {"serviceAccountName": self.account, "containers": [container]} | dict(self.pod) | changed
+
+
+def _affinity(**keys: tuple[str, list[str]]) -> dict[str, Any]:
+    terms = [{"key": key, "operator": operator, "values": values} for key, (operator, values) in keys.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _exclude_compute_types(*kinds: str, **more: tuple[str, list[str]]) -> dict[str, Any]:
+    return _affinity(**{_COMPUTE_TYPE: ("NotIn", list(kinds))}, **more)
+
+
+def _daemon(*not_on: str, host: bool = True) -> dict[str, Any]:
+    """Render what pods have that run on every node but those of some kinds."""
+    network = {"hostNetwork": True} if host else {}
+    return network | {"tolerations": _ALL, "priorityClassName": _ON_NODE, "affinity": _exclude_compute_types(*not_on)}
+
+
+WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
+    # https://github.com/aws/amazon-vpc-cni-k8s/blob/master/config/master/aws-k8s-cni.yaml
+    "vpc-cni": (
+        Workload(
+            name="aws-node", account="aws-node", requests={"cpu": "50m"}, pod=_daemon("fargate", "hybrid", "auto")
+        ),
+    ),
+    # https://docs.aws.amazon.com/eks/latest/userguide/managing-kube-proxy.html
+    "kube-proxy": (
+        Workload(name="kube-proxy", account="kube-proxy", requests={"cpu": "100m"}, pod=_daemon("fargate", "auto")),
+    ),
+    # https://docs.aws.amazon.com/eks/latest/userguide/managing-coredns.html
+    "coredns": (
+        Workload(
+            name="coredns",
+            account="coredns",
+            replicas=2,
+            requests={"cpu": "100m", "memory": "70Mi"},
+            pod={
+                "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}, _CRITICAL],
+                "priorityClassName": _ON_CLUSTER,
+            },
+        ),
+    ),
+    # https://github.com/aws/eks-pod-identity-agent/blob/main/charts/eks-pod-identity-agent/values.yaml
+    "eks-pod-identity-agent": (
+        Workload(name="eks-pod-identity-agent", account="eks-pod-identity-agent", pod=_daemon("fargate")),
+    ),
+    # https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/charts/aws-ebs-csi-driver/values.yaml
+    "aws-ebs-csi-driver": (
+        Workload(
+            name="ebs-csi-controller",
+            account="ebs-csi-controller-sa",
+            at=("controller",),
+            replicas=2,
+            # Six containers of it.
+            requests={"cpu": "60m", "memory": "240Mi"},
+            pod=_STORAGE_CONTROLLER,
+        ),
+        Workload(
+            name="ebs-csi-node",
+            account="ebs-csi-node-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "120Mi"},
+            pod=_daemon("fargate", "auto", "hybrid", host=False),
+            removes="ebs.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/awslabs/mountpoint-s3-csi-driver/blob/v2.7.0/charts/aws-mountpoint-s3-csi-driver/values.yaml
+    "aws-mountpoint-s3-csi-driver": (
+        Workload(
+            name="s3-csi-controller",
+            account="s3-csi-driver-controller-sa",
+            at=("controller",),
+            replicas=1,
+            requests={"cpu": "10m", "memory": "40Mi"},
+            pod={"priorityClassName": _ON_CLUSTER},
+        ),
+        Workload(
+            name="s3-csi-node",
+            account="s3-csi-driver-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "120Mi"},
+            pod=_daemon("fargate", "hybrid", host=False),
+            removes="s3.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/charts/aws-fsx-csi-driver/values.yaml
+    "aws-fsx-csi-driver": (
+        Workload(
+            name="fsx-csi-controller",
+            account="fsx-csi-controller-sa",
+            at=("controller",),
+            replicas=2,
+            # Four containers of it.
+            requests={"cpu": "40m", "memory": "136Mi"},
+            pod=_STORAGE_CONTROLLER,
+        ),
+        Workload(
+            name="fsx-csi-node",
+            account="fsx-csi-node-sa",
+            at=("node",),
+            # Three containers of it.
+            requests={"cpu": "30m", "memory": "104Mi"},
+            pod=_daemon("fargate", host=False),
+            removes="fsx.csi.aws.com/agent-not-ready",
+        ),
+    ),
+    # https://github.com/aws/eks-node-monitoring-agent/blob/main/charts/eks-node-monitoring-agent/values.yaml
+    "eks-node-monitoring-agent": (
+        Workload(
+            name="eks-node-monitoring-agent",
+            account="eks-node-monitoring-agent",
+            at=("nodeAgent",),
+            requests={"cpu": "10m", "memory": "30Mi"},
+            pod=_daemon("fargate", "auto", "hybrid"),
+        ),
+        Workload(
+            name="dcgm-server",
+            account="default",
+            at=("dcgmAgent",),
+            pod={
+                "priorityClassName": _ON_NODE,
+                "affinity": _exclude_compute_types(
+                    "fargate",
+                    "auto",
+                    "hybrid",
+                    **{
+                        "node.kubernetes.io/instance-type": ("In", _DCGM_TYPES),
+                        "kubernetes.io/arch": ("In", ["amd64"]),
+                    },
+                ),
+            },
+        ),
+    ),
+}
+
+
+class Addons(Looped):
+    """The add-ons of one cluster.
+
+    Attributes:
+        not_played: Add-ons whose workloads are not known here.
+    """
+
+    def __init__(self, cloud: Cloud, client: Client, *, cluster: str) -> None:
+        self._eks, self._client, self._cluster = cloud.client("eks"), client, cluster
+        self.not_played: set[str] = set()
+        self._installed: dict[str, str] = {}
+        self.loop = Loop("add-ons", self.step, seconds=1.0)
+
+    def step(self) -> None:
+        """Bring the workloads to what EKS says now."""
+        names = []
+        # The cluster or an add-on may not exist yet, or not any more. The API server here outlives both.
+        with suppress(self._eks.exceptions.ResourceNotFoundException):
+            names = self._eks.list_addons(clusterName=self._cluster)["addons"]
+            for name in names:
+                told = self._eks.describe_addon(clusterName=self._cluster, addonName=name)["addon"]
+                self._install(name, told.get("configurationValues") or "{}")
+        removed = self._installed.keys() - set(names)
+        for name in removed:
+            self._remove(name)
+        if removed and not names:
+            # Their nodes are gone, so nobody ends these pods. On a node of the same name they would count for new ones.
+            self._client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods")
+        for name in self._installed:
+            for workload in WORKLOADS[name]:
+                if workload.removes:
+                    self._open_nodes(workload)
+
+    def _install(self, name: str, configuration: str) -> None:
+        if name not in WORKLOADS:
+            self.not_played.add(name)
+        elif self._installed.get(name) != configuration:
+            for workload in WORKLOADS[name]:
+                for manifest in workload.manifests(name, json.loads(configuration)):
+                    self._client.apply(manifest)
+            self._installed[name] = configuration
+
+    def _open_nodes(self, workload: Workload) -> None:
+        """Take the startup taint of a driver off the nodes that its pods are ready on, as those do with their rights.
+
+        Source: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 pkg/driver/node.go ``removeNotReadyTaint``
+        """
+        pods = self._client.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"{NAME_LABEL}={workload.name}")
+        for node in {each["spec"].get("nodeName", "") for each in pods if is_ready(each)}:
+            found = self._client.find(f"/api/v1/nodes/{node}")
+            taints = found["spec"].get("taints", []) if found is not None else []
+            left = [each for each in taints if each["key"] != workload.removes]
+            if len(left) < len(taints):
+                try:
+                    self._client.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": left}})
+                except Refused as refused:
+                    # The node went meanwhile.
+                    if refused.status != NOT_FOUND:
+                        raise
+
+    def _remove(self, name: str) -> None:
+        for workload in WORKLOADS[name]:
+            plural = "daemonsets" if workload.replicas is None else "deployments"
+            self._client.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}/{workload.name}")
+        del self._installed[name]
+
+
+class Definitions:
+    """A folder of definitions, for one cluster.
+
+    Args:
+        folder: Files of YAML; ``None`` for none.
+    """
+
+    def __init__(self, folder: Path | None, client: Client) -> None:
+        self._folder, self._client = folder, client
+
+    def apply_chart_definitions(self, chart: str) -> list[str]:
+        """Apply the definitions that a chart would bring, and return their names.
+
+        Raises:
+            TimeoutError: The server does not serve one.
+        """
+        groups = GROUPS.get(chart, ())
+        found = [each for each in self._all() if each["spec"]["group"] in groups] if groups else []
+        for each in found:
+            each.pop("status", None)
+            self._client.apply(each)
+        for each in found:
+            self._wait_until_established(self._client.object_path(each))
+        return sorted(str(each["metadata"]["name"]) for each in found)
+
+    def _all(self) -> Iterator[Object]:
+        for file in sorted(self._folder.glob("*.yaml")) if self._folder else ():
+            for each in yaml.safe_load_all(file.read_text()):
+                if each and each.get("kind") == "CustomResourceDefinition":
+                    yield each
+
+    def _wait_until_established(self, path: str) -> None:
+        """Wait as helm does, which installs nothing of a kind before the server serves it.
+
+        Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/
+        """
+        ends = time.monotonic() + _ESTABLISHED_WITHIN
+        while not _is_established(self._client.get(path)):
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{path} is not established")
+            time.sleep(0.1)
+
+
+def _is_established(definition: Object) -> bool:
+    said = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in said)
+
+
+class _Answer(Handler):
+    """Answers what the API server asks."""
+
+    server: Webhooks
+
+    def do_POST(self) -> None:
+        """Allow it, where the service could answer."""
+        review = json.loads(self.body())
+        [namespace, service] = self.path.partition("?")[0].strip("/").split("/")
+        if not has_ready_pod(self.server.client, namespace, service):
+            self.send(_UNAVAILABLE, f'no endpoints available for service "{service}"'.encode())
+            return
+        response = {"uid": review["request"]["uid"], "allowed": True}
+        self.send(200, json.dumps({**review, "request": None, "response": response}).encode())
+
+
+class Webhooks(Server):
+    """The webhooks of one cluster.
+
+    Attributes:
+        stood_in: Services that were stood in for, as ``namespace/name``.
+    """
+
+    def __init__(self, client: Client, authority: Authority) -> None:
+        super().__init__(_Answer, authority.context(LOOPBACK))
+        self.client = client
+        self._trusted = base64.b64encode(authority.certificate.read_bytes()).decode()
+        self.stood_in: set[str] = set()
+        self.loop = Loop("webhooks", self.step)
+
+    def __enter__(self) -> Webhooks:
+        self.loop.start()
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.stop()
+        super().__exit__()
+
+    def step(self) -> None:
+        """Have the server called instead of every service that is to be called now."""
+        for kind in _KINDS:
+            for found in self.client.list(f"{_GROUP}/{kind}"):
+                called = [each for each in found.get("webhooks", ()) if "service" in each["clientConfig"]]
+                for each in called:
+                    each["clientConfig"] = self._instead(each["clientConfig"]["service"])
+                if called:
+                    self.client.replace(f"{_GROUP}/{kind}/{found['metadata']['name']}", found)
+
+    def _instead(self, service: Object) -> Object:
+        name = f"{service['namespace']}/{service['name']}"
+        self.stood_in.add(name)
+        return {"url": f"https://{LOOPBACK}:{self.server_port}/{name}", "caBundle": self._trusted}
+
+
+def has_ready_pod(client: Client, namespace: str, service: str) -> bool:
+    """Whether a service has a pod that serves."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    try:
+        slices = client.list(path, labelSelector=f"kubernetes.io/service-name={service}")
+    except Refused:
+        return False
+    found = [each for one in slices for each in one.get("endpoints") or ()]
+    return any(each.get("conditions", {}).get("ready") for each in found)

@@ -1,0 +1,396 @@
+"""Containers that run as programs of this machine, restarted with back-off, and the errors in their logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_rehearsal.cluster import pod_status as status
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.instances import Node, now
+from gpu_rehearsal.cluster.pod_identity import PodCredentials, has_token, write_kubeconfig
+from gpu_rehearsal.cluster.pod_status import ContainerState, environment, expanded
+from gpu_rehearsal.cluster.process import Process, listens
+from gpu_rehearsal.credentials import Cloud
+from gpu_rehearsal.processes import LOOPBACK, free_port
+
+CLUSTER_AUTOSCALER = "GPU_CONSTRUCTS_CLUSTER_AUTOSCALER"
+_PROBE_SECONDS = 1.0
+# The services that the autoscaler's own clients call.
+# Source: https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/aws
+_AUTOSCALERS_SERVICES = ("autoscaling", "ec2", "eks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A program, about to run.
+
+    Attributes:
+        command: The program and its arguments.
+        environment: Its environment.
+        ready: Address that answers when it is ready; empty where it is when it listens.
+        port: Port on which it listens.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    ready: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the pod of a program gives it.
+
+    Attributes:
+        arguments: Its arguments.
+        environment: Its environment: its own, and that by which it finds AWS.
+        namespace: Namespace of its pod, which a program on a node reads from the files of its account.
+        kubeconfig: How it reaches the cluster; ``None`` without a token of its service account.
+        folder: Folder for its files.
+        endpoint: Address of AWS.
+        region: Region of the cluster.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    namespace: str
+    kubeconfig: Path | None
+    folder: Path
+    endpoint: str
+    region: str
+
+
+Launcher = Callable[[Path, Given], Launch]
+
+
+def karpenter(program: Path, given: Given) -> Launch:
+    """Karpenter on ports of its own: all pods share one machine here.
+
+    Source: https://karpenter.sh/docs/reference/settings/
+    """
+    metrics, health = free_port(), free_port()
+    changed = {
+        "METRICS_PORT": str(metrics),
+        "HEALTH_PROBE_PORT": str(health),
+        "LEADER_ELECTION_NAMESPACE": given.namespace,
+    }
+    found = {"KUBECONFIG": str(given.kubeconfig)} if given.kubeconfig else {}
+    return Launch(
+        command=[str(program), *given.arguments],
+        environment={**given.environment, **changed, **found},
+        ready=f"http://{LOOPBACK}:{health}/readyz",
+        port=health,
+    )
+
+
+def cluster_autoscaler(program: Path, given: Given) -> Launch:
+    """The cluster autoscaler, whose own clients of AWS take the address from a file.
+
+    Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
+    """
+    port, config = free_port(), given.folder / "cloud-config"
+    sections = (
+        f'[ServiceOverride "{number}"]\nService={service}\nRegion={given.region}\nURL={given.endpoint}\n'
+        f"SigningRegion={given.region}\n"
+        for number, service in enumerate(_AUTOSCALERS_SERVICES)
+    )
+    config.write_text("[Global]\n" + "".join(sections))
+    own = [f"--address={LOOPBACK}:{port}", f"--cloud-config={config}"]
+    found = [f"--kubeconfig={given.kubeconfig}"] if given.kubeconfig else []
+    return Launch(
+        command=[str(program), *given.arguments, *own, *found],
+        environment=given.environment,
+        ready="",
+        port=port,
+    )
+
+
+# The images whose programs are known, by repository.
+KNOWN: Mapping[str, Launcher] = {
+    "public.ecr.aws/karpenter/controller": karpenter,
+    "registry.k8s.io/autoscaling/cluster-autoscaler": cluster_autoscaler,
+}
+
+
+class Programs:
+    """The programs that are there.
+
+    Attributes:
+        not_played: Images whose program is known and not there: their pods ran as any other.
+        stood_in: By image whose own program is not there, the version of the same minor that ran in its place.
+
+    Args:
+        paths: Programs by repository and version, ``"*"`` for all versions.
+    """
+
+    def __init__(self, paths: Mapping[tuple[str, str], Path]) -> None:
+        self._paths = paths
+        self.not_played: set[str] = set()
+        self.stood_in: dict[str, str] = {}
+
+    @classmethod
+    def built(cls, *, karpenter: Mapping[str, Path]) -> Programs:
+        """Return built ones of Karpenter by version, and the autoscaler that the environment names."""
+        paths = {("public.ecr.aws/karpenter/controller", version): path for version, path in karpenter.items()}
+        named = os.environ.get(CLUSTER_AUTOSCALER)
+        given = {("registry.k8s.io/autoscaling/cluster-autoscaler", "*"): Path(named)} if named else {}
+        return cls(paths | given)
+
+    def find_program(self, image: str) -> tuple[Launcher, Path] | None:
+        """Return how the program of an image is started, and where it is; ``None`` where its pod is to be played."""
+        repository, version = _parts(image)
+        if repository not in KNOWN:
+            return None
+        path = self._paths.get((repository, version)) or self._paths.get((repository, "*"))
+        path = path or self._find_same_minor(image)
+        if path is None:
+            self.not_played.add(image)
+            return None
+        return KNOWN[repository], path
+
+    def _find_same_minor(self, image: str) -> Path | None:
+        repository, version = _parts(image)
+        minor = _minor(version)
+        there = {each: path for (of, each), path in self._paths.items() if of == repository and _minor(each) == minor}
+        if not there:
+            return None
+        chosen = max(there, key=lambda each: [int(number) for number in re.findall(r"\d+", each)])
+        self.stood_in[image] = chosen
+        return there[chosen]
+
+
+class Running:
+    """A program that runs.
+
+    Attributes:
+        started: When it was.
+    """
+
+    def __init__(self, name: str, launch: Launch, folder: Path) -> None:
+        self._launch, self._answered = launch, False
+        # Nothing of the caller's but where programs are found: its AWS is another.
+        own = {each: os.environ[each] for each in ("PATH",) if each in os.environ} | {"HOME": str(folder)}
+        self._process = Process(name, launch.command, folder, environment={**own, **launch.environment})
+        self.started = time.monotonic()
+
+    @property
+    def log(self) -> Path:
+        """File with its output."""
+        return self._process.log
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; ``None`` while it runs."""
+        return self._process.exit_code
+
+    def is_ready(self) -> bool:
+        """Whether it serves, which is asked until it does."""
+        self._answered = self._answered or self._answers()
+        return self._answered
+
+    def _answers(self) -> bool:
+        if not self._launch.ready:
+            return listens(self._launch.port)
+        try:
+            with urllib.request.urlopen(self._launch.ready, timeout=_PROBE_SECONDS) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def stop(self, seconds: float) -> None:
+        """End it, by force after some seconds."""
+        self._process.stop(seconds)
+
+
+def _parts(image: str) -> tuple[str, str]:
+    """Return repository and tag of an image."""
+    named = image.partition("@")[0]
+    repository, colon, tag = named.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (named, "latest")
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
+
+
+_LEVELS = ("ERROR", "DPANIC", "PANIC", "FATAL")
+_PANIC = re.compile(r"^(panic|fatal error): ")
+_ERROR = re.compile(r"^(?!\s).*\b(error|fatal|failed|denied)\b", re.IGNORECASE)
+MAX_CHARACTERS = 400
+
+
+def last_error(log: Path | None) -> str:
+    """Return the last error in a log, or its last line if no line is one; empty for no log.
+
+    A panic comes first: the stack trace below it has words like "error" too.
+    """
+    if log is None or not log.exists():
+        return ""
+    lines = [each for each in log.read_text(errors="replace").splitlines() if each.strip()]
+    for is_error in (_PANIC.search, _is_logged_error, _ERROR.search):
+        found = [each for each in lines if is_error(each)]
+        if found:
+            return _text(found[-1])
+    return _text(lines[-1]) if lines else ""
+
+
+def _is_logged_error(line: str) -> bool:
+    return str(_entry(line).get("level", "")).upper() in _LEVELS
+
+
+def _text(line: str) -> str:
+    entry = _entry(line)
+    said = ": ".join(str(entry[key]) for key in ("message", "msg", "error") if entry.get(key)) or line.strip()
+    return said if len(said) <= MAX_CHARACTERS else f"{said[:MAX_CHARACTERS]} ..."
+
+
+def _entry(line: str) -> dict[str, Any]:
+    """Return the fields of a structured line; none for another."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+# Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, FORGOTTEN_SECONDS = 10.0, 300.0, 600.0
+
+
+class Container:
+    """A container that is a process.
+
+    Attributes:
+        ends: How often it ended by itself.
+        log: File with its output; ``None`` before it started.
+    """
+
+    def __init__(self, run: Callable[[], Running], *, pace: float) -> None:
+        self.ends = 0
+        self.log: Path | None = None
+        self._run, self._pace = run, pace
+        self._failed: str | None = None
+        self._restarts, self._backoff, self._last = 0, FIRST_BACKOFF_SECONDS, ContainerState(state={})
+        self._again: float | None = None
+        self._running: Running | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self._again, self._began, self._failed = None, now(), None
+        try:
+            self._running = self._run()
+            self.log = self._running.log
+        except (LookupError, ValueError) as error:
+            # As the kubelet says of a variable that refers to what is not there.
+            self._running, self._failed = None, str(error)
+
+    def keep(self) -> None:
+        """See whether it ended, and start it again when it is time."""
+        at = time.monotonic()
+        if self._failed is not None:
+            self._start()
+        elif self._again is not None:
+            if at >= self._again:
+                self._restarts += 1
+                self._start()
+        elif self._running is not None and self._running.exit_code is not None:
+            self._wait(at, self._running)
+
+    def _wait(self, at: float, ended: Running) -> None:
+        if at - ended.started >= FORGOTTEN_SECONDS * self._pace:
+            self._backoff = FIRST_BACKOFF_SECONDS
+        self.ends += 1
+        self._last = status.ended(self._began, exit_code=ended.exit_code or 0)
+        self._again = at + self._backoff * self._pace
+        self._backoff = min(2 * self._backoff, LAST_BACKOFF_SECONDS)
+
+    def state(self) -> ContainerState:
+        """Return how it stands."""
+        if self._failed is not None:
+            found = status.waiting("CreateContainerConfigError", self._failed)
+        elif self._again is not None or self._running is None:
+            found = status.waiting("CrashLoopBackOff", "back-off restarting failed container")
+        else:
+            found = status.running(self._began, ready=self._running.is_ready())
+        found.restarts, found.last = self._restarts, self._last.state
+        return found
+
+    def stop(self, seconds: float) -> None:
+        """End it, by force after some seconds."""
+        if self._running is not None:
+            self._running.stop(seconds)
+
+
+class Starter:
+    """Starts the containers of pods whose programs are there.
+
+    Attributes:
+        logs: Output of each, by namespace, pod and container.
+    """
+
+    def __init__(
+        self, programs: Programs, client: Client, cloud: Cloud, *, cluster: str, folder: Path, pace: float = 1.0
+    ) -> None:
+        self._programs, self._cloud = programs, cloud
+        self._folder, self._pace = folder, pace
+        self._credentials = PodCredentials(cloud, client, cluster=cluster, pace=pace)
+        self.logs: dict[str, Path] = {}
+
+    def lacks(self, pod: Object, node: Node) -> str:
+        """Return why a pod can't call AWS as the role of its service account; empty if it can or has none.
+
+        A real program starts once its request is answered, and reports a rejection itself.
+        """
+        if any(self._programs.find_program(each["image"]) for each in pod["spec"]["containers"]):
+            return self._credentials.lacks_agent(pod, node)
+        return self._credentials.lacks(pod, node)
+
+    def start(self, pod: Object, node: Node) -> dict[str, Container]:
+        """Start those of a pod, and return them by name."""
+        found: dict[str, Container] = {}
+        for each in pod["spec"]["containers"]:
+            known = self._programs.find_program(each["image"])
+            if known is not None:
+                found[each["name"]] = self._container(pod, each, node, *known)
+        return found
+
+    def _container(self, pod: Object, said: Object, node: Node, launcher: Launcher, program: Path) -> Container:
+        metadata = pod["metadata"]
+        folder = self._folder / metadata["namespace"] / metadata["name"] / said["name"]
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def run() -> Running:
+            running = Running(said["name"], launcher(program, self._given(pod, said, node, folder)), folder)
+            self.logs[f"{metadata['namespace']}/{metadata['name']}/{said['name']}"] = running.log
+            return running
+
+        return Container(run, pace=self._pace)
+
+    def _given(self, pod: Object, said: Object, node: Node, folder: Path) -> Given:
+        own = environment(pod, said, node.client)
+        return Given(
+            arguments=[expanded(each, own) for each in said.get("args", ())],
+            environment={**self._access(pod, node), **own},
+            namespace=pod["metadata"]["namespace"],
+            kubeconfig=write_kubeconfig(pod, node.client, folder) if has_token(pod, said) else None,
+            folder=folder,
+            endpoint=self._cloud.endpoint,
+            region=self._cloud.region,
+        )
+
+    def _access(self, pod: Object, node: Node) -> dict[str, str]:
+        """Return the variables by which a program finds AWS, and its role there where it has one."""
+        found = self._credentials.credentials(pod, node)
+        variables = (found or self._cloud.credentials()).environment(
+            endpoint=self._cloud.endpoint, region=self._cloud.region
+        )
+        return variables if found else {key: each for key, each in variables.items() if key not in _CREDENTIALS}

@@ -1,0 +1,376 @@
+"""A control plane of Kubernetes on loopback, with the admission plugins that EKS enables and an audit log."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from urllib3.exceptions import HTTPError
+
+from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.process import Process, listens
+from gpu_rehearsal.processes import LOOPBACK, free_port
+
+_DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RbacUse:
+    """Something that somebody asked of the API server.
+
+    Attributes:
+        user: Who; ``system:serviceaccount:<namespace>:<name>`` for a service account.
+        verb: What to do, as RBAC calls it.
+        resource: Plural with its subresource, as ``pods/status``; empty for a path that is none.
+        group: API group of that; empty for the core.
+        namespace: Where; empty for the whole cluster.
+        name: Of which object; empty for all.
+        path: The path, where it is no resource.
+        decision: ``allow`` or ``forbid``.
+        reason: What let it, in the server's words.
+    """
+
+    user: str
+    verb: str
+    resource: str
+    group: str
+    namespace: str
+    name: str
+    path: str
+    decision: str
+    reason: str
+
+
+def rbac_uses(log: Path) -> Iterator[RbacUse]:
+    """Return every call in an audit log, in order; one that is just being written is left for the next time."""
+    for line in log.read_text().splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield _use(json.loads(line))
+
+
+def _use(event: dict[str, Any]) -> RbacUse:
+    of, noted = event.get("objectRef", {}), event.get("annotations", {})
+    resource, subresource = of.get("resource", ""), of.get("subresource", "")
+    # Who acts as another is judged as that one.
+    user = event.get("impersonatedUser") or event["user"]
+    return RbacUse(
+        user=user.get("username", ""),
+        verb=event["verb"],
+        resource=f"{resource}/{subresource}" if subresource else resource,
+        group=of.get("apiGroup", ""),
+        namespace=of.get("namespace", ""),
+        name=of.get("name", ""),
+        path="" if resource else event["requestURI"].partition("?")[0],
+        decision=noted.get(_DECISION, ""),
+        reason=noted.get(_REASON, ""),
+    )
+
+
+# The list of 1.32 to 1.35, which stands for 1.36 too. What is on by default and not in it is left on: of it AWS says
+# nothing.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
+EKS_ADMISSION = (
+    "NodeRestriction",
+    "ExtendedResourceToleration",
+    "NamespaceLifecycle",
+    "LimitRanger",
+    "ServiceAccount",
+    "TaintNodesByCondition",
+    "PodSecurity",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+)
+# Without controllers nobody makes accounts, nor takes away the mark that a new node is not ready.
+FOR_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition")
+# Who asked what, and why it was let; not what was in it. Probes of the server itself are left out.
+# Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/
+AUDIT_POLICY: Object = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "users": ["system:apiserver"]},
+        {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", "/version", "/openapi*", "/metrics"]},
+        {"level": "Metadata"},
+    ],
+}
+
+
+class ApiServer:
+    """An API server that starts.
+
+    Attributes:
+        address: Where it listens.
+        client: An administrator of it.
+        key: File with the key that signs the tokens of service accounts.
+        audit_log: File with a line of JSON for each call.
+    """
+
+    def __init__(
+        self,
+        binaries: Path,
+        folder: Path,
+        *,
+        store: str,
+        with_controllers: bool,
+        authenticator: str | None,
+        audit: bool,
+        emulates: str | None = None,
+    ) -> None:
+        self._port, token = free_port(), secrets.token_hex(16)
+        self.address = f"https://{LOOPBACK}:{self._port}"
+        # It makes a certificate of its own there, and the key of it signs the tokens of service accounts as well.
+        certificates = folder / "certificates"
+        self._certificate, self.key = certificates / "apiserver.crt", certificates / "apiserver.key"
+        self.audit_log = folder / "audit.log"
+        self.client = Client(self._port, token, self._certificate)
+        command = [
+            str(binaries / "kube-apiserver"),
+            f"--etcd-servers={store}",
+            *self._listening(certificates),
+            *self._deciding(folder, token, () if with_controllers else FOR_CONTROLLERS),
+            *(_webhook(folder, authenticator) if authenticator else ()),
+            *(self._auditing(folder) if audit else ()),
+            *([f"--emulated-version={emulates}"] if emulates is not None else ()),
+            "--service-cluster-ip-range=10.0.0.0/16",
+            # Deletes the nodes and pods of a batch side by side.
+            "--delete-collection-workers=8",
+        ]
+        self._process = Process("kube-apiserver", command, folder)
+
+    def _listening(self, certificates: Path) -> list[str]:
+        return [
+            f"--bind-address={LOOPBACK}",
+            f"--advertise-address={LOOPBACK}",
+            f"--secure-port={self._port}",
+            "--endpoint-reconciler-type=none",
+            f"--cert-dir={certificates}",
+        ]
+
+    def _deciding(self, folder: Path, token: str, without: tuple[str, ...]) -> list[str]:
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f"{token},admin,admin,system:masters\n")
+        return [
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=Node,RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.key}",
+            f"--service-account-signing-key-file={self.key}",
+            # As on EKS: device plugins are privileged.
+            "--allow-privileged=true",
+            f"--enable-admission-plugins={','.join(each for each in EKS_ADMISSION if each not in without)}",
+            f"--disable-admission-plugins={','.join(without)}",
+        ]
+
+    def _auditing(self, folder: Path) -> list[str]:
+        policy = folder / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_POLICY))
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=4096"]
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        self._process.wait_until(lambda: self._certificate.exists() and listens(self._port))
+        self._process.wait_until(lambda: _is_ready(self.client))
+
+    def stop(self) -> None:
+        """End it."""
+        self.client.close()
+        self._process.stop()
+
+
+def _webhook(folder: Path, address: str) -> list[str]:
+    """Who else says whose a token is: https://kubernetes.io/docs/reference/access-authn-authz/webhook/."""
+    file = folder / "authenticator.json"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "authenticator", "cluster": {"server": address}}],
+        "users": [{"name": "server", "user": {}}],
+        "contexts": [{"name": "webhook", "context": {"cluster": "authenticator", "user": "server"}}],
+        "current-context": "webhook",
+    }
+    file.write_text(json.dumps(config))
+    # What an access entry is changed to holds soon.
+    lasting = "--authentication-token-webhook-cache-ttl=1s"
+    return [
+        f"--authentication-token-webhook-config-file={file}",
+        "--authentication-token-webhook-version=v1",
+        lasting,
+    ]
+
+
+def _is_ready(client: Client) -> bool:
+    try:
+        client.get("/readyz")
+        # Made by the server itself after its start, and every object of a test lies in it or beside it.
+        client.get("/api/v1/namespaces/default")
+    except (HTTPError, Refused):
+        return False
+    return True
+
+
+# Every controller that is on by default: nodes that are not ready, jobs, garbage and the rest.
+ALL = ("*",)
+
+
+class ControlPlane:
+    """A control plane that runs.
+
+    Attributes:
+        client: An administrator of it.
+        scheduler: Its scheduler, for the log.
+        address: Where the API server listens, ``https://...``.
+        certificate_authority: By what its certificate is known, as PEM.
+        audit: File with a line of JSON for each call; empty without audit.
+    """
+
+    def __init__(self, server: ApiServer, scheduler: Process) -> None:
+        self.client, self.scheduler, self.audit = server.client, scheduler, server.audit_log
+        self.address = server.address
+        self.certificate_authority = server.client.certificate.read_bytes()
+
+
+def read_minor_version(binaries: Path) -> str:
+    """Return the minor version of the programs in a folder, as in ``1.36``: they say it themselves.
+
+    Raises:
+        OSError: No API server is there.
+        CalledProcessError: It does not say its version.
+    """
+    told = subprocess.check_output([str(binaries / "kube-apiserver"), "--version"], text=True)
+    return ".".join(told.split()[-1].removeprefix("v").split(".")[:2])
+
+
+@contextmanager
+def control_plane(
+    binaries: Path,
+    *,
+    controllers: Sequence[str] = ALL,
+    authenticator: str | None = None,
+    audit: bool = False,
+    scheduler: Object | None = None,
+    emulates: str | None = None,
+) -> Iterator[ControlPlane]:
+    """Run a control plane, and remove all of it at the end.
+
+    Args:
+        binaries: Folder with etcd and Kubernetes' own programs.
+        controllers: Controllers to run. Without any the plugins that wait for them are off.
+        authenticator: Address of a webhook that says whose a token is.
+        audit: Whether every call is written down.
+        scheduler: What its configuration says beside connections. Default: nothing, so that it waits and drives out as
+            a scheduler does.
+    """
+    with TemporaryDirectory(prefix="gpu-constructs-e2e-") as name, ExitStack() as running:
+        folder = Path(name)
+        store = _start_etcd(running, binaries, folder)
+        server = ApiServer(
+            binaries,
+            folder,
+            store=store,
+            with_controllers=bool(controllers),
+            authenticator=authenticator,
+            audit=audit,
+            emulates=emulates,
+        )
+        running.callback(server.stop)
+        server.wait()
+        decides = _start_scheduler(running, binaries, folder, server, scheduler or {})
+        if controllers:
+            _start_controllers(running, binaries, folder, server, controllers)
+        yield ControlPlane(server, decides)
+
+
+def _start(running: ExitStack, name: str, command: list[str], folder: Path) -> Process:
+    process = Process(name, command, folder)
+    running.callback(process.stop)
+    return process
+
+
+def _start_etcd(running: ExitStack, binaries: Path, folder: Path) -> str:
+    """Start etcd and return its address."""
+    port = free_port()
+    clients, peers = f"http://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{free_port()}"
+    command = [
+        str(binaries / "etcd"),
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        f"--listen-client-urls={clients}",
+        f"--advertise-client-urls={clients}",
+        f"--listen-peer-urls={peers}",
+        f"--initial-advertise-peer-urls={peers}",
+        f"--initial-cluster=default={peers}",
+    ]
+    _start(running, "etcd", command, folder).wait_until(lambda: listens(port))
+    return clients
+
+
+def _start_controllers(
+    running: ExitStack, binaries: Path, folder: Path, server: ApiServer, controllers: Sequence[str]
+) -> Process:
+    """Start the controller manager with some of its controllers."""
+    kubeconfig = folder / "controllers.kubeconfig"
+    kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
+    command = [
+        str(binaries / "kube-controller-manager"),
+        f"--kubeconfig={kubeconfig}",
+        f"--controllers={','.join(controllers)}",
+        f"--service-account-private-key-file={server.key}",
+        # What pods get as the certificate authority of the server.
+        f"--root-ca-file={server.client.certificate}",
+        "--use-service-account-credentials",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ]
+    return _start(running, "kube-controller-manager", command, folder)
+
+
+def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, server: ApiServer, says: Object) -> Process:
+    """Start the scheduler; it is ready when it first decides."""
+    kubeconfig, configuration = folder / "scheduler.kubeconfig", folder / "scheduler.json"
+    kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
+    configuration.write_text(json.dumps(_scheduler_configuration(kubeconfig) | says))
+    # Without a port of its own: nobody asks it for anything.
+    command = [str(binaries / "kube-scheduler"), f"--config={configuration}", "--secure-port=0"]
+    return _start(running, "kube-scheduler", command, folder)
+
+
+def _scheduler_configuration(kubeconfig: Path) -> Object:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000},
+        "leaderElection": {"leaderElect": False},
+    }
+
+
+def render_kubeconfig(client: Client) -> Object:
+    """Render how a program reaches the server as that client."""
+    server = {"server": f"https://{LOOPBACK}:{client.port}", "certificate-authority": str(client.certificate)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "e2e", "cluster": server}],
+        "users": [{"name": "admin", "user": {"token": client.token}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+        "current-context": "e2e",
+    }

@@ -1,1 +1,0 @@
-"""EC2 beyond moto: launches, fleets, capacity, images, networks and interruptions."""

@@ -1,1 +1,0 @@
-"""IAM permissions: each call is checked against the policies of its role."""

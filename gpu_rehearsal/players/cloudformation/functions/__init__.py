@@ -1,1 +1,0 @@
-"""Lambda: functions of an assembly, each invocation a process of its own."""

@@ -1,0 +1,331 @@
+"""Create: every resource is created, every DaemonSet runs on its nodes, every pod and Service of the stack works."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import quote
+
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.pod_status import is_ready
+from gpu_rehearsal.report import Line, Moment, Outcome, Report
+from gpu_rehearsal.scenarios.scale import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
+from gpu_rehearsal.scenarios.witnesses import cause, event_messages, wait_until, wait_until_none, waits_for_the_absent
+from gpu_rehearsal.stage import Stage
+
+SCENARIO = "Create"
+_KINDS = {"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets"}
+_PROBES = {"startupProbe", "readinessProbe", "livenessProbe"}
+_JOBS, _PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
+# Helm puts it on every object that it installs.
+# Source: https://github.com/helm/helm/blob/v3.18.0/pkg/action/validate.go (helmReleaseNameAnnotation)
+_RELEASE_ANNOTATION = "meta.helm.sh/release-name"
+# How long a job may take to end; simulated pods end after some seconds.
+END_SECONDS = 60.0
+_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
+# How long pods of a stack may take after it is complete; images are not pulled here.
+SETTLE_SECONDS = 120.0
+# How long pods may wait for what a node that is there will still show, before another is asked for.
+PATIENCE_SECONDS = 15.0
+
+
+def workloads(stage: Stage) -> Iterator[Line]:
+    """Report on each Deployment, StatefulSet, Job, lone Pod and Service that isn't of a chart or an add-on."""
+    client = stage.client
+    for kind, path in _KINDS.items():
+        for each in filter(_is_own, client.list(path)):
+            yield _line(stage, kind, each, wanted=each["spec"].get("replicas", 1), none="it has no replicas")
+    for each in filter(_is_own, client.list(_JOBS)):
+        wanted = 0 if each["spec"].get("suspend") else each["spec"].get("completions") or 1
+        yield _line(stage, "Job", each, wanted=wanted, none="it is suspended")
+    for each in filter(_is_own, client.list(_PODS)):
+        if not each["metadata"].get("ownerReferences"):
+            yield _line(stage, "Pod", each, wanted=1, none="")
+    for each in filter(_is_own, client.list("/api/v1/services")):
+        if each["spec"].get("selector") and not each["metadata"].get("ownerReferences"):
+            yield _service_line(stage, each)
+    probed = [
+        f"{kind} {each['metadata']['namespace']}/{each['metadata']['name']}"
+        for kind, path in {**_KINDS, "Job": _JOBS}.items()
+        for each in filter(_is_own, client.list(path))
+        if any(_PROBES & container.keys() for container in each["spec"]["template"]["spec"]["containers"])
+    ]
+    if probed:
+        text = f"simulated pods become ready after some seconds: {', '.join(probed)}"
+        yield Line(scenario=SCENARIO, promise="probes and ports answer", outcome=Outcome.NOT_PLAYED, text=text)
+
+
+def _service_line(stage: Stage, service: Object) -> Line:
+    namespace, name = service["metadata"]["namespace"], service["metadata"]["name"]
+    selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+    pods = stage.client.list(f"/api/v1/namespaces/{quote(namespace)}/pods", labelSelector=selector)
+    if any(map(is_ready, pods)):
+        outcome, text = Outcome.HELD, ""
+    elif pods or _has_idle_pods(stage, service):
+        outcome, text = Outcome.NOT_PLAYED, "no pod that it selects runs now"
+    else:
+        outcome, text = Outcome.FAILED, f"its selector {selector} selects no pod"
+    return Line(scenario=SCENARIO, promise=f"Service {namespace}/{name} selects a pod", outcome=outcome, text=text)
+
+
+def _has_idle_pods(stage: Stage, service: Object) -> bool:
+    """Whether a workload without replicas would have pods that a Service selects."""
+    found = (each for path in _KINDS.values() for each in stage.client.list(path))
+    here = (each for each in found if each["metadata"]["namespace"] == service["metadata"]["namespace"])
+    labels = (each["spec"]["template"]["metadata"].get("labels", {}) for each in here)
+    return any(service["spec"]["selector"].items() <= each.items() for each in labels)
+
+
+def _is_own(workload: Object) -> bool:
+    metadata = workload["metadata"]
+    return metadata["namespace"] != KUBE_SYSTEM and _RELEASE_ANNOTATION not in metadata.get("annotations", {})
+
+
+def _line(stage: Stage, kind: str, workload: Object, *, wanted: int, none: str) -> Line:
+    metadata = workload["metadata"]
+    outcome, text = _seen(stage, workload, _pods(stage, kind, workload), wanted, none)
+    if kind == "Job" and outcome is Outcome.HELD:
+        path = stage.client.object_path({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata})
+        ended = wait_until(lambda: _has_ended(stage.client.find(path)), END_SECONDS)
+        outcome, text = (outcome, f"{text}; it ended") if ended else (Outcome.FAILED, f"{text}; it doesn't end")
+    promise = f"{kind} {metadata['namespace']}/{metadata['name']} runs"
+    return Line(scenario=SCENARIO, promise=promise, outcome=outcome, text=text)
+
+
+def _has_ended(job: Object | None) -> bool:
+    """Whether a job succeeded; one that is gone was removed since it did."""
+    conditions = job["status"].get("conditions", ()) if job else ()
+    return job is None or any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
+
+
+def _pods(stage: Stage, kind: str, workload: Object) -> list[Object]:
+    if kind == "Pod":
+        return [workload]
+    labels = ",".join(f"{key}={value}" for key, value in workload["spec"]["selector"].get("matchLabels", {}).items())
+    path = f"/api/v1/namespaces/{quote(workload['metadata']['namespace'])}/pods"
+    return stage.client.list(path, labelSelector=labels)
+
+
+def _seen(stage: Stage, workload: Object, pods: list[Object], wanted: int, none: str) -> tuple[Outcome, str]:
+    if not wanted:
+        return Outcome.NOT_PLAYED, none
+    if absent := next(filter(None, (waits_for_the_absent(stage, each) for each in pods)), ""):
+        return Outcome.NOT_PLAYED, absent
+    good = [each for each in pods if is_ready(each) or each["status"].get("phase") == "Succeeded"]
+    failing = [each for each in pods if each not in good]
+    if len(good) >= wanted and not failing:
+        places = sorted({_place(stage, each) for each in good})
+        return Outcome.HELD, f"{len(good)} {'pod' if len(good) == 1 else 'pods'}, {'; '.join(places)}"
+    why = [cause(stage, each) for each in failing] or event_messages(stage.client, workload)
+    return Outcome.FAILED, "; ".join(dict.fromkeys((f"{len(good)} of {wanted} pods", *why)))
+
+
+def _place(stage: Stage, pod: Object) -> str:
+    """Return the type and pool of a pod's node, its devices, and whether it ended: not the names, which differ."""
+    node = stage.client.find(f"/api/v1/nodes/{pod['spec'].get('nodeName')}") or {"metadata": {}}
+    labels = node["metadata"].get("labels", {})
+    pool = labels.get(NODE_POOL) or labels.get(NODE_GROUP)
+    where = f"on {labels.get(INSTANCE_TYPE)}" + (f" of {pool}" if pool else "") if labels else "on a node that is gone"
+    devices = ", ".join(dict.fromkeys(_devices(pod)))
+    return where + (f" with {devices}" if devices else "")
+
+
+def _devices(pod: Object) -> Iterator[str]:
+    for container in pod["spec"]["containers"]:
+        resources = container.get("resources", {})
+        yield from (f"{amount} {name}" for name, amount in resources.get("limits", {}).items() if "/" in name)
+        yield from (f"claim {each['name']}" for each in resources.get("claims", ()))
+
+
+def create(
+    stage: Stage,
+    assemblies: Iterable[Assembly],
+    report: Report,
+    *,
+    first: Callable[[Assembly], Iterable[Line]] = lambda assembly: (),
+) -> bool:
+    """Deploy stacks one after the other, and report whether what they bring runs; return whether all were created.
+
+    Args:
+        assemblies: The stacks, in the order of deployment.
+        first: Called before each stack is created.
+    """
+    for assembly in assemblies:
+        report.add(first(assembly))
+        events = stage.deploy(assembly)
+        report.add(_creation_lines(stage, assembly.stack, events))
+        report.follow(_moments(assembly.stack, events))
+        if any(each.status == "CREATE_FAILED" for each in events):
+            return False
+    report.add(_settled(stage))
+    report.add(_substitution_lines(stage))
+    return True
+
+
+def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
+    """Return when each resource was made; the same logical id may stand in several stacks."""
+    return [
+        Moment(
+            what=f"{stack}/{each.logical_id}",
+            began=each.started,
+            ended=each.ended,
+        )
+        for each in events
+        if each.status in ("CREATE_COMPLETE", "CREATE_FAILED")
+    ]
+
+
+def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
+    counts = Counter(each.status for each in events)
+    made = counts["CREATE_COMPLETE"]
+    if not counts["CREATE_FAILED"]:
+        yield Line(scenario=SCENARIO, promise=f"{stack}: {made} resources are created", outcome=Outcome.HELD)
+    for each in sorted(events, key=lambda each: each.logical_id):
+        promise = f"{stack}: {each.type} {each.logical_id} is created"
+        if each.status == "CREATE_FAILED":
+            text = each.reason if each.type != _RELEASE else "; ".join((each.reason, *_failing(stage)))
+            yield Line(scenario=SCENARIO, promise=promise, outcome=Outcome.FAILED, text=text)
+        elif each.status == "NOT_PLAYED":
+            yield Line(scenario=SCENARIO, promise=promise, outcome=Outcome.NOT_PLAYED, text=each.reason)
+
+
+def _failing(stage: Stage) -> list[str]:
+    """Return why pods aren't ready, once for each workload: helm waits for them and doesn't report it."""
+    known = stage.stopped()
+    found = {f"pods of {_owner(each)}": cause(stage, each) for each in _unready(stage.client)}
+    return [f"{name}: {why}" for name, why in sorted(found.items()) if not known]
+
+
+def _settled(stage: Stage) -> Iterator[Line]:
+    asked = _with_hands(stage) if waits_for_hands(stage) else 0
+    wait_until_none(lambda: [] if stage.stopped() else _that_should_run(stage), SETTLE_SECONDS)
+    settled = not _that_should_run(stage)
+    absent = list(_absent(stage))
+    known = [f"after {asked} nodes were asked of its groups by hand"] if asked else []
+    known += ["but for those that are not played"] if absent else []
+    said = [*_that_should_run(stage), *_never_joined(stage)]
+    yield Line(
+        scenario=SCENARIO,
+        promise="every pod that the stack brings runs",
+        outcome=Outcome.HELD if settled else Outcome.FAILED,
+        text=", ".join(known) if settled else "; ".join(said),
+    )
+    yield from absent
+    if asked:
+        yield Line(
+            scenario=SCENARIO,
+            promise="its autoscaler makes the nodes that its pods wait for",
+            outcome=Outcome.NOT_PLAYED,
+            text=NO_AUTOSCALER,
+        )
+    yield from workloads(stage)
+
+
+def daemon_sets(stage: Stage) -> Iterator[Line]:
+    """Report on every DaemonSet, after the pools had nodes."""
+    path = "/apis/apps/v1/daemonsets"
+    wait_until_none(lambda: [each for each in stage.client.list(path) if _astray(each)], SETTLE_SECONDS)
+    for each in sorted(stage.client.list(path), key=lambda each: str(each["metadata"]["name"])):
+        yield _reach(stage, each)
+
+
+def _with_hands(stage: Stage) -> int:
+    """Ask for nodes while pods wait for some, and return for how many."""
+    asked = 0
+    for _ in range(ROUNDS):
+        wait_until_none(lambda: _that_start(stage.client), SETTLE_SECONDS)
+        if wait_until_none(lambda: _that_should_run(stage), PATIENCE_SECONDS):
+            break
+        more = one_node_more(stage)
+        asked += len(more)
+        if not more:
+            break
+        wait_until_none(lambda: _that_should_run(stage), SETTLE_SECONDS / 2)
+    return asked
+
+
+def _that_should_run(stage: Stage) -> list[str]:
+    """Return each unready pod with why, but for those that wait for what is not on stage."""
+    found = _unready(stage.client)
+    return sorted(_pod_cause(stage, each) for each in found if not waits_for_the_absent(stage, each))
+
+
+def _absent(stage: Stage) -> Iterator[Line]:
+    """Yield a line for the pods of each owner that wait for what is not on stage."""
+    found = {_owner(each): why for each in _unready(stage.client) if (why := waits_for_the_absent(stage, each))}
+    for owner, why in sorted(found.items()):
+        yield Line(scenario=SCENARIO, promise=f"pods of {owner} run", outcome=Outcome.NOT_PLAYED, text=why)
+
+
+def _owner(pod: Object) -> str:
+    """Return what a pod is of, without what is made up for each."""
+    if job := pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name"):
+        return f"{pod['metadata']['namespace']}/{job}"
+    name = str(pod["metadata"].get("generateName") or pod["metadata"]["name"]).rstrip("-")
+    hashed = pod["metadata"].get("labels", {}).get("pod-template-hash")
+    return f"{pod['metadata']['namespace']}/{name.removesuffix(f'-{hashed}')}"
+
+
+def _never_joined(stage: Stage) -> list[str]:
+    return sorted({f"an instance became no node: {why}" for why in stage.nodes.never.values()})
+
+
+def _that_start(client: Client) -> list[str]:
+    """Return the pods that have a node and are not ready, and those that nobody has looked at."""
+    found = client.list("/api/v1/pods", fieldSelector="status.phase=Pending")
+    return [each["metadata"]["name"] for each in found if not _is_unschedulable(each)]
+
+
+def _is_unschedulable(pod: Object) -> bool:
+    return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
+
+
+def _substitution_lines(stage: Stage) -> Iterator[Line]:
+    for service in sorted(stage.webhooks.stood_in):
+        yield Line(
+            scenario=SCENARIO,
+            promise=f"webhooks of {service} let pass what they should",
+            outcome=Outcome.NOT_PLAYED,
+            text="its program is not here; all was let pass as soon as a pod of it was ready",
+        )
+    for image, version in sorted(stage.programs.stood_in.items()):
+        yield Line(
+            scenario=SCENARIO,
+            promise=f"the program of {image} runs",
+            outcome=Outcome.NOT_PLAYED,
+            text=f"it is not here; {version} ran in its place",
+        )
+
+
+def _unready(client: Client) -> list[Object]:
+    """Return each pod that neither runs nor has ended."""
+    found = client.list("/api/v1/pods")
+    return [each for each in found if not is_ready(each) and each["status"].get("phase") != "Succeeded"]
+
+
+def _pod_cause(stage: Stage, pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {cause(stage, pod)}"
+
+
+def _astray(daemon_set: Object) -> str:
+    """Return how a DaemonSet's pods differ from those that it should have; empty if they don't."""
+    status = daemon_set["status"]
+    wanted, ready = status["desiredNumberScheduled"], status.get("numberReady", 0)
+    astray = status.get("numberMisscheduled", 0)
+    return f"{ready} of {wanted}, {astray} astray" if ready != wanted or astray else ""
+
+
+def _reach(stage: Stage, daemon_set: Object) -> Line:
+    name, astray = str(daemon_set["metadata"]["name"]), _astray(daemon_set)
+    seen = daemon_set["status"]["desiredNumberScheduled"] or name in stage.daemon_sets_seen
+    held, why = (Outcome.HELD, "") if seen else (Outcome.NOT_PLAYED, "no node that it selects was created")
+    return Line(
+        scenario=SCENARIO,
+        promise=f"DaemonSet {name} runs on every node that it selects and whose taints it tolerates",
+        outcome=Outcome.FAILED if astray else held,
+        text=astray or why,
+    )

@@ -1,0 +1,248 @@
+"""Destroy: with pods of users still running, every stack is deleted, the last one first, and nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpu_rehearsal.assemblies import Assembly
+from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.pools import GpuPool
+from gpu_rehearsal.report import Line, Outcome, Report
+from gpu_rehearsal.scenarios.scale import run_pool_jobs
+from gpu_rehearsal.scenarios.witnesses import wait_until_none
+from gpu_rehearsal.stage import OF_NO_STACK, Stage
+
+SCENARIO = "Destroy"
+# Seconds until the resources of a stack must be gone after its deletion.
+MAX_REMOVAL_SECONDS = 30.0
+# Lambda creates the group of a function that names none, and no stack deletes it.
+# Source: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html (2026-11)
+_LOGS_OF_FUNCTIONS = "/aws/lambda/"
+# What the simulated AWS keeps of each kind: service, operation, list in the answer, identifier of a member. All that
+# costs money comes first, then what a deleted stack doesn't leave behind either.
+_KINDS = (
+    ("ec2", "describe_nat_gateways", "NatGateways", "NatGatewayId"),
+    ("ec2", "describe_addresses", "Addresses", "AllocationId"),
+    ("ec2", "describe_volumes", "Volumes", "VolumeId"),
+    ("ec2", "describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+    ("ec2", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateName"),
+    ("ec2", "describe_vpcs", "Vpcs", "VpcId"),
+    ("elbv2", "describe_load_balancers", "LoadBalancers", "LoadBalancerArn"),
+    ("fsx", "describe_file_systems", "FileSystems", "FileSystemId"),
+    ("eks", "list_clusters", "clusters", ""),
+    ("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", "AutoScalingGroupName"),
+    ("sqs", "list_queues", "QueueUrls", ""),
+    ("events", "list_rules", "Rules", "Name"),
+    ("logs", "describe_log_groups", "logGroups", "logGroupName"),
+    ("kms", "list_keys", "Keys", "KeyId"),
+    ("s3", "list_buckets", "Buckets", "Name"),
+    ("ssm", "describe_parameters", "Parameters", "Name"),
+    ("iam", "list_roles", "Roles", "RoleName"),
+    ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
+)
+_ENDED = ("terminated", "shutting-down", "deleted", "deleting", "PendingDeletion")
+# Managers in managedFields that write objects of a stack.
+_DEPLOYERS = ("kubectl", "helm", "karpenter")
+# Kubernetes removes these objects itself.
+_PASSING = ("Event", "Lease")
+_MANIFESTS, _PATCH = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-KubernetesPatch"
+
+
+def account(stage: Stage) -> dict[str, str]:
+    """Return the kind of each resource in the account that isn't gone or going, by its identifier.
+
+    Without the roles that exist although no stack creates them.
+    """
+    found = {}
+    for service, operation, listed, name in _KINDS:
+        for each in _all(stage.aws.client(service), operation, listed):
+            identity = str(each[name]) if name else str(each)
+            if not _doesnt_count(stage, service, each, identity):
+                found[identity] = f"{service} {listed}"
+    for reservation in _all(stage.aws.client("ec2"), "describe_instances", "Reservations"):
+        for each in reservation["Instances"]:
+            if each["State"]["Name"] not in _ENDED:
+                found[str(each["InstanceId"])] = "ec2 Instances"
+    return found
+
+
+def _all(client: Any, operation: str, listed: str) -> list[Any]:
+    """Return the members of every page of an answer."""
+    if not client.can_paginate(operation):
+        return list(getattr(client, operation)().get(listed, ()))
+    return [each for page in client.get_paginator(operation).paginate() for each in page.get(listed, ())]
+
+
+def _doesnt_count(stage: Stage, service: str, each: Any, identity: str) -> bool:
+    if service == "kms":
+        # AWS' own keys, which moto makes when somebody asks for them, have such an alias.
+        aliases = stage.aws.client("kms").list_aliases(KeyId=identity)["Aliases"]
+        key = stage.aws.client("kms").describe_key(KeyId=identity)["KeyMetadata"]
+        return key["KeyState"] in _ENDED or any(each["AliasName"].startswith("alias/aws/") for each in aliases)
+    return not isinstance(each, str) and (each.get("State") in _ENDED or each.get("Description") == OF_NO_STACK)
+
+
+def objects(client: Client) -> dict[str, bool]:
+    """Return the objects that kubectl, helm or Karpenter wrote, and whether ``helm uninstall`` keeps each.
+
+    The key is kind, namespace and name. Objects with an owner are left out, because they are deleted with it.
+    """
+    groups = client.get("/apis")["groups"]
+    versions = {f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]}
+    return {name: kept for root in ("/api/v1", *sorted(versions)) for name, kept in _deployed_objects(client, root)}
+
+
+def _deployed_objects(client: Client, root: str) -> Iterator[tuple[str, bool]]:
+    for kind in (client.find(root) or {}).get("resources", ()):
+        if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] in _PASSING:
+            continue
+        for each in (client.find(f"{root}/{kind['name']}") or {}).get("items", ()):
+            if _is_deployed(each):
+                yield _object_name(kind["kind"], each["metadata"]), helm_keeps(kind["kind"], each)
+
+
+def _object_name(kind: str, metadata: Mapping[str, Any]) -> str:
+    namespace = metadata.get("namespace")
+    return f"{kind} {namespace + '/' if namespace else ''}{metadata['name']}"
+
+
+def helm_keeps(kind: str, each: Object) -> bool:
+    """Return whether ``helm uninstall`` keeps an object that helm wrote.
+
+    It keeps a namespace that ``--create-namespace`` created, and CRDs in a chart's ``crds/`` directory. It deletes the
+    objects that it annotates with the release, unless they have the policy ``keep``.
+    Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/,
+    https://helm.sh/docs/howto/charts_tips_and_tricks/ and helm/helm v3.18 pkg/action/install.go (2026-11)
+    """
+    annotations = each["metadata"].get("annotations", {})
+    outside = kind in ("Namespace", "CustomResourceDefinition") and "meta.helm.sh/release-name" not in annotations
+    return "helm" in _writers(each) and (outside or annotations.get("helm.sh/resource-policy") == "keep")
+
+
+def _writers(each: Object) -> set[str]:
+    return {str(field["manager"]).lower() for field in each["metadata"].get("managedFields", ())}
+
+
+def _is_deployed(each: Object) -> bool:
+    return not each["metadata"].get("ownerReferences") and any(name.startswith(_DEPLOYERS) for name in _writers(each))
+
+
+def destroy(
+    stage: Stage, assemblies: Sequence[Assembly], pools: Sequence[GpuPool], before: Mapping[str, str], report: Report
+) -> None:
+    """Delete all stacks while work is running.
+
+    Args:
+        stage: The running programs and simulators.
+        assemblies: The stacks, in the order of their creation.
+        pools: The GPU pools, on each of which a pod runs.
+        before: What was in the account before the stacks.
+        report: Gets the lines.
+    """
+    report.add(run_pool_jobs(stage, pools, SCENARIO, prefix="last"))
+    kept: dict[str, str] = {}
+    for assembly in reversed(assemblies):
+        stack = stage.stacks[assembly.stack]
+        # As the last update left them.
+        deployed = {
+            name: {"Type": each.resource.type, "Properties": each.properties} for name, each in stack.resources.items()
+        }
+        events = stack.delete()
+        kept |= retained_resources(events, deployed)
+        report.add(_deletion_lines(assembly.stack, events))
+    report.add(nothing_left(stage, SCENARIO, "", before, kept))
+
+
+def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier.
+
+    A retained resource of kubectl keeps its objects, each with kind, namespace and name as identifier, unless another
+    resource deletes the same object.
+
+    Args:
+        events: Events of the deletion.
+        resources: Type and properties of the resources, by logical id, as in a template.
+    """
+    kept = [each for each in events if each.status == "DELETE_SKIPPED"]
+    gone = [each for each in events if each.status == "DELETE_COMPLETE" and each.type == _MANIFESTS]
+    deleted = {name for each in gone for name in _kubectl_objects(resources[each.logical_id])}
+    applied = {name: each.type for each in kept for name in _kubectl_objects(resources[each.logical_id])}
+    kept_objects = {name: type for name, type in applied.items() if name not in deleted}
+    return {each.physical_id: each.type for each in kept} | kept_objects
+
+
+def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the objects that a resource of the kubectl provider writes, e.g. ``Namespace default``."""
+    properties = resource.get("Properties", {})
+    if resource["Type"] == _PATCH:
+        kind, _, name = str(properties["ResourceName"]).partition("/")
+        # Objects of other kinds count as left over, which a play reports.
+        if kind == "namespace":
+            yield f"Namespace {name}"
+    if resource["Type"] == _MANIFESTS:
+        manifest = properties["Manifest"]
+        # Objects in another function count as left over too.
+        parts = manifest.get("Fn::Join", ("", ["[]"]))[1] if isinstance(manifest, dict) else [manifest]
+        # A value that only deployment knows isn't in a kind or name, and may be without quotes.
+        text = "".join(each if isinstance(each, str) else "0" for each in parts)
+        yield from (_object_name(each["kind"], each["metadata"]) for each in json.loads(text))
+
+
+def nothing_left(
+    stage: Stage, scenario: str, who: str, before: Mapping[str, str], kept: Mapping[str, str]
+) -> Iterator[Line]:
+    """Report on what is left in the account and in the API server.
+
+    Args:
+        scenario: Name of the scenario of the lines.
+        who: What each promise begins with.
+        before: What was in the account before, and what earlier deletions kept.
+        kept: What this deletion keeps, type by identifier.
+    """
+
+    def in_account() -> list[str]:
+        found = account(stage).items()
+        return sorted(f"{kind} {each}" for each, kind in found if each not in before and not _may_stay(each, kept))
+
+    def in_api_server() -> list[str]:
+        found = objects(stage.client).items()
+        return sorted(each for each, by_helm in found if not by_helm and each not in before and each not in kept)
+
+    yield _no_remainder(scenario, f"{who}nothing is left in the account", in_account)
+    written = f"{who}nothing that kubectl, helm or Karpenter wrote is left in the API server"
+    line = _no_remainder(scenario, written, in_api_server)
+    by_helm = ", ".join(sorted(each for each, keeps in objects(stage.client).items() if keeps))
+    held = line.outcome is Outcome.HELD and by_helm
+    yield replace(line, text=f"helm uninstall keeps {by_helm}") if held else line
+
+
+def _no_remainder(scenario: str, promise: str, remainder: Callable[[], list[str]]) -> Line:
+    gone = wait_until_none(remainder, MAX_REMOVAL_SECONDS)
+    outcome = Outcome.HELD if gone else Outcome.FAILED
+    return Line(scenario=scenario, promise=promise, outcome=outcome, text="" if gone else ", ".join(remainder()))
+
+
+def _may_stay(identity: str, kept: Mapping[str, str]) -> bool:
+    return identity.startswith(_LOGS_OF_FUNCTIONS) or identity in kept
+
+
+def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
+    failed = [each for each in events if each.failed]
+    gone = sum(each.status == "DELETE_COMPLETE" for each in events)
+    if not failed:
+        yield Line(scenario=SCENARIO, promise=f"{stack}: {gone} resources are deleted", outcome=Outcome.HELD)
+    for each in sorted(failed, key=lambda each: each.logical_id):
+        promise = f"{stack}: {each.type} {each.logical_id} is deleted"
+        yield Line(scenario=SCENARIO, promise=promise, outcome=Outcome.FAILED, text=each.reason)
+    if kept := sorted(each.type for each in events if each.status == "DELETE_SKIPPED"):
+        text = ", ".join(kept)
+        yield Line(
+            scenario=SCENARIO,
+            promise=f"{stack}: what its DeletionPolicy keeps is kept",
+            outcome=Outcome.HELD,
+            text=text,
+        )

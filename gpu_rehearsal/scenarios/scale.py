@@ -1,0 +1,486 @@
+"""Scale: a job on each pool is Pending, gets a node and its GPU, runs, ends, and the node goes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_facts.resources import DEVICE_CLASS, GPU, NVIDIA
+from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.container import CLUSTER_AUTOSCALER
+from gpu_rehearsal.cluster.pod_status import is_over, is_ready, owner
+from gpu_rehearsal.pools import GpuPool
+from gpu_rehearsal.report import Line, Moment, Outcome, Report
+from gpu_rehearsal.scenarios.witnesses import (
+    AUTO_MODE,
+    cause,
+    explain_pod,
+    is_auto_mode,
+    pool_nodes,
+    wait_until,
+    wait_until_none,
+)
+from gpu_rehearsal.stage import Stage
+
+_DRA = "/apis/resource.k8s.io/v1"
+# How often each group is asked for one node more.
+ROUNDS = 4
+_AUTOSCALER = "/cluster-autoscaler:"
+NO_AUTOSCALER = f"no program of cluster autoscaler is given by {CLUSTER_AUTOSCALER}"
+SCENARIO = "Scale"
+# How long a step may take on stage; an autoscaler decides in seconds, and machines start faster here.
+STEP_SECONDS = 120.0
+# How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
+EMPTY_FOR = "0s"
+RUNS_FOR = "5"
+# As long as that where pods of the job take the room that is there: none may end before the last has a node.
+RUNS_BESIDE_OTHERS_FOR = "60"
+# Work that is still running when a stack is updated or deleted: it ends only if something ends it.
+RUNS_ON_FOR = "86400"
+# The cluster autoscaler keeps a node for ten minutes after the last one came, and for as many that it was not needed.
+# Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md (2026-11)
+GROUP_SHRINKS_WITHIN = 1500.0
+
+
+def advertised_device(client: Client, node: Object) -> str:
+    """Return the first GPU resource that a node shows, else the class of devices that its driver publishes, if any."""
+    names = sorted(each for each, amount in _allocatable(node).items() if each.startswith(NVIDIA) and int(amount))
+    if names:
+        return names[0]
+    has_class = client.find(f"{_DRA}/deviceclasses/{DEVICE_CLASS}") is not None
+    return DEVICE_CLASS if has_class and _devices(client, node) else ""
+
+
+def count_devices(client: Client, node: Object, device: str) -> int:
+    """Return how many devices a node shows.
+
+    Args:
+        device: Name of the resource, or of the class of devices.
+    """
+    return int(_allocatable(node).get(device, 0)) if "/" in device else len(_devices(client, node))
+
+
+def free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterator[int]:
+    """Yield how many devices of each node no pod uses; arguments as for `devices_of`."""
+    pods = client.list("/api/v1/pods")
+    for node in nodes:
+        name = node["metadata"]["name"]
+        if "/" in device:
+            used = sum(_requested(each, device) for each in pods if each["spec"].get("nodeName") == name)
+        else:
+            used = len(set(_allocated(client, name)))
+        yield count_devices(client, node, device) - used
+
+
+def _allocatable(node: Object) -> Object:
+    return dict(node["status"].get("allocatable", {}))
+
+
+def _requested(pod: Object, resource: str) -> int:
+    if pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return 0
+    containers = pod["spec"]["containers"]
+    return sum(int(each.get("resources", {}).get("limits", {}).get(resource, 0)) for each in containers)
+
+
+def _devices(client: Client, node: Object) -> list[Object]:
+    slices = client.list(f"{_DRA}/resourceslices", fieldSelector=f"spec.nodeName={node['metadata']['name']}")
+    return [device for each in slices if each["spec"]["driver"] == DEVICE_CLASS for device in each["spec"]["devices"]]
+
+
+def _allocated(client: Client, pool: str) -> Iterator[str]:
+    for each in client.list(f"{_DRA}/resourceclaims"):
+        allocation = each.get("status", {}).get("allocation", {})
+        for result in allocation.get("devices", {}).get("results", ()):
+            if result["pool"] == pool:
+                yield str(result["device"])
+
+
+def waits_for_hands(stage: Stage) -> bool:
+    """Whether the stack has a cluster autoscaler whose program is not here."""
+    return any(stage.programs.find_program(each) is None for each in _autoscalers(stage))
+
+
+def has_autoscaler(stage: Stage) -> bool:
+    """Whether the stack has a cluster autoscaler, its program or pods that are played."""
+    return bool(_autoscalers(stage))
+
+
+def _autoscalers(stage: Stage) -> list[str]:
+    """Return the images of cluster autoscaler in deployments, whether their pods are there by now or not."""
+    deployments = stage.client.list("/apis/apps/v1/deployments")
+    pods = (each["spec"]["template"]["spec"] for each in deployments)
+    return [image for pod in pods for each in pod["containers"] if _AUTOSCALER in (image := str(each["image"]))]
+
+
+def grow(stage: Stage, group: str) -> bool:
+    """Ask an Auto Scaling group for one node more, and return whether its maximum allows that."""
+    scaling = stage.aws.client("autoscaling")
+    [found] = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+    if found["DesiredCapacity"] >= found["MaxSize"]:
+        return False
+    scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=found["DesiredCapacity"] + 1)
+    return True
+
+
+def remove(stage: Stage, node: Object) -> None:
+    """End the instance of a node, as cluster autoscaler does with a node that is no longer needed."""
+    stage.aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+        InstanceId=str(node["spec"]["providerID"]).rpartition("/")[2], ShouldDecrementDesiredCapacity=True
+    )
+
+
+def one_node_more(stage: Stage) -> list[str]:
+    """Ask each managed group that may be empty, and is not full, for one node more; return their names."""
+    eks = stage.aws.client("eks")
+    asked = []
+    for name in eks.list_nodegroups(clusterName=stage.cluster)["nodegroups"]:
+        where = {"clusterName": stage.cluster, "nodegroupName": name}
+        sizes = eks.describe_nodegroup(**where)["nodegroup"]["scalingConfig"]
+        if _has_room(sizes):
+            eks.update_nodegroup_config(**where, scalingConfig={"desiredSize": sizes["desiredSize"] + 1})
+            asked.append(str(name))
+    return asked
+
+
+def _has_room(sizes: dict[str, Any]) -> bool:
+    return bool(sizes["minSize"] == 0 and sizes["desiredSize"] < sizes["maxSize"])
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a job's life that must come.
+
+    Attributes:
+        what: What must come.
+        outcome: Whether it came.
+        seen: What was seen instead; empty if it came.
+    """
+
+    what: str
+    outcome: Outcome
+    seen: str = ""
+
+
+def scale(stage: Stage, pools: Sequence[GpuPool], report: Report, *, seconds: float = STEP_SECONDS) -> None:
+    """Run a job on each pool.
+
+    Args:
+        pools: The pools.
+        seconds: How long a step may take.
+    """
+    if not pools:
+        reason = AUTO_MODE if is_auto_mode(stage) else "the cluster has no NodePool and no node group with GPUs"
+        report.add([_line("a job gets a GPU node", Outcome.NOT_PLAYED, reason)])
+    for pool in pools:
+        if reason := why_not_played(stage, pool):
+            report.add([_line(f"pool {pool.name}: a job gets a node", Outcome.NOT_PLAYED, reason)])
+            continue
+        moments: list[Moment] = []
+        report.add(_played(stage, pool, moments, seconds))
+        report.follow(moments)
+
+
+def why_not_played(stage: Stage, pool: GpuPool) -> str:
+    """Return why no job can be run on a pool; empty if one can."""
+    missing = [each for each in stage.programs.not_played if "/karpenter/" in each]
+    if pool.kind == "NodePool" and missing and not pool.static:
+        return f"no program for {missing[0]}"
+    return "" if pool.selector else "its Auto Scaling group has no tag with a label that could hold a pod to it"
+
+
+def run_pool_jobs(
+    stage: Stage, pools: Sequence[GpuPool], scenario: str, *, prefix: str = "work", seconds: float = STEP_SECONDS
+) -> Iterator[Line]:
+    """Start a job on each pool, with one pod that runs on; report whether it runs.
+
+    Args:
+        pools: The pools.
+        scenario: Name of the scenario of the lines.
+        prefix: What names of the jobs start with.
+        seconds: How long a step may take.
+    """
+    for pool in pools:
+        promise, reason = f"pool {pool.name}: a user's pod runs", why_not_played(stage, pool)
+        steps = [] if reason else list(_life(stage, pool, prefix).works(seconds))
+        bad = next((each for each in steps if each.outcome is not Outcome.HELD), None)
+        outcome = Outcome.NOT_PLAYED if reason else bad.outcome if bad else Outcome.HELD
+        yield Line(scenario=scenario, promise=promise, outcome=outcome, text=reason or (bad.seen if bad else ""))
+
+
+def _life(stage: Stage, pool: GpuPool, prefix: str = "rehearsal") -> _Life:
+    autoscaled = pool.kind == "NodePool" or (has_autoscaler(stage) and not waits_for_hands(stage))
+    return (_Autoscaled if autoscaled and not pool.static else _ByHand)(stage, pool, prefix)
+
+
+def _played(stage: Stage, pool: GpuPool, moments: list[Moment], seconds: float) -> Iterator[Line]:
+    # A step that fails is the last: what comes after it could only fail too.
+    began, last = time.monotonic(), 0.0
+    for step in _life(stage, pool).steps(seconds):
+        now = time.monotonic() - began
+        moments.append(Moment(what=f"{pool.name}: {step.what}", began=last, ended=now))
+        last = now
+        yield _line(f"pool {pool.name}: {step.what}", step.outcome, step.seen)
+        if step.outcome is not Outcome.HELD:
+            return
+
+
+def _line(promise: str, outcome: Outcome, text: str = "") -> Line:
+    return Line(scenario=SCENARIO, promise=promise, outcome=outcome, text=text)
+
+
+class _Life:
+    """A job on a pool, and the nodes that were created while it lived.
+
+    Args:
+        pool: The pool.
+        prefix: What the name of the job starts with.
+
+    Attributes:
+        nodes: Names of the nodes that were created.
+    """
+
+    def __init__(self, stage: Stage, pool: GpuPool, prefix: str) -> None:
+        self._stage, self._pool, self._client = stage, pool, stage.client
+        self._device, self._count = pool.resource or GPU, 1
+        # Of the API object: two groups may be one pool. As long as the name of an object may be, and in its characters.
+        self._name = f"{prefix}-{re.sub('[^a-z0-9]+', '-', (pool.group or pool.name).lower())}"[:63].rstrip("-")
+        self._path = f"/apis/batch/v1/namespaces/default/jobs/{self._name}"
+        self._before = self._all()
+        self.nodes: set[str] = set()
+
+    def steps(self, seconds: float) -> Iterator[Step]:
+        """Watch each step of its life until it comes."""
+        raise NotImplementedError
+
+    def works(self, seconds: float) -> Iterator[Step]:
+        """Start one pod that runs on, on a node that is there or comes for it."""
+        for step in self._room(seconds):
+            yield step
+            if step.outcome is not Outcome.HELD:
+                return
+        self._start(RUNS_ON_FOR)
+        yield self._step("the job runs", self._runs, seconds)
+
+    def _room(self, seconds: float) -> Iterator[Step]:
+        """Make room for a pod where no autoscaler does."""
+        yield from ()
+
+    def _step(self, what: str, look: Callable[[], bool], seconds: float) -> Step:
+        """Watch for something until it comes, or until nothing can come any more."""
+        came = wait_until(lambda: bool(self._stage.stopped()) or look(), seconds) and look()
+        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_failure())
+
+    def _describe_failure(self) -> str:
+        """Return images of its nodes without a driver, and the reports of its pods."""
+        return "; ".join(filter(None, (*self._images_without_driver(), self._describe_pods())))
+
+    def _images_without_driver(self) -> list[str]:
+        ids = [str(each["spec"].get("providerID", "")).rpartition("/")[2] for each in self._own_nodes()]
+        if not ids or not all(ids):
+            return []
+        found = self._stage.aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+        images = (self._stage.nodes.instances.image(each) for one in found for each in one["Instances"])
+        return sorted({f"no NVIDIA driver is in the image {each.said}" for each in images if not each.has_driver})
+
+    def _start(self, runs_for: str = "") -> None:
+        if "/" not in self._device:
+            self._client.create(_claim_template(self._name, self._device))
+        runs_for = runs_for or (RUNS_FOR if self._count == 1 else RUNS_BESIDE_OTHERS_FOR)
+        self._client.create(_job(self._pool, self._name, self._device, self._count, runs_for))
+
+    def _runs_and_ends(self, seconds: float) -> Iterator[Step]:
+        yield self._step("the job runs", self._runs, seconds)
+        yield self._step("the job ends", self._ended, seconds)
+        what = "every DaemonSet pod on the node is ready"
+        wait_until_none(self._unready_daemons, seconds)
+        unready = "; ".join(self._unready_daemons())
+        yield Step(what, Outcome.FAILED if unready else Outcome.HELD, unready)
+        self._client.delete(self._path)
+
+    def _goes(self, seconds: float) -> Step:
+        gone = wait_until_none(self._left, seconds)
+        left = "" if gone else f"still there: {', '.join(sorted(self._left()))}"
+        return Step("the node goes", Outcome.HELD if gone else Outcome.FAILED, left)
+
+    def _pods(self) -> list[Object]:
+        """Return its pods, and note which nodes there are by now."""
+        label = f"batch.kubernetes.io/job-name={self._name}"
+        self.nodes |= self._all() - self._before
+        return self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
+
+    def _describe_pods(self) -> str:
+        pods = self._pods()
+        waiting = [each for each in pods if not _has_run(each)]
+        return explain_pod(self._stage, self._pool, next(iter(waiting or pods), None))
+
+    def _has_node(self) -> bool:
+        self._pods()
+        return bool(self.nodes)
+
+    def _has_device(self) -> bool:
+        return any(count_devices(self._client, each, self._device) for each in self._own_nodes())
+
+    def _own_nodes(self) -> list[Object]:
+        return [each for each in pool_nodes(self._client, self._pool) if each["metadata"]["name"] in self.nodes]
+
+    def _runs(self) -> bool:
+        return sum(_has_run(each) for each in self._pods()) == self._count
+
+    def _ended(self) -> bool:
+        self._pods()
+        return bool(self._client.get(self._path)["status"].get("succeeded") == self._count)
+
+    def _unready_daemons(self) -> list[str]:
+        pods = [each for each in self._client.list("/api/v1/pods") if each["spec"].get("nodeName") in self.nodes]
+        daemons = [(name, each) for each in pods if (name := owner(each, "DaemonSet"))]
+        self._stage.daemon_sets_seen.update(name for name, each in daemons if is_ready(each))
+        return sorted(f"{name}: {cause(self._stage, each)}" for name, each in daemons if not is_ready(each))
+
+    def _left(self) -> set[str]:
+        return self._all() & self.nodes
+
+    def _all(self) -> set[str]:
+        return {str(each["metadata"]["name"]) for each in pool_nodes(self._client, self._pool)}
+
+
+class _Autoscaled(_Life):
+    """A job for which an autoscaler creates a node."""
+
+    def steps(self, seconds: float) -> Iterator[Step]:
+        """Watch each step of its life until it comes."""
+        if self._pool.kind == "NodePool":
+            _keep_empty_nodes(self._client, self._pool, EMPTY_FOR)
+        # A job of the stack's own that ends meanwhile would leave its device to this one.
+        wait_until_none(self._unsettled_objects, seconds)
+        self._before = self._all()
+        self._count = 1 + sum(free_devices(self._client, pool_nodes(self._client, self._pool), self._device))
+        self._start()
+        yield self._step("a node comes for a job", self._has_node, seconds)
+        yield self._step(f"the node shows {self._device}", self._has_device, seconds)
+        yield from self._runs_and_ends(seconds)
+        yield self._goes(2 * seconds if self._pool.kind == "NodePool" else GROUP_SHRINKS_WITHIN)
+        one = len(self.nodes) == 1
+        seen = "" if one else f"{len(self.nodes)} nodes"
+        yield Step("one node for one pod", Outcome.HELD if one else Outcome.FAILED, seen)
+
+    def _unsettled_objects(self) -> list[str]:
+        """Return pods that will end by themselves, and nodes that the autoscaler will remove since they are empty."""
+        pods = [each for each in self._client.list("/api/v1/pods") if not owner(each, "DaemonSet")]
+        left = [each for each in pods if each["spec"].get("nodeName") in self._all() and not is_over(each)]
+        ending = [str(each["metadata"]["name"]) for each in left if each["spec"].get("restartPolicy") != "Always"]
+        used = {each["spec"]["nodeName"] for each in left}
+        return ending + (sorted(self._all() - used) if self._pool.kind == "NodePool" else [])
+
+
+class _ByHand(_Life):
+    """A job on a node that is there, or for which its group was asked by hand: no autoscaler runs."""
+
+    _grown = False
+
+    def steps(self, seconds: float) -> Iterator[Step]:
+        """Watch each step of its life until it comes."""
+        for step in self._room(seconds):
+            yield step
+            if step.outcome is not Outcome.HELD:
+                return
+        self._start()
+        yield from self._runs_and_ends(seconds)
+        if self._grown:
+            for each in self._own_nodes():
+                remove(self._stage, each)
+            yield self._goes(2 * seconds)
+            why = NO_AUTOSCALER if has_autoscaler(self._stage) else "the stack has no autoscaler for it"
+            yield Step("its autoscaler creates nodes", Outcome.NOT_PLAYED, why)
+
+    def _room(self, seconds: float) -> Iterator[Step]:
+        self._grown = not self._has_room()
+        if self._grown:
+            if not (self._pool.group and grow(self._stage, self._pool.group)):
+                yield Step("a job gets a node", Outcome.NOT_PLAYED, "all its GPUs are in use, and it can't grow")
+                return
+            yield self._step("a node comes when its group is asked for one by hand", self._has_node, seconds)
+        else:
+            self.nodes = self._all()
+        yield self._step(f"the node shows {self._pool.resource or 'a GPU'}", self._shows_any, seconds)
+
+    def _has_room(self) -> bool:
+        """Whether a node has a device that no pod uses, or will show its devices yet."""
+        nodes = pool_nodes(self._client, self._pool)
+        if not nodes:
+            return False
+        self.nodes = self._all()
+        wait_until(self._shows_any, STEP_SECONDS)
+        self.nodes = set()
+        return any(free_devices(self._client, nodes, self._device))
+
+    def _shows_any(self) -> bool:
+        """Whether a node shows a device, which the job requests then if the pool declares none."""
+        if self._pool.resource:
+            return self._has_device()
+        found = next(filter(None, (advertised_device(self._client, each) for each in self._own_nodes())), "")
+        self._device = found or self._device
+        return bool(found)
+
+
+def _has_run(pod: Object) -> bool:
+    return is_ready(pod) or pod["status"].get("phase") == "Succeeded"
+
+
+def _job(pool: GpuPool, name: str, device: str, count: int, runs_for: str) -> Object:
+    """Return a job whose pods each request one device of a pool, as a user writes them.
+
+    Args:
+        pool: The pool.
+        name: Name of the job.
+        device: The resource, or the class of devices.
+        count: How many pods.
+        runs_for: For how many seconds each runs.
+    """
+    by_claim = {"claims": [{"name": "gpu"}]}
+    pod = {
+        "restartPolicy": "Never",
+        "nodeSelector": dict(pool.selector),
+        "tolerations": pool.tolerations,
+        "containers": [
+            {
+                "name": "main",
+                "image": "rehearsal",
+                "resources": {"limits": {device: "1"}} if "/" in device else by_claim,
+            }
+        ],
+    }
+    if "/" not in device:
+        pod["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": name}]
+    annotations = {"rehearsal.gpu-constructs.io/runs-for": runs_for}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "parallelism": count,
+            "completions": count,
+            "template": {"metadata": {"annotations": annotations}, "spec": pod},
+        },
+    }
+
+
+def _claim_template(name: str, device_class: str) -> Object:
+    request = {"name": "gpu", "exactly": {"deviceClassName": device_class}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+def _keep_empty_nodes(client: Client, pool: GpuPool, long: str) -> None:
+    """Have empty nodes of a pool go after some time, and no others: a pod of the stack might move to the job's node."""
+    path = f"/apis/karpenter.sh/v1/nodepools/{pool.name}"
+    # Of a pool that was not created no node comes, which the first step says.
+    if client.find(path) is not None:
+        client.patch(path, {"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": long}}})
