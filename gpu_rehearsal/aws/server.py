@@ -31,14 +31,12 @@ from gpu_rehearsal.aws.api import (
     register_validation,
     rewind,
 )
-from gpu_rehearsal.aws.eks.access import Access
 from gpu_rehearsal.aws.eks.addons import Addons, Identities
-from gpu_rehearsal.aws.eks.clusters import Clusters, Tags
+from gpu_rehearsal.aws.eks.clusters import Access, Clusters, Tags
 from gpu_rehearsal.aws.eks.nodegroups import Nodegroups, Outcome
 from gpu_rehearsal.aws.fleets import Catalogue, Fleets
-from gpu_rehearsal.aws.iam import Roles
 from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, Images, Launches, Notices
-from gpu_rehearsal.aws.other_services import Invoke, OtherServices
+from gpu_rehearsal.aws.other_services import Invoke, OtherServices, Roles
 from gpu_rehearsal.aws.permissions import Judge, access_denied_error
 from gpu_rehearsal.aws.reachability import Reachability, have_network
 from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Principals, Region

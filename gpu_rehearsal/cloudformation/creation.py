@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from botocore import xform_name
 
 from gpu_rehearsal.cloudformation.events import Deployment
-from gpu_rehearsal.cloudformation.intrinsics import as_text
-from gpu_rehearsal.cloudformation.shaping import Shaping, tags, validate
+from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text, tags, validate
 from gpu_rehearsal.cloudformation.template import Resource, region_partition
 
 # Seconds from a look at a resource to the next, and for how long one is looked at.

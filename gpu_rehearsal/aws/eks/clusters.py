@@ -1,6 +1,7 @@
-"""Clusters of EKS, and the tags of everything that belongs to EKS.
+"""Clusters of EKS, their tags, and access entries: which role is whom in a cluster, and what its access policies allow.
 
-Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html
+Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,
+https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
 """
 
 from __future__ import annotations
@@ -16,11 +17,33 @@ from threading import RLock
 from typing import Any
 
 from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.region import Region
+from gpu_rehearsal.aws.region import Principals, Region
 
 # Used unless the VPC has addresses of them.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
+_ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
+CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11)
+POLICIES = (
+    "AmazonEKSAdminPolicy",
+    "AmazonEKSClusterAdminPolicy",
+    "AmazonEKSAdminViewPolicy",
+    "AmazonEKSEditPolicy",
+    "AmazonEKSViewPolicy",
+    "AmazonEKSSecretReaderPolicy",
+    "AmazonEKSAutoNodePolicy",
+    "AmazonEKSBlockStoragePolicy",
+    "AmazonEKSLoadBalancingPolicy",
+    "AmazonEKSNetworkingPolicy",
+    "AmazonEKSComputePolicy",
+)
+# What a type of entry makes of a node's role; a person's role has what its entry says.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
+NODES = {
+    "EC2_LINUX": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
+    "EC2": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
+}
 
 
 @dataclass(kw_only=True)
@@ -226,9 +249,6 @@ def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-_ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
-
-
 class Tags:
     """Changes tags in descriptions of clusters, node groups, add-ons, access entries and associations."""
 
@@ -256,3 +276,194 @@ class Tags:
                 if arn == next((each[name] for name in _ARNS if name in each), None):
                     return each
         raise AwsRefusal("NotFoundException", f"Resource was not found: {arn}")
+
+
+class Access:
+    """The access entries of every cluster."""
+
+    def __init__(self, region: Region, clusters: Clusters, principals: Principals) -> None:
+        self._region, self._clusters, self._principals = region, clusters, principals
+        self._entries: dict[tuple[str, str], dict[str, Any]] = {}
+        self._policies: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+
+    @plays("eks", "CreateAccessEntry")
+    def create(self, request: Request) -> Mapping[str, Any]:
+        """Let a role in."""
+        asked = request.parameters
+        cluster = self._clusters.find(asked["clusterName"], active=True)
+        self._require_api_mode(cluster)
+        principal = str(asked["principalArn"])
+        if (cluster.name, principal) in self._known(cluster):
+            message = "The specified access entry resource is already in use on this cluster."
+            raise AwsRefusal("ResourceInUseException", message)
+        return {"accessEntry": self._add(cluster, principal, asked)}
+
+    @plays("eks", "DescribeAccessEntry")
+    def describe(self, request: Request) -> Mapping[str, Any]:
+        """Return one entry."""
+        return {"accessEntry": self._entry(request)}
+
+    @plays("eks", "ListAccessEntries")
+    def listed(self, request: Request) -> Mapping[str, Any]:
+        """Return the principals of a cluster's entries, or of those with a policy."""
+        cluster, policy = (
+            self._clusters.find(request.parameters["clusterName"]),
+            request.parameters.get("associatedPolicyArn"),
+        )
+        names = [principal for name, principal in self._known(cluster) if name == cluster.name]
+        if policy:
+            names = [each for each in names if policy in self._policies.get((cluster.name, each), {})]
+        return {"accessEntries": sorted(names)}
+
+    @plays("eks", "UpdateAccessEntry")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Change the groups and the user name of a role."""
+        entry, asked = self._entry(request), request.parameters
+        _check_groups(asked)
+        entry |= {key: asked[key] for key in ("kubernetesGroups", "username") if asked.get(key) is not None}
+        return {"accessEntry": entry}
+
+    @plays("eks", "DeleteAccessEntry")
+    def delete(self, request: Request) -> Mapping[str, Any]:
+        """Keep a role out again."""
+        entry = self._entry(request)
+        key = (entry["clusterName"], entry["principalArn"])
+        del self._entries[key]
+        self._policies.pop(key, None)
+        return {}
+
+    @plays("eks", "AssociateAccessPolicy")
+    def associate(self, request: Request) -> Mapping[str, Any]:
+        """Give a role one of EKS's policies."""
+        asked, entry = request.parameters, self._entry(request)
+        policy = str(asked["policyArn"])
+        if policy.partition("cluster-access-policy/")[2] not in POLICIES:
+            raise AwsRefusal("InvalidParameterException", f"The policyArn parameter format is not valid: {policy}")
+        if entry["type"] in NODES and entry["type"] != "EC2":
+            message = f"Access policies cannot be associated with an entry of type {entry['type']}"
+            raise AwsRefusal("InvalidRequestException", message)
+        key = (entry["clusterName"], entry["principalArn"])
+        associated = _associated(policy, dict(asked["accessScope"]))
+        self._policies.setdefault(key, {})[policy] = associated
+        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicy": associated}
+
+    @plays("eks", "DisassociateAccessPolicy")
+    def disassociate(self, request: Request) -> Mapping[str, Any]:
+        """Take it away."""
+        entry = self._entry(request)
+        self._policies.get((entry["clusterName"], entry["principalArn"]), {}).pop(request.parameters["policyArn"], None)
+        return {}
+
+    @plays("eks", "ListAssociatedAccessPolicies")
+    def associated(self, request: Request) -> Mapping[str, Any]:
+        """Return the policies of a role in a cluster."""
+        entry = self._entry(request)
+        key = (entry["clusterName"], entry["principalArn"])
+        policies = list(self._policies.get(key, {}).values())
+        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicies": policies}
+
+    def add_nodes(self, cluster: Cluster, role: str) -> None:
+        """Let the role of a managed group in, as EKS does by itself.
+
+        Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+        """
+        takes_entries = cluster.description["accessConfig"]["authenticationMode"] != "CONFIG_MAP"
+        if takes_entries and (cluster.name, role) not in self._known(cluster):
+            self._add(cluster, role, {"type": "EC2_LINUX"})
+
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return self._entries.values()
+
+    def _add(self, cluster: Cluster, principal: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_role(principal)
+        kind = str(asked.get("type") or "STANDARD")
+        if kind in NODES and (asked.get("kubernetesGroups") or asked.get("username")):
+            raise AwsRefusal(
+                "InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours"
+            )
+        _check_groups(asked)
+        username, groups = NODES.get(kind, (_username(principal), []))
+        now = datetime.now(timezone.utc)
+        entry = {
+            "clusterName": cluster.name,
+            "principalArn": principal,
+            "accessEntryArn": f"{cluster.arn.replace(':cluster/', ':access-entry/')}/role/{_name(principal)}",
+            "type": kind,
+            "username": asked.get("username") or username,
+            "kubernetesGroups": list(asked.get("kubernetesGroups") or groups),
+            "tags": dict(asked.get("tags", {})),
+            "createdAt": now,
+            "modifiedAt": now,
+        }
+        self._entries[cluster.name, principal] = entry
+        return entry
+
+    def _known(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return all entries, with that of a cluster's creator, which EKS makes with the cluster."""
+        access, key = cluster.description["accessConfig"], "bootstrapped"
+        if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
+            access[key] = True
+            principal = self._principals.resolve_role(cluster.creator) or self._principals.administrator
+            now = datetime.now(timezone.utc)
+            self._entries[cluster.name, principal] = {
+                "clusterName": cluster.name,
+                "principalArn": principal,
+                "type": "STANDARD",
+                "username": _username(principal),
+                "kubernetesGroups": [],
+                "createdAt": now,
+                "modifiedAt": now,
+            }
+            self._policies[cluster.name, principal] = {CLUSTER_ADMIN: _associated(CLUSTER_ADMIN, {"type": "cluster"})}
+        return self._entries
+
+    def _entry(self, request: Request) -> dict[str, Any]:
+        cluster = self._clusters.find(request.parameters["clusterName"])
+        found = self._known(cluster).get((cluster.name, request.parameters["principalArn"]))
+        if found is None:
+            message = f"The specified principalArn could not be found: {request.parameters['principalArn']}"
+            raise AwsRefusal("ResourceNotFoundException", message)
+        return found
+
+    def _check_role(self, principal: str) -> None:
+        """Refuse a role or user that is not there, as EKS does."""
+        if principal == self._principals.administrator:
+            return
+        iam = self._region.service("iam")
+        try:
+            if ":user/" in principal:
+                found = iam.get_user(UserName=_name(principal))["User"]["Arn"]
+            else:
+                found = iam.get_role(RoleName=_name(principal))["Role"]["Arn"]
+        except iam.exceptions.NoSuchEntityException:
+            found = ""
+        if found != principal:
+            message = f"The specified principalArn is invalid: invalid principal. {principal}"
+            raise AwsRefusal("InvalidParameterException", message)
+
+    @staticmethod
+    def _require_api_mode(cluster: Cluster) -> None:
+        if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
+            message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
+            raise AwsRefusal("InvalidRequestException", message)
+
+
+def _check_groups(asked: Mapping[str, Any]) -> None:
+    if any(group.startswith("system:") for group in asked.get("kubernetesGroups") or ()):
+        message = "The kubernetes group name must not begin with 'system:'"
+        raise AwsRefusal("InvalidParameterException", message)
+
+
+def _username(principal: str) -> str:
+    """Return whom EKS calls a role in a cluster: its session, whose name the role does not know."""
+    return f"arn:aws:sts::{principal.split(':')[4]}:assumed-role/{_name(principal)}/{{{{SessionName}}}}"
+
+
+def _name(principal: str) -> str:
+    return principal.rpartition("/")[2]
+
+
+def _associated(policy: str, scope: dict[str, Any]) -> dict[str, Any]:
+    now = datetime.now(timezone.utc)
+    return {"policyArn": policy, "accessScope": scope, "associatedAt": now, "modifiedAt": now}

@@ -12,11 +12,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.eks.access import Access
-from gpu_rehearsal.aws.eks.clusters import Cluster, Clusters, done
+from gpu_rehearsal.aws.eks.clusters import Access, Cluster, Clusters, done
 from gpu_rehearsal.aws.eks.joining import Joining, own_name
-from gpu_rehearsal.aws.iam import Roles
 from gpu_rehearsal.aws.launches import Images, Launches, with_tags
+from gpu_rehearsal.aws.other_services import Roles
 from gpu_rehearsal.aws.region import Region
 from gpu_rehearsal.aws.scaling import Groups
 

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_rehearsal.cloudformation.creation import AS_NAMED, Creation, Made
-from gpu_rehearsal.cloudformation.intrinsics import as_text
-from gpu_rehearsal.cloudformation.shaping import Shaping
+from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 
 _QUEUE = Shaping(documents=frozenset({"Attributes.RedriveAllowPolicy", "Attributes.RedrivePolicy"}))
 _POLICY = Shaping(documents=frozenset({"PolicyDocument"}))

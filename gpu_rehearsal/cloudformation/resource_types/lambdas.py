@@ -18,9 +18,8 @@ from botocore.exceptions import ClientError
 
 from gpu_rehearsal.cloudformation.assets import merge
 from gpu_rehearsal.cloudformation.creation import Creation, Made
-from gpu_rehearsal.cloudformation.intrinsics import as_text
+from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 from gpu_rehearsal.cloudformation.invocation import Function, local_runtime
-from gpu_rehearsal.cloudformation.shaping import Shaping
 from gpu_rehearsal.credentials import FunctionError, Source
 
 # What Lambda takes where a function does not say.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_rehearsal.cloudformation.creation import Creation, Made
-from gpu_rehearsal.cloudformation.shaping import Shaping
+from gpu_rehearsal.cloudformation.intrinsics import Shaping
 from gpu_rehearsal.cloudformation.template import region_partition
 
 # Where a rule of CloudFormation names one source, the API has a list of them, each with the description.

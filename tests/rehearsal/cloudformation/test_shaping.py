@@ -7,7 +7,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from gpu_rehearsal.cloudformation.shaping import Shaping
+from gpu_rehearsal.cloudformation.intrinsics import Shaping
 
 
 def parameters(service: str, operation: str, properties: dict[str, Any], **how: Any) -> dict[str, Any]:
