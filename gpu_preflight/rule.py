@@ -12,7 +12,7 @@ from typing import Literal, Protocol, cast, get_args
 from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Origin
 
 Severity = Literal["error", "warning", "note"]

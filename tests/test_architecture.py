@@ -132,7 +132,7 @@ def test_the_command_starts_without_what_it_seldom_uses() -> None:
         "gpu_facts/lazy_names.py",
         "gpu_facts/named_arguments.py",
         "gpu_preflight/command_line/console.py",
-        "gpu_preflight/scheduling/together/packing.py",
+        "gpu_preflight/scheduling/packing.py",
     }
     files = [file for folder in ("gpu_preflight", "gpu_facts") for file in sorted((ROOT / folder).rglob("*.py"))]
     slow = re.compile(r"^from dataclasses import .*\bdataclass\b|^\w+ = re\.compile\(", re.MULTILINE)

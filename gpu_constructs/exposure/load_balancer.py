@@ -1,6 +1,4 @@
-"""The load balancer of one workload that serves.
-
-The load balancer before pods that serve, as an Ingress of AWS Load Balancer Controller.
+"""The load balancer before pods that serve, as an Ingress of AWS Load Balancer Controller.
 
 An Application Load Balancer, not a Network Load Balancer: it chooses a pod for each request and not for each
 connection, and its idle time-out may be an hour also with TLS, where that of a Network Load Balancer's TLS listener is

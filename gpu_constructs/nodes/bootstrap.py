@@ -1,4 +1,4 @@
-"""What a node that EKS does not manage must be told to join its cluster."""
+"""The image that nodes boot, and what a node that EKS does not manage needs to join its cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_facts.refusals import address_block, is_token
 from gpu_facts.versions import AMI_RELEASES, KUBERNETES, kubernetes_minor
 
 # How the names of SSM parameters spell a release.
-_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
+_PARAMETER_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
     "al2023": re.compile(r"v\d{8}", re.ASCII),
     "bottlerocket": re.compile(r"\d+\.\d+\.\d+(-[0-9a-f]{8})?", re.ASCII),
 }
@@ -34,7 +34,7 @@ _NVIDIA: dict[tuple[OperatingSystem, Architecture], str] = {
     ("bottlerocket", "arm64"): "BOTTLEROCKET_ARM_64_NVIDIA",
 }
 # A release of AL2023 is one of a Kubernetes patch, a release of Bottlerocket is one of all minors.
-_RELEASES_OF_AMI_TYPE: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
+_GROUP_RELEASES: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
     "al2023": (re.compile(r"\d+\.\d+\.\d+-\d{8}", re.ASCII), "1.36.3-20260903"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}", re.ASCII), "1.34.0-18d04e52"),
 }
@@ -155,7 +155,7 @@ def _release(who: object, given: str | None, operating_system: OperatingSystem) 
     if given is None:
         return pinned
     # It becomes part of a dynamic reference, which CloudFormation resolves.
-    if not is_token(given) and not _RELEASES[operating_system].fullmatch(given):
+    if not is_token(given) and not _PARAMETER_RELEASES[operating_system].fullmatch(given):
         raise ValueError(
             f"{who}: bootstrap must have a release of {operating_system} as ami_release, such as {pinned!r}, got "
             f"{given!r}"
@@ -234,7 +234,7 @@ def _release_minor(who: object, release: str, cluster_version: str) -> str:
 
 
 def _refuse_unless_release(who: object, operating_system: OperatingSystem, given: object) -> None:
-    pattern, example = _RELEASES_OF_AMI_TYPE[operating_system]
+    pattern, example = _GROUP_RELEASES[operating_system]
     if not isinstance(given, str):
         raise TypeError(f"{who}: ami_release must be a string such as {example!r}, got {given!r}")
     if not is_token(given) and not pattern.fullmatch(given):

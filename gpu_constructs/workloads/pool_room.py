@@ -1,4 +1,4 @@
-"""How many pods the nodes of a pool have room for at once."""
+"""How a pod claims the GPUs of a pool, and how many pods the nodes of a pool have room for at once."""
 
 from __future__ import annotations
 

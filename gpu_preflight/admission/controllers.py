@@ -39,9 +39,8 @@ from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import has_unknown, is_extended
 from gpu_preflight.model.label_values import equal
-from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.taints import Taint, Toleration, merged, tolerations
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_expression, items, known_text, mapping, mappings
 from gpu_preflight.schema.fault import is_typo

@@ -26,8 +26,7 @@ from gpu_preflight.cluster.storage import Claimed, claimed, is_stateful_set_clai
 from gpu_preflight.model.answer import Answer, Reason, all_yes, yes_if
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_text, mapping, mappings
 

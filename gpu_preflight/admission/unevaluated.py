@@ -20,8 +20,7 @@ from gpu_preflight.cluster.kueue import find_cluster_queue, is_queued
 from gpu_preflight.cluster.storage import installs
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, mapping, mappings
 
 _SAFE_SYSCTLS = (

@@ -18,8 +18,8 @@ from gpu_facts.light import regex
 from gpu_preflight.cluster.references import referred, refers
 from gpu_preflight.model.answer import Answer, all_yes, any_yes, yes_if
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import Autoscaler
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings, may_equal
 

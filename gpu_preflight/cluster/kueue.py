@@ -17,8 +17,8 @@ from gpu_facts.resources import NVIDIA
 from gpu_preflight.cluster.objects import is_selected
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.taints import Toleration, tolerations
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
 

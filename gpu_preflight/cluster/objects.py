@@ -35,8 +35,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, equal, exactly, requirement
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings, may_equal

@@ -21,9 +21,8 @@ from gpu_facts.quantities import Resources, add, resources
 from gpu_facts.resources import GPU
 from gpu_preflight.model.cluster import Observation, Pool, PoolKind
 from gpu_preflight.model.label_values import LabelValues, exactly
-from gpu_preflight.model.pod import Pod, read_pod
+from gpu_preflight.model.pod import Pod, Workload, read_pod
 from gpu_preflight.model.taints import Taint, object_taints
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object, Part, Unread
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 

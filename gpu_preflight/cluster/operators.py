@@ -30,7 +30,7 @@ from gpu_preflight.cluster.references import cluster_resources
 from gpu_preflight.cluster.software import defining_charts
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings

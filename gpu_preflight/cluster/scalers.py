@@ -13,7 +13,7 @@ from gpu_facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import quantity
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
 

@@ -15,8 +15,8 @@ from gpu_facts.quantities import GIB, quantity
 from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, S3
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.launch import Disk
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 

@@ -30,7 +30,7 @@ from gpu_preflight.command_line.options import (
 )
 
 if TYPE_CHECKING:
-    from gpu_preflight.model.workload import Workload
+    from gpu_preflight.model.pod import Workload
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -24,7 +24,7 @@ from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.documents import Document, UnusableInput
 from gpu_preflight.reading.inputs import ACKNOWLEDGEMENTS, Input
@@ -34,7 +34,7 @@ from gpu_preflight.rule import SEVERITIES, Finding, Rule, id_hint
 from gpu_preflight.rules import rules
 from gpu_preflight.rules.pods import pending_problem
 from gpu_preflight.scheduling.verdict import Verdict
-from gpu_preflight.schema.expressions import INSTALL, can_ask, has_rules
+from gpu_preflight.schema.fields import INSTALL, can_ask, has_rules
 
 # Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
 METADATA = "gpu-constructs"

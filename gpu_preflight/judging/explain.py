@@ -19,13 +19,13 @@ from gpu_preflight.cluster.storage import bound_volume, claimed, storage_class
 from gpu_preflight.judging.reach import Reach
 from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.rule import Finding, Subject
-from gpu_preflight.scheduling.assumptions import Assumptions, conditions
+from gpu_preflight.scheduling.crowd import check_contention
+from gpu_preflight.scheduling.packing import Packing, pack
 from gpu_preflight.scheduling.replica_capacity import OF_ALL_POOLS
-from gpu_preflight.scheduling.together.crowd import check_contention
-from gpu_preflight.scheduling.together.packing import Packing, pack
+from gpu_preflight.scheduling.unclear import Assumptions, conditions
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 # Sizes, labels and a version of Amazon Linux 2 that eksctl validates before it creates anything.

@@ -10,8 +10,8 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import certain_associations
 from gpu_preflight.cluster.kueue import cluster_queues, quotas
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import Autoscaler
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import known_text

@@ -18,7 +18,7 @@ from gpu_preflight.judging.deployed import differ, leaf_changes, moved
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.eksctl.groups import is_of_eksctl
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.unknown import dig, items, known_text, mappings

@@ -16,9 +16,9 @@ from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.label_values import Labels, Requirement
 from gpu_preflight.model.launch import Launch
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Origin, Part, Repeated, Unread
 from gpu_preflight.reading.unknown import Unknown, dig, mapping

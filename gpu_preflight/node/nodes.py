@@ -40,10 +40,9 @@ from gpu_preflight.model.label_values import Labels, LabelValues, exactly
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.autoscaler_view import Conflict, active_overlays, belief, conflicts, may_conflict, overlaid
-from gpu_preflight.node.daemon_reach import Reached, reached
+from gpu_preflight.node.daemon_reach import Reached, reached, refusing_taints
 from gpu_preflight.node.devices import claim_drivers, gives_gpus_by_name, registered
-from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
-from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.node.node_size import allocatable, autoscaler_labels, is_of_the_type, kubelet_labels
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown
 
@@ -387,3 +386,38 @@ def daemon_set_answers(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, An
         of_types.append([answer for _, answer in reached(cluster.daemon_sets, labels, pool.taints)])
     of_daemons = zip(cluster.daemon_sets, zip(*of_types, strict=True), strict=True)
     return [(each, all_yes(answers)) for each, answers in of_daemons]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why a DaemonSet does not run on some nodes, as far as that is sure.
+
+    Attributes:
+        daemon: The DaemonSet.
+        taints: Taints that it does not tolerate.
+        unselected: Nodes that it does not select; not asked where taints keep it off.
+    """
+
+    daemon: DaemonSet
+    taints: tuple[Taint, ...]
+    unselected: tuple[NodeToBe, ...]
+
+    @property
+    def intolerance(self) -> str:
+        """The taints in words; empty where it tolerates all."""
+        taints = ", ".join(map(str, self.taints))
+        return f"{self.daemon.name} does not tolerate {taints}" if taints else ""
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """What it asks of labels that the first of the nodes does not have."""
+        first = (self.daemon.pod.selection.unmet(node.labels) for node in self.unselected[:1])
+        return tuple(str(each) for unmet in first for each, answer in unmet if answer is Answer.NO)
+
+
+def miss(daemon: DaemonSet, taints: Iterable[Taint], nodes: Iterable[NodeToBe]) -> Miss:
+    """Return why a DaemonSet does not run on nodes with some taints."""
+    refusing = tuple(refusing_taints(daemon, taints))
+    selection = daemon.pod.selection
+    unselected = (each for each in nodes if selection.takes(each.labels) is Answer.NO)
+    return Miss(daemon, refusing, () if refusing else tuple(unselected))

@@ -16,10 +16,10 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import programs
 from gpu_preflight.model.taints import Taint, untolerated
-from gpu_preflight.model.workload import Workload
-from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.node_size import own_name
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings

@@ -31,8 +31,8 @@ from gpu_preflight.report.finding_view import (
 )
 from gpu_preflight.rule import Rule
 from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.packing import PoolUse
 from gpu_preflight.scheduling.pool_limits import Ceiling, node_limit
-from gpu_preflight.scheduling.together.packing import PoolUse
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gpu_preflight.cluster.objects import Makers
 from gpu_preflight.cluster.software import defining_charts, is_defined, is_kind_defined
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.eksctl.configs import cluster_or_config, configs
 from gpu_preflight.reading.eksctl.groups import metadata

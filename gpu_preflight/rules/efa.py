@@ -24,11 +24,10 @@ from gpu_preflight.cluster.references import referred, refers, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Interface
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import programs
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.model.workload import Workload
-from gpu_preflight.node.daemon_miss import miss
-from gpu_preflight.node.nodes import gpu_types, surely_launches
+from gpu_preflight.node.nodes import gpu_types, miss, surely_launches
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, mapping
 from gpu_preflight.rule import Problem, rule
 

@@ -15,14 +15,13 @@ from gpu_facts.resources import DEVICE_CLASS, GPU, NVIDIA, OF_HAMI
 from gpu_preflight.case import Case
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import read_pod_template
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload, read_pod_template
 from gpu_preflight.node.devices import claims_chart, offers_gpus
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
-from gpu_preflight.scheduling.claims import claim_requests, device_count, request_alternatives
+from gpu_preflight.scheduling.demand import claim_requests, device_count, request_alternatives
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _OLD = "alpha.kubernetes.io/nvidia-gpu"

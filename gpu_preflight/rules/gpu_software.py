@@ -23,9 +23,8 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.node.daemon_miss import Miss, miss
 from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
-from gpu_preflight.node.nodes import FEATURE_WORKERS, reaches
+from gpu_preflight.node.nodes import FEATURE_WORKERS, Miss, miss, reaches
 from gpu_preflight.reading.eksctl.configs import configs, default_plugin
 from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping

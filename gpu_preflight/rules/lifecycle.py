@@ -17,7 +17,7 @@ from gpu_preflight.cluster.operators import fargate_profiles, takes
 from gpu_preflight.cluster.pools import desired_size
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.autoscaler_view import feature_gate, option
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.objects import Chart, Object

@@ -24,7 +24,7 @@ from gpu_preflight.cluster.pools import is_one_hop
 from gpu_preflight.cluster.references import created_before
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import dig, is_true, known_number, known_text

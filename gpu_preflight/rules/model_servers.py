@@ -18,8 +18,8 @@ from gpu_preflight.case import Case
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.container import Container
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import SERVERS, Program, count_whole_gpus
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.node_size import root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.unknown import Unknown, is_expression, known_text, mapping, mappings

@@ -18,8 +18,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import Requirement, Selection
-from gpu_preflight.model.pod import read_pod_template
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload, read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, items, known_text
 from gpu_preflight.rule import Problem, check_each_pod, rule

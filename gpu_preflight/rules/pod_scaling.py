@@ -24,7 +24,7 @@ from gpu_preflight.cluster.scalers import (
 )
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import (

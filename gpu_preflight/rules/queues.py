@@ -31,8 +31,8 @@ from gpu_preflight.cluster.kueue import (
 from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule

@@ -20,7 +20,7 @@ from gpu_preflight.cluster.scalers import (
 from gpu_preflight.cluster.storage import is_ebs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule

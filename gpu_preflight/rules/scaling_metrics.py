@@ -20,8 +20,8 @@ from gpu_preflight.cluster.scalers import (
 from gpu_preflight.cluster.software import exporters, is_defined, operator_exports
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe, gpu_types
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings

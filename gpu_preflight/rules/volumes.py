@@ -38,8 +38,7 @@ from gpu_preflight.cluster.storage import (
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Disk
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.objects import Object

@@ -15,8 +15,7 @@ from gpu_preflight.cluster.storage import bound_volume, claimed, is_bucket, opti
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.unknown import dig, is_true, known_text, mappings
 from gpu_preflight.rule import Problem, rule

@@ -1,31 +1,260 @@
-"""What a pod asks for, once it is let in: read once and compared often."""
+"""What a pod asks for after admission, and the devices that it claims.
+
+Sources of claims: aws/karpenter-provider-aws v1.15.1 charts/karpenter/values.yaml, https://karpenter.sh/docs/tasks/dra/
+(2026-11), kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
+from typing import Any
 
+from gpu_facts.charts import DRANET
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.hardware.regions import is_unseen
 from gpu_facts.labels import ARCH, OLD_ARCH
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources
 from gpu_facts.resources import DEVICE_CLASS, DISK, EFA, GPU, NVIDIA
-from gpu_preflight.model.answer import Answer, Reason
+from gpu_preflight.model.answer import Answer, Reason, any_yes
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.workload import Workload
-from gpu_preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
-from gpu_preflight.node.node_size import allocatable
-from gpu_preflight.reading.objects import Origin
-from gpu_preflight.reading.unknown import Unknown
-from gpu_preflight.scheduling.claims import ClaimedGpus, claimed_gpus
+from gpu_preflight.model.pod import Pod, Workload
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.node.devices import claim_drivers, is_of_gpus
+from gpu_preflight.node.node_size import Labels, allocatable, autoscaler_labels, kubelet_labels
+from gpu_preflight.node.nodes import NodeToBe, minor
+from gpu_preflight.reading.objects import Object, Origin
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 from gpu_preflight.scheduling.topology import Topology, topology
 
+# Karpenter can make nodes for claims from here on, when its gates are on.
+_CLAIMS_FROM = (1, 15)
+# Whose claims it looks at: those of resource.k8s.io/v1.
+_SERVED_FROM = (1, 34)
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html (2026-11)
+_CLASSES = {"efa.networking.k8s.aws": DRANET}
+# Families whose GPUs Karpenter knows as devices.
+# Source: aws/karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
+_LISTED = frozenset(
+    [
+        "g4dn",
+        "g5",
+        "g5g",
+        "g6",
+        "g6e",
+        "g6f",
+        "gr6",
+        "gr6f",
+        "p3dn",
+        "p4d",
+        "p4de",
+        "p5",
+        "p5e",
+        "p5en",
+        "p6-b200",
+        "p6-b300",
+    ]
+)
+_NO_FIRST_NODE = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
+_NOT_OF_AUTO_MODE = "EKS Auto Mode makes no nodes for claimed devices; use a managed group"
 # Resources whose amount follows from the type, and the disk that EKS gives it.
 _OF_TYPES = {"cpu", "memory", "pods", DISK, GPU, EFA, DEVICE_CLASS}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedGpus:
+    """GPUs that a pod claims.
+
+    Attributes:
+        count: How many at least; ``None`` where it is not known.
+        selected: Whether the claim asks for more than their number, which only the driver can tell.
+        own: How many of them each pod takes for itself; ``None`` for all of its node.
+        shared: The claims whose GPUs every pod has, and how many each is for; ``None`` for all of its node.
+    """
+
+    count: int | None
+    selected: bool = False
+    own: int | None = 0
+    shared: tuple[tuple[str, int | None], ...] = ()
+
+
+def request_alternatives(claim: Object) -> list[list[dict[str, Any]]]:
+    """Return the ways in which each request of a claim, or of a template of one, is met; v1 and the betas alike."""
+    spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
+    listed = mappings(dig(spec, "devices", "requests"))
+    return [mappings(each.get("firstAvailable")) or [mapping(each.get("exactly")) or each] for each in listed]
+
+
+def claim_requests(claim: Object) -> list[dict[str, Any]]:
+    """Return what a claim or a template of one asks for, whichever way."""
+    return [each for ways in request_alternatives(claim) for each in ways]
+
+
+def device_count(request: Mapping[str, Any]) -> int | None:
+    """Return how many devices a request is for."""
+    if request.get("allocationMode") == "All":
+        return None
+    return 1 if request.get("count") is None else known_number(request.get("count"))
+
+
+def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
+    """Return the GPUs that a pod claims, ``None`` where it claims none that the input says."""
+    every = [
+        (claim.name if claim.kind == "ResourceClaim" else None, part)
+        for claim in _workload_claims(workload, cluster)
+        for ways in request_alternatives(claim)
+        if (part := _least(ways, cluster)) is not None
+    ]
+    if not every:
+        return None
+    parts = [part for _, part in every]
+    own = _sum(part.count for name, part in every if name is None)
+    selected = any(part.selected for part in parts)
+    names = dict.fromkeys(name for name, _ in every if name is not None)
+    shared = tuple((each, _sum(part.count for name, part in every if name == each)) for each in names)
+    return ClaimedGpus(_sum(part.count for part in parts), selected, own, shared)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    every = list(counts)
+    return None if None in every else sum(each or 0 for each in every)
+
+
+def _least(ways: Iterable[Mapping[str, Any]], cluster: Cluster) -> ClaimedGpus | None:
+    """Return the least that a request is met by; ``None`` where none of its ways is of GPUs."""
+    every = list(ways)
+    of_gpus = [each for each in every if is_of_gpus(each.get("deviceClassName"), cluster) is not Answer.NO]
+    if not of_gpus:
+        return None
+    if len(of_gpus) < len(every):
+        return ClaimedGpus(0, selected=True)
+    parts = [_part(each) for each in of_gpus]
+    return min(parts, key=lambda each: (math.inf if each.count is None else each.count, each.selected))
+
+
+def _part(request: Mapping[str, Any]) -> ClaimedGpus:
+    if is_true(request.get("adminAccess")):
+        return ClaimedGpus(0, selected=True)  # It takes nothing, and only some namespaces are let in.
+    own_class = request.get("deviceClassName") != DEVICE_CLASS
+    # Of a GPU that is shared a claim may take a part.
+    partly = bool(request.get("capacity"))
+    return ClaimedGpus(0 if partly else device_count(request), bool(request.get("selectors")) or own_class or partly)
+
+
+def _workload_claims(workload: Workload, cluster: Cluster) -> Iterable[Object]:
+    named = {("ResourceClaim", known_text(each.claim)) for each in workload.pod.claims}
+    named |= {("ResourceClaimTemplate", known_text(each.template)) for each in workload.pod.claims}
+    for each in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
+        if each.namespace == workload.namespace and (each.kind, each.name) in named:
+            yield each
+
+
+def unclear_claims(workload: Workload, cluster: Cluster, claimed: ClaimedGpus | None) -> list[Reason]:
+    """Return what is not known of claims on nodes that are there."""
+    if claimed is not None and claimed.selected:
+        return [Reason(Answer.UNKNOWN, "claim", "what the claim selects among GPUs is known to its driver only")]
+    found = [each for claim in _workload_claims(workload, cluster) for each in claim_requests(claim)]
+    names = sorted({name for each in found if (name := known_text(each.get("deviceClassName")))})
+    unmade = [name for name in names if not _is_made(name, cluster)]
+    if unmade:
+        text = f"claims a device of class {unmade[0]}, and whether something makes that class is not known"
+        return [Reason(Answer.UNKNOWN, "claim", text)]
+    if not found and not cluster.sees_software:
+        return [Reason(Answer.UNKNOWN, "claim", "what it claims is not in the input")]
+    return []
+
+
+def _is_made(name: str, cluster: Cluster) -> bool:
+    """Whether a device class is there; of NVIDIA's own a rule says where nothing installs them."""
+    chart = _CLASSES.get(name)
+    made = name in {each.name for each in cluster.objects_of_kind("DeviceClass")} or bool(
+        chart and cluster.chart(chart)
+    )
+    of_nvidia = name.endswith(".nvidia.com")
+    return made or (of_nvidia and (cluster.sees_software or bool(claim_drivers(cluster))))
+
+
+def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Reason]:
+    """Return why no node of a pool has the GPUs that a pod claims."""
+    every = list(nodes)
+    if claimed.count == 0 or any(each.instance_type is None for each in every):
+        return []
+    most = max((each.row.gpus if each.row else 0 for each in every), default=0)
+    if most and (claimed.count is None or claimed.count <= most):
+        return _without_driver(every)
+    types = ", ".join(str(each.instance_type) for each in every[:3])
+    asked = "GPUs" if claimed.count is None else f"{claimed.count} GPU{'s' if claimed.count != 1 else ''}"
+    return [Reason(Answer.NO, "claim", f"claims {asked}, {types} has {most or 'none'}", 3)]
+
+
+def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:
+    """Return that the driver which offers GPUs to claims does not come to the nodes of a pool, or may not."""
+    answer = any_yes(each.offers_claims for each in nodes)
+    if answer is Answer.YES:
+        return []
+    comes = "does not come" if answer is Answer.NO else "may not come"
+    text = f"the driver that offers GPUs to claims {comes} to its nodes"
+    return [Reason(answer, "claim", f"{text}; let it tolerate their taints and meet their labels", 3)]
+
+
+def claim_scale_up_blockers(
+    pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]
+) -> list[Reason]:
+    """Return why the autoscaler of a pool makes no node for pods that claim devices."""
+    if pool.kind == "auto-mode":
+        return [Reason(Answer.NO, "claim", _NOT_OF_AUTO_MODE, 4)]
+    if pool.kind == "karpenter":
+        unlisted = [] if claimed is None else _unlisted(nodes)
+        return unlisted or _karpenter_claim_blockers(cluster.autoscaler("karpenter"), claimed, cluster.version)
+    return [Reason(Answer.NO, "claim", _NO_FIRST_NODE, 2)]
+
+
+def _unlisted(nodes: Iterable[NodeToBe]) -> list[Reason]:
+    """Return that Karpenter expects no claimed GPUs of any type of a pool."""
+    types = [each.instance_type for each in nodes if each.instance_type is not None and each.row is not None]
+    if not types or any(each.partition(".")[0] in _LISTED for each in types):
+        return []
+    return [Reason(Answer.NO, "claim", f"Karpenter expects no claimed GPUs of {types[0]}; use a managed node group", 4)]
+
+
+def _karpenter_claim_blockers(
+    karpenter: Autoscaler | None, claimed: ClaimedGpus | None, kubernetes: str | None
+) -> list[Reason]:
+    if karpenter is None or karpenter.version is None:
+        text = "whether Karpenter makes nodes for claimed devices depends on its version and its feature gates"
+        return [Reason(Answer.UNKNOWN, "claim", text)]
+    late = minor(karpenter.version) >= _CLAIMS_FROM
+    sees = _sees_claims(karpenter) if late else Answer.NO
+    if sees is Answer.NO:
+        gate = " without settings.enableDRA" if late else ""
+        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices{gate}; use a managed node group"
+        return [Reason(Answer.NO, "claim", text, 4)]
+    if kubernetes is not None and (0, 0) < minor(kubernetes) < _SERVED_FROM:
+        text = f"Karpenter makes no nodes for claimed devices on Kubernetes {kubernetes}; it does from 1.34 on"
+        return [Reason(Answer.NO, "claim", text, 4)]
+    if sees is Answer.UNKNOWN:
+        text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
+        return [Reason(Answer.UNKNOWN, "claim", text)]
+    if claimed is None or claimed.selected:
+        text = "what the claim selects is known to its driver, and whether Karpenter expects it of a node is not known"
+        return [Reason(Answer.UNKNOWN, "claim", text)]
+    return []
+
+
+def _sees_claims(karpenter: Autoscaler) -> Answer:
+    """Say whether a Karpenter of 1.15 or later looks at claims of NVIDIA's GPUs."""
+    flags = karpenter.flags
+    if "clusterName" not in flags:
+        # Not the values of its chart: what its environment says is not read.
+        return Answer.UNKNOWN
+    both, gate = flags.get("enableDRA"), dig(flags, "awsFeatureGates", "draNVIDIAGPU")
+    if any(isinstance(each, Unknown) for each in (both, gate)):
+        return Answer.UNKNOWN
+    return Answer.YES if is_true(both) or is_true(gate) else Answer.NO
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
-"""How many pods a node takes, how many nodes a pool may have, and which limit stops first."""
+"""How many pods a node takes, how many nodes a pool may have, which limit stops first, and Karpenter's minValues.
+
+Source of minValues: sigs.k8s.io/karpenter v1.14.1 pkg/cloudprovider/types.go SatisfiesMinValues, over the types that
+meet a pod's requirements and requests; pkg/controllers/provisioning/scheduling/nodeclaim.go
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from gpu_facts.hardware.catalogue import InstanceType
@@ -11,10 +15,15 @@ from gpu_facts.hardware.regions import find_quota, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB, show
 from gpu_facts.resources import GPU
-from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.answer import Answer, Reason
+from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mappings
 from gpu_preflight.scheduling.demand import Demand
+
+_POLICY = "minValuesPolicy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +222,42 @@ def _vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str,
             if quota is not None and row.vcpus is not None and most:
                 count = max(row.vcpus * most, found.get(quota.code, ("", 0))[1])
                 found[quota.code] = quota.name, count
+    return found
+
+
+def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> Iterator[Reason]:
+    """Yield which requirement of a NodePool has fewer values among the nodes that take a pod than it wants."""
+    if pool.kind != "karpenter":
+        return
+    nodes = list(taking)
+    for key, least in least_values(pool):
+        values = _values(key, nodes)
+        if values is None or len(values) >= least:
+            continue
+        policy = option(cluster, _POLICY)
+        if policy == "BestEffort":
+            return
+        text = f"minValues of {key} is {least}, and the pod fits {len(values)}: {', '.join(sorted(values))}"
+        if isinstance(policy, Unknown):
+            yield Reason(Answer.UNKNOWN, "label", f"{text}; whether settings.{_POLICY} is BestEffort is not known")
+        else:
+            yield Reason(Answer.NO, "label", f"{text}; lower it, or set settings.{_POLICY} to BestEffort")
+
+
+def least_values(pool: Pool) -> Iterator[tuple[str, int]]:
+    """Yield the labels of which a NodePool wants a least number of values, and that number."""
+    for each in mappings(dig(pool.properties, "template", "spec", "requirements")):
+        key, least = known_text(each.get("key")), known_number(each.get("minValues"))
+        if key and least:
+            yield key, least
+
+
+def _values(key: str, nodes: Iterable[NodeToBe]) -> set[str] | None:
+    """Return the values that a label has on some nodes, ``None`` where one may have others."""
+    found: set[str] = set()
+    for each in nodes:
+        value = each.believed_labels.get(key)
+        if not isinstance(value, LabelValues) or value.all_but:
+            return None
+        found |= value.values
     return found

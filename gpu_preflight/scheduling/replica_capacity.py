@@ -21,8 +21,8 @@ from dataclasses import replace
 from gpu_facts.labels import HOSTNAME, NODE_GROUP, ZONE
 from gpu_preflight.model.answer import Answer, Reason, all_yes, worst, yes_if
 from gpu_preflight.model.label_values import LabelValues
+from gpu_preflight.model.pod import Exclusive
 from gpu_preflight.model.taints import untolerated
-from gpu_preflight.model.workload import Exclusive
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.scheduling.demand import Demand

@@ -20,17 +20,30 @@ from gpu_preflight.cluster.pools import desired_nodes, desired_size, usable_capa
 from gpu_preflight.cluster.software import unremoved_taints
 from gpu_preflight.model.answer import Answer, Reason, all_yes, worst
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.taints import Taint, untolerated
-from gpu_preflight.model.workload import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text
-from gpu_preflight.scheduling.claims import claim_scale_up_blockers, unclear_claims, without_devices
-from gpu_preflight.scheduling.demand import Demand, demand, requested_gpus, smallest_type
-from gpu_preflight.scheduling.fitting import Fit, autoscaler_name, fits
-from gpu_preflight.scheduling.memory import Memory, Profile
-from gpu_preflight.scheduling.min_values import least_values, too_few_values
-from gpu_preflight.scheduling.pool_limits import GROWS, Growth, binding_limit, nodes_needed, pods_per_node, room
+from gpu_preflight.scheduling.demand import (
+    Demand,
+    claim_scale_up_blockers,
+    demand,
+    requested_gpus,
+    smallest_type,
+    unclear_claims,
+    without_devices,
+)
+from gpu_preflight.scheduling.fitting import Fit, Memory, Profile, autoscaler_name, fits
+from gpu_preflight.scheduling.pool_limits import (
+    GROWS,
+    Growth,
+    binding_limit,
+    least_values,
+    nodes_needed,
+    pods_per_node,
+    room,
+    too_few_values,
+)
 from gpu_preflight.scheduling.replica_capacity import shortage
 from gpu_preflight.scheduling.unclear import Openings, check_daemon_set, left_open, openings
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict

@@ -13,8 +13,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, exactly, requirement
-from gpu_preflight.model.pod import PodTerm, Spread
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import PodTerm, Spread, Workload
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 

@@ -7,7 +7,7 @@ from typing import Literal
 from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import GROWS, Growth

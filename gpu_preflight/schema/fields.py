@@ -1,32 +1,33 @@
-"""Unknown and renamed fields of resources and objects.
+"""Unknown and renamed fields of resources and objects, and CEL rules of custom resource definitions.
 
-Fields that a definition demands, and that its controller's webhook fills in before the API server looks.
-
-Webhooks that change an object come before its schema is asked, so that who leaves such a field out is right.
-
-Fields and values that have another name today.
+A field that a definition requires and that its controller's webhook fills in may be left out: webhooks change an object
+before the API server compares it with the schema. The extra ``cel`` installs the library that evaluates CEL.
 
 Sources: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#api-object (v2 of autoscaling),
 https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/api.md,
 https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/, https://karpenter.sh/docs/upgrading/v1-migration/,
-https://kubernetes.io/docs/reference/kubernetes-api/ (2026-11)
+https://kubernetes.io/docs/reference/kubernetes-api/, https://kubernetes.io/docs/reference/using-api/cel/ (2026-11)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from gpu_facts import schemas
 from gpu_facts.light import dataclass, regex
-from gpu_facts.schemas import EKSCTL, KUBERNETES, Schema, find_schema, find_source
+from gpu_facts.schemas import Schema, find_schema, find_source
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart, Object
-from gpu_preflight.schema import dialect
+from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.fault import Fault, is_typo
-from gpu_preflight.schema.judge import Judge
+from gpu_preflight.schema.judge import CHART, CLOUDFORMATION, CUSTOM_RESOURCE, EKSCTL, KUBERNETES, Judge, is_open
 
 # By kind.
 # Sources: kubernetes-sigs/jobset 08dfbdfd6 pkg/webhooks/jobset_webhook.go,
@@ -65,7 +66,11 @@ RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
 # More of one resource or object help nobody.
 _MOST = 20
 # How the readers of objects read them; API servers ask the definition of every other kind.
-_DIALECTS = {KUBERNETES: dialect.KUBERNETES, EKSCTL: dialect.EKSCTL}
+_DIALECTS = {schemas.KUBERNETES: KUBERNETES, schemas.EKSCTL: EKSCTL}
+INSTALL = "pip install 'gpu-constructs[cel]', with Python 3.11 or newer"
+_LIBRARY = "cel"
+# Asks how an object was before.
+_BEFORE = "oldSelf"
 
 
 def is_set_by_webhook(kind: str, path: str) -> bool:
@@ -86,7 +91,7 @@ class Fields:
         schema = find_schema(resource.type)
         if schema is None:
             return ()
-        found = Judge(dialect.CLOUDFORMATION).faults(dict(resource.properties), schema)
+        found = Judge(CLOUDFORMATION).faults(dict(resource.properties), schema)
         return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
 
     def object_faults(self, each: Object) -> tuple[Fault, ...]:
@@ -100,7 +105,7 @@ class Fields:
         schema, source = find_schema(kind), find_source(kind)
         if schema is None or source is None:
             return ()
-        judge = Judge(_DIALECTS.get(source.name, dialect.CUSTOM_RESOURCE))
+        judge = Judge(_DIALECTS.get(source.name, CUSTOM_RESOURCE))
         found = self._part_faults(kind, each.content, schema, judge)
         return tuple(islice((each for each in found if not _is_given(kind, each)), _MOST))
 
@@ -109,7 +114,7 @@ class Fields:
         schema = find_schema(f"chart/{chart.name}")
         if schema is None:
             return ()
-        found = (each for each in Judge(dialect.CHART).faults(dict(chart.values), schema) if each.kind == "unknown")
+        found = (each for each in Judge(CHART).faults(dict(chart.values), schema) if each.kind == "unknown")
         return tuple(each for each in islice(found, _MOST) if each.nearest and is_typo(_last(each), each.nearest))
 
     def _part_faults(self, kind: str, content: Mapping[str, Any], schema: Schema, judge: Judge) -> Iterator[Fault]:
@@ -181,3 +186,91 @@ def _find_field_path(field: str, schema: Schema) -> str | None:
         if isinstance(items, Mapping):
             todo.append(_Place(f"{place.path}[]", items))
     return found[0] if len(found) == 1 else None
+
+
+def can_ask() -> bool:
+    """Whether the library is installed."""
+    return find_spec(_LIBRARY) is not None
+
+
+def has_rules(each: Object) -> bool:
+    """Whether rules in CEL are known of an object's kind."""
+    source = find_source(schema_kind(each))
+    return source is not None and source.rules
+
+
+def broken_rules(each: Object) -> Iterator[tuple[str, str]]:
+    """Yield path and message of each rule that an object breaks; what is known at deployment only breaks none."""
+    schema = find_schema(schema_kind(each)) if has_rules(each) and can_ask() else None
+    if schema is not None:
+        yield from _broken(_apply_defaults(dict(each.content), schema), schema, "")
+
+
+def _apply_defaults(value: Any, schema: Schema) -> Any:
+    """Return a value with the defaults that an API server fills in before it asks, and without what is null."""
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return [_apply_defaults(each, items) for each in value]
+    if not isinstance(value, dict):
+        return value
+    fields = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    given = {
+        str(key): _apply_defaults(each, fields.get(key) or (others if isinstance(others, Mapping) else {}))
+        for key, each in value.items()
+        if each is not None
+    }
+    defaults = {key: each["default"] for key, each in fields.items() if "default" in each and key not in given}
+    return {**given, **defaults}
+
+
+def _broken(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, str]]:
+    rules = schema.get("rules")
+    if rules and not is_partly_unknown(value) and not _is_filled_in_later(value):
+        yield from ((path, message) for rule, message in rules if _BEFORE not in rule and not _holds(rule, value))
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        for index, each in enumerate(value):
+            yield from _broken(each, items, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        others = schema.get("additionalProperties")
+        for key, each in value.items():
+            inner = (schema.get("properties") or {}).get(key) or others
+            if isinstance(inner, Mapping):
+                yield from _broken(each, inner, f"{path}.{key}" if path else key)
+
+
+def _is_filled_in_later(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return is_open(value) or any(map(_is_filled_in_later, parts))
+
+
+def _holds(rule: str, value: Any) -> bool:
+    """Whether a rule holds; one that ends in an error does not."""
+    import cel
+
+    try:
+        context = cel.Context(variables={"self": value}, functions={"find": _find, "split": _split})
+    except (OverflowError, TypeError, ValueError):
+        # A number that no API server holds either, and says so itself.
+        return True
+    try:
+        return _compiled(rule).execute(context) is True
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        return False
+
+
+@cache
+def _compiled(rule: str) -> Any:
+    import cel
+
+    return cel.compile(rule)
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found.group() if found else ""
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator)

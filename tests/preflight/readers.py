@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_preflight.cluster.clusters import clusters, workloads
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.user_data import read_user_data

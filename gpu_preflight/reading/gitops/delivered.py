@@ -17,8 +17,14 @@ from gpu_facts.light import dataclass
 from gpu_facts.refusals import did_you_mean, near
 from gpu_preflight.reading.gitops import argo, flux
 from gpu_preflight.reading.gitops.argo import applications
-from gpu_preflight.reading.gitops.deployments import Beside, Deployment
-from gpu_preflight.reading.gitops.rendered import NotRendered, has_kustomization, is_chart, rendered
+from gpu_preflight.reading.gitops.deployments import (
+    Beside,
+    Deployment,
+    NotRendered,
+    has_kustomization,
+    is_chart,
+    rendered,
+)
 from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Unread
 from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import dig, is_expression, items, known_text, mapping, mappings

@@ -10,8 +10,7 @@ import pytest
 from gpu_preflight.admission.quotas import NamespaceQuotas
 from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.pod import read_pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload, read_pod
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import manifest

@@ -9,8 +9,7 @@ import pytest
 from gpu_preflight.admission.unevaluated import unevaluated
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.model.pod import read_pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload, read_pod
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 

@@ -8,8 +8,7 @@ import pytest
 
 from gpu_preflight.admission.controllers import not_mounted
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.pod import read_pod
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload, read_pod
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_preflight.cluster.clusters import workloads
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 

@@ -12,7 +12,7 @@ from gpu_preflight.cluster.kueue import QueuedJob
 from gpu_preflight.cluster.scalers import Signal
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.rule import Subject

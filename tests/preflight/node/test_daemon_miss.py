@@ -11,8 +11,7 @@ from gpu_preflight.model.label_values import Selection, equal, exactly
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint, Toleration
-from gpu_preflight.node.daemon_miss import Miss, miss
-from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.node.nodes import Miss, NodeToBe, miss
 from tests.preflight.readers import ORIGIN
 
 TAINT = Taint(GPU, "true", "NoSchedule")

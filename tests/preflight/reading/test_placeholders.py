@@ -9,7 +9,7 @@ import pytest
 
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.judging.check import check
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.documents import NOT_RENDERED, UnusableInput
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import with_placeholders

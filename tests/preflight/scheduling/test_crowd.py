@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.scheduling import packing
+from gpu_preflight.scheduling.crowd import check_contention
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import room
-from gpu_preflight.scheduling.together import packing
-from gpu_preflight.scheduling.together.crowd import check_contention
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowds import crowds, taking

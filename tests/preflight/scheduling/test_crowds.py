@@ -14,8 +14,8 @@ from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.packing import Packing, PoolUse, pack
 from gpu_preflight.scheduling.pool_limits import node_limit
-from gpu_preflight.scheduling.together.packing import Packing, PoolUse, pack
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.readers import pool
 from tests.preflight.scheduling.samples import node, wanted

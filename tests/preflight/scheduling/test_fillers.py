@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.scheduling.together.crowd import check_contention
+from gpu_preflight.scheduling.crowd import check_contention
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.scheduling.samples import node, wanted
 from tests.preflight.scheduling.test_crowd import NO, UNKNOWN, YES, asking, with_room

@@ -14,10 +14,9 @@ from gpu_preflight.cluster.clusters import workloads
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.software import Autoscaler, DaemonSet
 from gpu_preflight.model.taints import Toleration
-from gpu_preflight.model.workload import Workload
 from tests.preflight.readers import ORIGIN, manifest, pool
 
 PLUGIN = DaemonSet("plugin", Pod(tolerations=(Toleration(operator="Exists"),)), ORIGIN, (GPU,))

@@ -10,12 +10,11 @@ from gpu_preflight.judging.check import collect_findings
 from gpu_preflight.judging.explain import Stops
 from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.demand import Demand, demand
-from gpu_preflight.scheduling.fitting import fits
-from gpu_preflight.scheduling.memory import Memory
+from gpu_preflight.scheduling.fitting import Memory, fits
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.world_files import read

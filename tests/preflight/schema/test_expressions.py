@@ -17,8 +17,8 @@ from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.report.markdown import render as markdown
 from gpu_preflight.report.view import check_view
 from gpu_preflight.rules.schemas import SAID_ELSEWHERE
-from gpu_preflight.schema import expressions
-from gpu_preflight.schema.expressions import INSTALL, broken_rules, can_ask
+from gpu_preflight.schema import fields
+from gpu_preflight.schema.fields import INSTALL, broken_rules, can_ask
 from tests.preflight.schema.test_file import parts
 
 KINDS = {"NodePool": "karpenter.sh/v1/NodePool", "EC2NodeClass": "karpenter.k8s.aws/v1/EC2NodeClass"}
@@ -78,7 +78,7 @@ def test_the_library_understands_every_rule(kind: str) -> None:
 def test_the_answer_says_once_that_they_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(json.dumps(overlay(price="1", priceAdjustment="-1%")))
-    monkeypatch.setattr(expressions, "find_spec", lambda name: None)
+    monkeypatch.setattr(fields, "find_spec", lambda name: None)
 
     report = check(read_input([str(tmp_path)]))
 
@@ -90,6 +90,6 @@ def test_the_answer_says_once_that_they_were_not_asked(tmp_path: Path, monkeypat
 
 def test_nothing_is_said_where_there_is_nothing_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}))
-    monkeypatch.setattr(expressions, "find_spec", lambda name: None)
+    monkeypatch.setattr(fields, "find_spec", lambda name: None)
 
     assert check(read_input([str(tmp_path)])).unasked == ()

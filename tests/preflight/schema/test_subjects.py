@@ -10,7 +10,7 @@ import pytest
 
 from gpu_preflight.judging.check import check
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.rule import Subject

@@ -24,9 +24,8 @@ from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.scheduling.demand import Demand
-from gpu_preflight.scheduling.pool_limits import room
-from gpu_preflight.scheduling.together.keeping_apart import anti_affinity_reasons, service_anti_affinity_reasons
-from gpu_preflight.scheduling.together.kinds import (
+from gpu_preflight.scheduling.keeping_apart import anti_affinity_reasons, service_anti_affinity_reasons
+from gpu_preflight.scheduling.kinds import (
     Kind,
     comes_first,
     crowded_out,
@@ -34,7 +33,8 @@ from gpu_preflight.scheduling.together.kinds import (
     is_too_much,
     limit_to_concurrent_pods,
 )
-from gpu_preflight.scheduling.together.packing import Filled, pack
+from gpu_preflight.scheduling.packing import Filled, pack
+from gpu_preflight.scheduling.pool_limits import room
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _RULE = "GPU374"

@@ -14,8 +14,8 @@ from functools import cached_property
 
 from gpu_facts.light import dataclass
 from gpu_preflight.model.answer import Answer, Reason
+from gpu_preflight.scheduling.packing import Filled
 from gpu_preflight.scheduling.pool_limits import node_limit
-from gpu_preflight.scheduling.together.packing import Filled
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _RULE = "GPU374"

@@ -15,7 +15,7 @@ from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.container import HostPort, ports_clash
-from gpu_preflight.model.workload import Workload
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import node_limit, pods_per_node

@@ -1,1 +1,0 @@
-"""Several workloads at once: where their pods go, and which of them keep each other away."""
