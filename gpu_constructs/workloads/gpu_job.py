@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import cdk8s
-from cdk8s_plus_28 import k8s
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
@@ -17,18 +14,13 @@ from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.model_files import Place
 from gpu_constructs.workloads.models import Model, refuse_early_image_volumes, with_model
-from gpu_constructs.workloads.names import refuse_early_number, unique_name
+from gpu_constructs.workloads.names import refuse_early_number
 from gpu_constructs.workloads.overlay import with_overlay
-from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec, with_parts
-from gpu_constructs.workloads.pool_room import PodClaim, pod_claim, refuse_more_pods_than_room
+from gpu_constructs.workloads.pool_room import pod_claim, refuse_more_pods_than_room
 from gpu_facts.kubernetes import refuse_unless_object_name
-from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 
-# Fields of a Job that may change while it runs.
-# Source: kubernetes/kubernetes v1.36.3 pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate
-_CHANGED_IN_PLACE = ("activeDeadlineSeconds", "backoffLimit", "parallelism", "ttlSecondsAfterFinished")
 # Name by which torchrun's options can be set in the environment, and its own default port.
 # Source: https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/argparse_util.py, run.py
 _TORCHRUN = "PET_"
@@ -37,45 +29,6 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
 # A job's name and a hash.
 _MAX_NAME = 54
-
-
-def job_manifest(
-    who: object,
-    *,
-    scope: Construct,
-    pool: Pool,
-    name: str,
-    pod: GpuPod,
-    namespace: str,
-    queue: str | KaiQueue | None,
-    limits: Mapping[str, int | None],
-    claim: PodClaim | None,
-    gang: bool,
-) -> dict[str, Any]:
-    """Return the Job without its pod's overlay, with the hash of what Kubernetes never changes in its name."""
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    named = {APP_NAME: name}
-    spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
-    template = k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=named, annotations=DO_NOT_DISRUPT), spec=spec)
-    job = k8s.JobSpec(template=template, **limits)  # type: ignore[arg-type]
-    queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
-    metadata = k8s.ObjectMeta(name=name, namespace=namespace, labels=named | queued)
-    k8s.KubeJob(chart, "Job", metadata=metadata, spec=job)
-    made: dict[str, Any]
-    [made] = chart.to_json()
-    made["spec"]["template"]["spec"] = with_parts(who, made["spec"]["template"]["spec"], pod)
-    if claim is not None:
-        claim.configure_workload(made)
-    if isinstance(queue, KaiQueue):
-        queue.put_on(made, made["spec"]["template"])
-    if gang:
-        made["spec"]["completionMode"] = "Indexed"
-    overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
-    # Kueue lets no job change its queue while it runs.
-    waits = {"queue": queue} if isinstance(queue, str) else {}
-    fixed = {key: each for key, each in made["spec"].items() if key not in _CHANGED_IN_PLACE}
-    made["metadata"]["name"] = unique_name(scope, name, fixed | overlay | waits)
-    return made
 
 
 def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, pod: GpuPod) -> None:
@@ -214,6 +167,8 @@ class GpuJob(Construct):
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        # Not above: it loads cdk8s, which takes a second.
+        from gpu_constructs.workloads.job_manifest import job_manifest
 
         manifest = job_manifest(
             who,

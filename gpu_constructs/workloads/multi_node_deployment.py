@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import aws_cdk as cdk
-import cdk8s
-from cdk8s_plus_28 import k8s
 from constructs import Construct
 
-from gpu_constructs.exposure.load_balancer import (
-    Exposure,
-    LoadBalancer,
-    configure_graceful_shutdown,
-    refuse_unless_exposure,
-)
+from gpu_constructs.exposure.load_balancer import Exposure, LoadBalancer, refuse_unless_exposure
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_controller, apply_manifests
 from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
 from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import command_words
 from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.models import refuse_early_image_volumes
-from gpu_constructs.workloads.names import unique_name
-from gpu_constructs.workloads.overlay import with_overlay
-from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
-from gpu_constructs.workloads.pool_room import PodClaim, pod_claim
+from gpu_constructs.workloads.pool_room import pod_claim
 from gpu_facts.charts import LEADER_WORKER_SET
-from gpu_facts.kubernetes import QUALIFIED_NAME, queued_pod, refuse_unless_object_name
-from gpu_facts.labels import (
-    APP_NAME,
-    EXCLUSIVE_GROUPS,
-    GROUPS_NAME,
-    KUEUE_PODSET_GROUP,
-    KUEUE_QUEUE,
-    KUEUE_TOPOLOGY,
-    WORKER_INDEX,
-)
+from gpu_facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_whole_number
 
@@ -49,119 +27,6 @@ from gpu_facts.refusals import INT32, refuse_unless_whole_number
 # Kueue has one more hash.
 _MAX_NAME = 44
 _MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
-
-
-def leader_template(
-    who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str], port: int, probes: Probes
-) -> dict[str, Any]:
-    """Return the pod that answers; it alone is ready when the model is."""
-    ports = [k8s.ContainerPort(name=HTTP, container_port=port)]
-    made = pod_spec(who, replace(pod, command=command), pool, name=name, ports=ports, probes=probes)
-    return _template(who, name, pod, made)
-
-
-def worker_template(who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str]) -> dict[str, Any]:
-    """Return the pods that lend the leader their GPUs."""
-    return _template(who, name, pod, pod_spec(who, replace(pod, command=command), pool, name=name))
-
-
-def _template(who: object, name: str, pod: GpuPod, made: k8s.PodSpec) -> dict[str, Any]:
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    k8s.KubePod(chart, "Pod", spec=made)
-    spec = chart.to_json()[0]["spec"]
-    return {"metadata": {"labels": {APP_NAME: name}}, "spec": with_parts(who, spec, pod)}
-
-
-def finish(
-    who: object, template: dict[str, Any], *, pod: GpuPod, claim: PodClaim | None, expose: Exposure | None
-) -> None:
-    """Put into a template what the typed classes do not know, the overlay last.
-
-    Workers live as long as their leader, which answers nothing without them.
-    """
-    if expose is not None:
-        configure_graceful_shutdown(template["spec"], expose)
-    if claim is not None:
-        claim.configure_workload({"spec": {"template": template}})
-    template["spec"] = with_overlay(who, template["spec"], pod.overlay)
-
-
-def queued_name(scope: Construct, name: str, *, nodes: int, templates: Sequence[dict[str, Any]], queue: str) -> str:
-    """Return a name with the hash of what Kueue rejects to change, so that a change of it makes another object."""
-    return unique_name(scope, name, [queue, nodes, *(queued_pod(each["spec"]) for each in templates)])
-
-
-def leader_worker_set(
-    *,
-    name: str,
-    workload: str,
-    namespace: str,
-    nodes: int,
-    replicas: int,
-    leader: dict[str, Any],
-    worker: dict[str, Any],
-    queue: str | KaiQueue | None,
-    topology: str | None,
-) -> dict[str, Any]:
-    """Return the LeaderWorkerSet. An update ends a group before it starts the next: there are no nodes to spare.
-
-    Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
-    """
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}}
-    made = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": metadata,
-        "spec": {
-            "replicas": replicas,
-            # All of a group at once: a scheduler that places groups whole sees the whole of it.
-            "startupPolicy": "LeaderCreated",
-            "rolloutStrategy": {
-                "type": "RollingUpdate",
-                "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0},
-            },
-            "leaderWorkerTemplate": {
-                "size": nodes,
-                # Those that are left would wait for one that has lost its part of the model.
-                "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": leader,
-                "workerTemplate": worker,
-            },
-        },
-    }
-    if isinstance(queue, KaiQueue):
-        queue.put_on(made, leader, worker)
-    elif queue is not None:
-        metadata["labels"][KUEUE_QUEUE] = queue
-    if topology is not None and queue is not None:
-        for each in (leader, worker):
-            each["metadata"]["annotations"] = {KUEUE_TOPOLOGY: topology, KUEUE_PODSET_GROUP: workload}
-    elif topology is not None:
-        metadata["annotations"] = {EXCLUSIVE_GROUPS: topology}
-    return made
-
-
-def service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
-    """Return the Service of the leaders; one of the groups' own name is their controller's."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}},
-        "spec": {
-            "selector": {GROUPS_NAME: groups, WORKER_INDEX: "0"},
-            "ports": [{"name": HTTP, "port": port, "targetPort": HTTP}],
-        },
-    }
-
-
-def disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
-    """Return the budget by which nodes are drained of one group at a time: the loss of a pod is that of its group."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: name}},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {GROUPS_NAME: groups}}},
-    }
 
 
 @named_arguments
@@ -256,16 +121,20 @@ class MultiNodeDeployment(Construct):
         self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
+        # Not above: they load cdk8s, which takes a second.
+        from gpu_constructs.workloads import leader_worker_set as manifests
+        from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
+
         probes = http_probes(health_path, port, startup_minutes)
-        leads = leader_template(
+        leads = manifests.leader_template(
             who, pool=pool, name=name, pod=pod, command=commands["leader"], port=port, probes=probes
         )
-        works = worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
+        works = manifests.worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
         for template in (leads, works):
-            finish(who, template, pod=pod, claim=claim, expose=expose)
+            manifests.finish(who, template, pod=pod, claim=claim, expose=expose)
         if isinstance(queue, str):
-            self.name = queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
-        groups = leader_worker_set(
+            self.name = manifests.queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
+        groups = manifests.leader_worker_set(
             name=self.name,
             workload=name,
             namespace=namespace,
@@ -278,8 +147,8 @@ class MultiNodeDeployment(Construct):
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
         beside = [
-            service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
-            disruption_budget(name=name, groups=self.name, namespace=namespace),
+            manifests.service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
+            manifests.disruption_budget(name=name, groups=self.name, namespace=namespace),
         ]
         served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
         self.resource.node.add_dependency(pool)

@@ -9,9 +9,9 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.workloads.gpu_job import job_manifest
-from gpu_constructs.workloads.mpi import mpi_job
-from gpu_constructs.workloads.smoke_test import smoke_test_chart
+from gpu_constructs.workloads.job_manifest import job_manifest
+from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
 
 
 def names(pool: ManagedNodeGroup, image: str) -> list[Any]:

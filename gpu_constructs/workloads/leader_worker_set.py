@@ -1,0 +1,144 @@
+"""The Kubernetes objects of groups of pods that serve one model together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+from constructs import Construct
+
+from gpu_constructs.exposure.load_balancer import Exposure, configure_graceful_shutdown
+from gpu_constructs.pools.pool import Pool
+from gpu_constructs.workloads.deployment_manifests import HTTP
+from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.names import unique_name
+from gpu_constructs.workloads.overlay import with_overlay
+from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
+from gpu_constructs.workloads.pool_room import PodClaim
+from gpu_facts.kubernetes import queued_pod
+from gpu_facts.labels import (
+    APP_NAME,
+    EXCLUSIVE_GROUPS,
+    GROUPS_NAME,
+    KUEUE_PODSET_GROUP,
+    KUEUE_QUEUE,
+    KUEUE_TOPOLOGY,
+    WORKER_INDEX,
+)
+
+
+def leader_template(
+    who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str], port: int, probes: Probes
+) -> dict[str, Any]:
+    """Return the pod that answers; it alone is ready when the model is."""
+    ports = [k8s.ContainerPort(name=HTTP, container_port=port)]
+    made = pod_spec(who, replace(pod, command=command), pool, name=name, ports=ports, probes=probes)
+    return _template(who, name, pod, made)
+
+
+def worker_template(who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str]) -> dict[str, Any]:
+    """Return the pods that lend the leader their GPUs."""
+    return _template(who, name, pod, pod_spec(who, replace(pod, command=command), pool, name=name))
+
+
+def _template(who: object, name: str, pod: GpuPod, made: k8s.PodSpec) -> dict[str, Any]:
+    chart = cdk8s.Chart(cdk8s.App(), name)
+    k8s.KubePod(chart, "Pod", spec=made)
+    spec = chart.to_json()[0]["spec"]
+    return {"metadata": {"labels": {APP_NAME: name}}, "spec": with_parts(who, spec, pod)}
+
+
+def finish(
+    who: object, template: dict[str, Any], *, pod: GpuPod, claim: PodClaim | None, expose: Exposure | None
+) -> None:
+    """Put into a template what the typed classes do not know, the overlay last.
+
+    Workers live as long as their leader, which answers nothing without them.
+    """
+    if expose is not None:
+        configure_graceful_shutdown(template["spec"], expose)
+    if claim is not None:
+        claim.configure_workload({"spec": {"template": template}})
+    template["spec"] = with_overlay(who, template["spec"], pod.overlay)
+
+
+def queued_name(scope: Construct, name: str, *, nodes: int, templates: Sequence[dict[str, Any]], queue: str) -> str:
+    """Return a name with the hash of what Kueue rejects to change, so that a change of it makes another object."""
+    return unique_name(scope, name, [queue, nodes, *(queued_pod(each["spec"]) for each in templates)])
+
+
+def leader_worker_set(
+    *,
+    name: str,
+    workload: str,
+    namespace: str,
+    nodes: int,
+    replicas: int,
+    leader: dict[str, Any],
+    worker: dict[str, Any],
+    queue: str | KaiQueue | None,
+    topology: str | None,
+) -> dict[str, Any]:
+    """Return the LeaderWorkerSet. An update ends a group before it starts the next: there are no nodes to spare.
+
+    Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
+    """
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}}
+    made = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            # All of a group at once: a scheduler that places groups whole sees the whole of it.
+            "startupPolicy": "LeaderCreated",
+            "rolloutStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0},
+            },
+            "leaderWorkerTemplate": {
+                "size": nodes,
+                # Those that are left would wait for one that has lost its part of the model.
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                "leaderTemplate": leader,
+                "workerTemplate": worker,
+            },
+        },
+    }
+    if isinstance(queue, KaiQueue):
+        queue.put_on(made, leader, worker)
+    elif queue is not None:
+        metadata["labels"][KUEUE_QUEUE] = queue
+    if topology is not None and queue is not None:
+        for each in (leader, worker):
+            each["metadata"]["annotations"] = {KUEUE_TOPOLOGY: topology, KUEUE_PODSET_GROUP: workload}
+    elif topology is not None:
+        metadata["annotations"] = {EXCLUSIVE_GROUPS: topology}
+    return made
+
+
+def service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
+    """Return the Service of the leaders; one of the groups' own name is their controller's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: workload}},
+        "spec": {
+            "selector": {GROUPS_NAME: groups, WORKER_INDEX: "0"},
+            "ports": [{"name": HTTP, "port": port, "targetPort": HTTP}],
+        },
+    }
+
+
+def disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
+    """Return the budget by which nodes are drained of one group at a time: the loss of a pod is that of its group."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace, "labels": {APP_NAME: name}},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {GROUPS_NAME: groups}}},
+    }

@@ -1,0 +1,144 @@
+"""The Kubernetes objects of the controller of MPIJobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cdk8s
+from cdk8s_plus_28 import k8s
+
+from gpu_facts.charts import MPI_OPERATOR as NAME
+from gpu_facts.labels import APP_NAME
+
+_LABELS = {APP_NAME: NAME}
+_EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+# What its controller calls, read in kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; upstream's role
+# allows more.
+_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("", ("configmaps", "secrets", "services"), ("create", "list", "watch", "update")),
+    ("", ("pods",), ("create", "delete", "list", "watch")),
+    ("", ("events",), ("create", "patch")),
+    ("batch", ("jobs",), ("create", "list", "watch", "update")),
+    ("batch", ("jobs/status",), ("update",)),
+    ("kubeflow.org", ("mpijobs",), ("get", "list", "watch", "update")),
+    ("kubeflow.org", ("mpijobs/status", "mpijobs/finalizers"), ("update",)),
+    ("scheduling.k8s.io", ("priorityclasses",), ("list", "watch")),
+)
+
+
+def mpi_job_definition() -> dict[str, Any]:
+    """Return the CustomResourceDefinition of MPIJob.
+
+    Source: kubeflow/mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/types.go
+    """
+    replica = {
+        "type": "object",
+        "properties": {
+            "replicas": {"type": "integer", "format": "int32"},
+            "restartPolicy": {"type": "string"},
+            "template": _EVERY_OBJECT,
+        },
+    }
+    spec = {
+        "type": "object",
+        "required": ["mpiReplicaSpecs"],
+        "properties": {
+            "launcherCreationPolicy": {"type": "string", "default": "AtStartup"},
+            "mpiImplementation": {"type": "string", "enum": ["OpenMPI", "Intel", "MPICH"], "default": "OpenMPI"},
+            "mpiReplicaSpecs": {"type": "object", "additionalProperties": replica},
+            "runLauncherAsWorker": {"type": "boolean", "default": False},
+            "runPolicy": _EVERY_OBJECT,
+            "slotsPerWorker": {"type": "integer", "format": "int32", "default": 1},
+            "sshAuthMountPath": {"type": "string", "default": "/root/.ssh"},
+        },
+    }
+    schema = {"type": "object", "properties": {"spec": spec, "status": _EVERY_OBJECT}}
+    version = {
+        "name": "v2beta1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "mpijobs.kubeflow.org"},
+        "spec": {
+            "group": "kubeflow.org",
+            "names": {"kind": "MPIJob", "listKind": "MPIJobList", "plural": "mpijobs", "singular": "mpijob"},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+
+
+def operator_chart(image: str) -> cdk8s.Chart:
+    """Return namespace, service account, RBAC and deployment of the controller."""
+    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    here = k8s.ObjectMeta(name=NAME, namespace=NAME, labels=_LABELS)
+    everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
+    group = "rbac.authorization.k8s.io"
+    subject = k8s.Subject(kind="ServiceAccount", name=NAME, namespace=NAME)
+    rules = [
+        k8s.PolicyRule(api_groups=[api], resources=list(resources), verbs=list(verbs))
+        for api, resources, verbs in _RULES
+    ]
+    # The lease by which one replica leads.
+    leases = k8s.PolicyRule(api_groups=["coordination.k8s.io"], resources=["leases"], verbs=["create", "get", "update"])
+
+    k8s.KubeNamespace(chart, "Namespace", metadata=everywhere)
+    k8s.KubeServiceAccount(chart, "ServiceAccount", metadata=here)
+    k8s.KubeClusterRole(chart, "ClusterRole", metadata=everywhere, rules=rules)
+    k8s.KubeClusterRoleBinding(
+        chart,
+        "ClusterRoleBinding",
+        metadata=everywhere,
+        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=NAME),
+        subjects=[subject],
+    )
+    k8s.KubeRole(chart, "Role", metadata=here, rules=[leases])
+    k8s.KubeRoleBinding(
+        chart,
+        "RoleBinding",
+        metadata=here,
+        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=NAME),
+        subjects=[subject],
+    )
+    k8s.KubeDeployment(
+        chart,
+        "Deployment",
+        metadata=here,
+        spec=k8s.DeploymentSpec(
+            replicas=1,
+            selector=k8s.LabelSelector(match_labels=_LABELS),
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=_LABELS), spec=_pod(image)),
+        ),
+    )
+    return chart
+
+
+def _pod(image: str) -> k8s.PodSpec:
+    quantity = k8s.Quantity.from_string
+    return k8s.PodSpec(
+        service_account_name=NAME,
+        security_context=k8s.PodSecurityContext(
+            run_as_non_root=True, run_as_user=65_532, seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
+        ),
+        containers=[
+            k8s.Container(
+                name=NAME,
+                image=image,
+                args=["-alsologtostderr", f"--lock-namespace={NAME}"],
+                resources=k8s.ResourceRequirements(
+                    requests={"cpu": quantity("50m"), "memory": quantity("128Mi")},
+                    limits={"memory": quantity("256Mi")},
+                ),
+                security_context=k8s.SecurityContext(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=k8s.Capabilities(drop=["ALL"]),
+                ),
+            )
+        ],
+    )
