@@ -354,6 +354,10 @@ class Starter:
             return self._credentials.lacks_agent(pod, node)
         return self._credentials.lacks(pod, node)
 
+    def without_role(self, pod: Object, node: Node) -> str:
+        """Return that a pod has no role of its own; empty if it has one, or reaches that of its node."""
+        return self._credentials.without_role(pod, node)
+
     def start(self, pod: Object, node: Node) -> dict[str, Container]:
         """Start those of a pod, and return them by name."""
         found: dict[str, Container] = {}

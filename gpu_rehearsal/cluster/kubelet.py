@@ -193,7 +193,9 @@ class Kubelet(Looped):
             if each.state().ready:
                 self.crash_loops.pop(_name(one.pod), None)
             elif each.ends > _MAX_ENDS and _name(one.pod) not in self.crash_loops:
-                self.crash_loops[_name(one.pod)] = f"container {name} crashed {each.ends} times: {last_error(each.log)}"
+                why = [last_error(each.log), self._starter.without_role(one.pod, one.node) if self._starter else ""]
+                text = "; ".join(filter(None, why))
+                self.crash_loops[_name(one.pod)] = f"container {name} crashed {each.ends} times: {text}"
 
     def last_errors(self, pod: Object) -> list[str]:
         """Return the last error line of each program of a pod, with the name of its container."""

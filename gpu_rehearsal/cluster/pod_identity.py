@@ -54,6 +54,12 @@ class PodCredentials:
         """Return why nothing answers a pod's request for credentials; empty if an answer came, be it a rejection."""
         return self.lacks(pod, node) if isinstance(self._found(pod, node), NoCredentials) else ""
 
+    def without_role(self, pod: Object, node: Node) -> str:
+        """Return that a pod has no role of its own; empty if it has one, or reaches that of its node."""
+        if self._found(pod, node) is not None or has_host_network(pod):
+            return ""
+        return f"service account {_account(pod)} has no Pod Identity association older than the pod"
+
     def _found(self, pod: Object, node: Node) -> Credentials | Exception | None:
         uid = pod["metadata"]["uid"]
         at, found = self._requested.get(uid, (float("-inf"), NoCredentials()))

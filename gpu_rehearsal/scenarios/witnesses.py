@@ -40,6 +40,13 @@ def wait_until_none(look: Callable[[], Sized], seconds: float) -> bool:
 # What Karpenter tells of every condition, which conditions tell as well.
 _TRANSITION = "Status condition transitioned"
 _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+# The field of an EC2NodeClass behind each of its conditions.
+_SELECTORS = {
+    "AMIsReady": "amiSelectorTerms",
+    "InstanceProfileReady": "role",
+    "SecurityGroupsReady": "securityGroupSelectorTerms",
+    "SubnetsReady": "subnetSelectorTerms",
+}
 
 
 def pool_nodes(client: Client, pool: GpuPool) -> list[Object]:
@@ -127,11 +134,19 @@ def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
     unready = [line for each in (node_class, *claims) if each is not None for line in conditions(each)]
     yield from unready
     yield from (line for claim in claims for line in event_messages(client, claim) if _TRANSITION not in line)
+    yield from _unresolved(node_class or {})
     if unready:
         # Conditions don't have the reason of SSM or EC2.
         yield from _karpenter_errors(stage)
     if not claims:
         yield f"NodePool {pool.name} {_allowed(found['spec'])}"
+
+
+def _unresolved(node_class: Object) -> Iterator[str]:
+    """Yield the selectors of an EC2NodeClass for which Karpenter found nothing yet."""
+    for each in node_class.get("status", {}).get("conditions", ()):
+        if each["status"] != "True" and (field := _SELECTORS.get(each["type"])):
+            yield f"EC2NodeClass {node_class['metadata']['name']} has {field} {node_class['spec'].get(field)}"
 
 
 def _allowed(spec: Object) -> str:
