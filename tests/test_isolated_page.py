@@ -12,7 +12,7 @@ from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.judging.check import check
 from gpu_preflight.judging.images import Mirror, pulls
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.report.view import images_view
+from gpu_preflight.report.images_view import images_view
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.templates import of_type
@@ -160,13 +160,12 @@ def test_the_mirror_of_the_page_has_what_the_command_copies(output: Path) -> Non
     found = pulls(clusters(read_input([str(output)])))
     view = images_view(found, mirror=Mirror("mirror.example.com"))
 
-    assert view["clusters"][0]["notKnown"] == []
-    assert {each["target"] for each in view["clusters"][0]["images"]} == {
-        "mirror.example.com/nvidia/k8s-device-plugin:v0.20.0"
-    }
+    assert view.mirror
+    assert view.clusters[0].not_known == ()
+    assert {each.target for each in view.clusters[0].images} == {"mirror.example.com/nvidia/k8s-device-plugin:v0.20.0"}
     # containerd asks the mirror for the path that the image has in its own registry.
     assert (
-        view["mirror"]["registryMirrors"].items()
+        view.mirror.registry_mirrors.items()
         <= {
             "nvcr.io": "https://mirror.example.com",
             "registry.k8s.io": "https://mirror.example.com",

@@ -87,14 +87,14 @@ class OpenValue:
     Attributes:
         owner: The object or the resource that has it.
         field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``.
-        expression: The value as it is written.
+        value: The value as it is written.
         rules: The rules that check the field.
         is_name: Whether an object of the input has this name too: the two are equal, whatever deployment sets.
     """
 
     owner: Object | Resource
     field: str
-    expression: str
+    value: str
     rules: tuple[str, ...]
     is_name: bool = False
 
@@ -106,7 +106,7 @@ class OpenValue:
     @property
     def text(self) -> str:
         """The value and its place."""
-        return f"{self.place} ({shortened(self.expression)})"
+        return f"{self.place} ({shortened(self.value)})"
 
     @property
     def place(self) -> str:
@@ -121,7 +121,7 @@ class OpenValue:
     @property
     def is_condition(self) -> bool:
         """Whether it decides if its resource is created."""
-        return self.expression == _TRUTH
+        return self.value == _TRUTH
 
     @property
     def is_size(self) -> bool:

@@ -31,6 +31,9 @@ from gpu_preflight.command_line.options import (
 
 if TYPE_CHECKING:
     from gpu_preflight.model.pod import Workload
+    from gpu_preflight.report.finding_view import OutcomeView
+    from gpu_preflight.report.review_view import ReviewView
+    from gpu_preflight.report.view import CheckView, ExplainView
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -141,7 +144,7 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     before, after = (console.read((path,), told, stack=stack, assumed=assumed) for path in (old, new))
     console.refuse_unknown_parameters(dict(options["parameters"]), before, after)
     from gpu_preflight.judging.review import review as judge
-    from gpu_preflight.report.view import review_view
+    from gpu_preflight.report.review_view import review_view
 
     view = review_view(_usable(judge, before, after))
     console.emit(view, form, output)
@@ -159,14 +162,17 @@ def _usable(judge: Callable[..., Any], *given: Any) -> Any:
         raise click.UsageError(str(error)) from None
 
 
-def _end(view: dict[str, Any], *, html: str | None, strict: bool, **_: Any) -> int:
+def _end(view: CheckView | ExplainView | ReviewView, *, html: str | None, strict: bool, **_: Any) -> int:
     """Write the page, when one is wanted, and return the exit code."""
     if html:
         from gpu_preflight.report.html.page import render
 
         console.write(html, render(view))
-    failed = view["outcome"] == "fail" or (strict and view["outcome"] == "unknown")
-    return console.FAILED if failed else console.PASSED
+    return _exit_code(view, strict)
+
+
+def _exit_code(view: OutcomeView, strict: bool) -> int:
+    return console.FAILED if view.outcome in ("fail", *(("unknown",) if strict else ())) else console.PASSED
 
 
 @cli.command()
@@ -203,7 +209,7 @@ def images(
     from gpu_preflight.cluster.clusters import clusters
     from gpu_preflight.judging.images import Mirror, pulls
     from gpu_preflight.report.copy_script import render
-    from gpu_preflight.report.view import images_view
+    from gpu_preflight.report.images_view import images_view
 
     found = pulls(_usable(clusters, given), Path(charts) if charts else None)
     try:
@@ -213,7 +219,7 @@ def images(
     if copy_script:
         console.write(copy_script, render(view))
     console.emit(view, form, output)
-    return _end(view, html=None, **options)
+    return _exit_code(view, options["strict"])
 
 
 @cli.command()
@@ -234,7 +240,7 @@ def images(
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
     """Find instance types by what they can do."""
     from gpu_facts.hardware.capability import Capability, matching, without_a_price
-    from gpu_preflight.report.view import instances_view
+    from gpu_preflight.report.instances_view import instances_view
 
     try:
         capability = Capability(**demands)

@@ -28,6 +28,7 @@ import click
 if TYPE_CHECKING:
     from gpu_preflight.judging.check import Acknowledgement
     from gpu_preflight.reading.inputs import Input
+    from gpu_preflight.report.finding_view import View
 
 # Most commands end before.
 DELAY_SECONDS = 2.0
@@ -254,7 +255,7 @@ def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def emit(view: Mapping[str, Any], form: str, output: str | None = None) -> None:
+def emit(view: View, form: str, output: str | None = None) -> None:
     """Write a view to a file or to standard output.
 
     Args:

@@ -248,7 +248,7 @@ def _listed(values: Iterable[OpenValue]) -> Iterator[str]:
         if each.is_condition:
             yield f"the condition of {each.origin.path} is true"
             continue
-        found = places.setdefault(each.expression, [])
+        found = places.setdefault(each.value, [])
         found += [each.place] if each.place not in found else []
     for expression, found in places.items():
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""

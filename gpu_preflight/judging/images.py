@@ -145,12 +145,12 @@ class Asker:
     Attributes:
         what: Kind, namespace and name of an object, or name and version of a chart.
         origin: Where it stands.
-        at: Path of the value of the chart that names it, where that is known.
+        value: Path of the chart's value that names it, where that is known.
     """
 
     what: str
     origin: Origin
-    at: str = ""
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering)
     if known := known_images(chart.name, chart.version):
         for image in pulled(known, chart.values):
             if image.reference is not None:
-                found.add(image.reference, replace(asker, at=image.at))
+                found.add(image.reference, replace(asker, value=image.at or None))
             else:
                 told = f"{image.default}: the node or the deployment decides for its {'tag' if image.at else 'name'}"
                 found.not_known.append((asker.what, asker.origin, told))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_facts.hardware.regions import price_list, usd_per_hour
+from gpu_facts.hardware.regions import HOURS_PER_MONTH, price_list, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import pool_region
@@ -22,8 +22,9 @@ class NodeCost:
         nodes: How many.
         capacity_types: How the pool buys them: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
         usd_per_hour: On-demand list price of all of them, US dollars an hour; ``None`` where there is none.
+        usd_per_month: The same for 730 hours.
         region: Region of the pool; ``None`` where it isn't known.
-        price_list: The region whose list has the price.
+        price_list: The region whose list has the price; ``None`` where there is none.
     """
 
     pool: str
@@ -31,8 +32,9 @@ class NodeCost:
     nodes: int
     capacity_types: tuple[str, ...]
     usd_per_hour: float | None
+    usd_per_month: float | None
     region: str | None
-    price_list: str
+    price_list: str | None
 
 
 def node_cost(case: Case, verdict: Verdict) -> NodeCost | None:
@@ -53,7 +55,16 @@ def _pool_cost(case: Case, verdict: Verdict, judged: PoolVerdict) -> NodeCost | 
         nodes = nodes_needed(replicas, pods_per_node(verdict.demand, node))
         price = usd_per_hour(node.row, region)
         whole = None if price is None else round(price * nodes, 4)
-        cost = NodeCost(pool.name, node.row.name, nodes, pool.capacity_types, whole, region, price_list(region))
+        cost = NodeCost(
+            pool.name,
+            node.row.name,
+            nodes,
+            pool.capacity_types,
+            usd_per_hour=whole,
+            usd_per_month=None if whole is None else round(whole * HOURS_PER_MONTH, 2),
+            region=region,
+            price_list=None if whole is None else price_list(region),
+        )
         # A type without a price isn't taken for the cheapest one.
         options.append((float("inf") if whole is None else whole, cost))
     choose = max if pool.is_group else min

@@ -268,20 +268,22 @@ class Fate:
     """A workload whose verdict changes.
 
     Attributes:
-        workload: Its name, with that of its cluster where there are several.
+        name: Its name, with that of its cluster where there are several.
         before: The verdict before; ``None`` where it was not there.
         after: The verdict after; ``None`` where it is gone.
+        before_result: What the verdict before comes to, as `Verdict.result` names it.
+        after_result: What the verdict after comes to.
         reason: The nearest reason for the verdict after.
         accepted: Whether somebody accepts an error that is found in it.
-        results: What the two verdicts come to, as `Verdict.result` names it.
     """
 
-    workload: str
+    name: str
     before: Answer | None
     after: Answer | None
-    reason: str = ""
+    before_result: Result | None = None
+    after_result: Result | None = None
+    reason: str | None = None
     accepted: bool = False
-    results: tuple[Result | None, Result | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +435,7 @@ def _fates(old: Sequence[Explanation], new: Sequence[Explanation], accepted: set
         if answers[0] is not answers[1]:
             name = ": ".join(each for each in key if each)
             results = was.result if was else None, now.result if now else None
-            found.append(Fate(name, *answers, _nearest(now), key in accepted, results))
+            found.append(Fate(name, *answers, *results, _nearest(now), key in accepted))
     return tuple(found)
 
 
@@ -459,12 +461,12 @@ def _key(several: bool, cluster: str, workload: Workload) -> _FindingKey:
     return cluster if several else "", workload.name
 
 
-def _nearest(verdict: Verdict | None) -> str:
+def _nearest(verdict: Verdict | None) -> str | None:
     if verdict is None or verdict.answer is Answer.YES:
-        return ""
+        return None
     if verdict.reasons:
         return verdict.reasons[0].text
     if not verdict.pools:
         return "there is no pool"
     nearest = verdict.pools[0]
-    return f"{nearest.pool.name}: {nearest.reasons[0].text}" if nearest.reasons else ""
+    return f"{nearest.pool.name}: {nearest.reasons[0].text}" if nearest.reasons else None

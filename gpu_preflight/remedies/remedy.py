@@ -136,12 +136,12 @@ class SmallestType:
         name: Its name.
         usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
             none.
-        price_list: The region whose list has the price.
+        price_list: The region whose list has the price; ``None`` where there is none.
     """
 
     name: str
     usd_per_hour: float | None
-    price_list: str
+    price_list: str | None
 
 
 def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
@@ -158,7 +158,10 @@ def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
     if any(each.kind in ("rule", "program") and each.answer is Answer.NO for each in verdict.reasons):
         return None
     row = smallest_type_for(verdict.demand, region)
-    return None if row is None else SmallestType(row.name, usd_per_hour(row, region), price_list(region))
+    if row is None:
+        return None
+    price = usd_per_hour(row, region)
+    return SmallestType(row.name, price, None if price is None else price_list(region))
 
 
 def _is_too_small(reason: Reason) -> bool:

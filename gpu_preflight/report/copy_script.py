@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.wording import printable
 
+if TYPE_CHECKING:
+    from gpu_preflight.report.images_view import ImagesView, PulledChartView, PulledImageView, PullsView
+
 _OCI = "oci://"
+_COPY_CHART = "copy_chart"
 _HEAD = """\
 #!/usr/bin/env bash
 # Copies what clusters pull into a mirror; written by gpu-constructs {version}.
@@ -60,57 +64,53 @@ trap 'rm -rf "$folder"' EXIT
 """
 
 
-def render(view: View) -> str:
-    """Return the script of a view that names a mirror."""
-    mirror, clusters = view["mirror"], view["clusters"]
-    images = _unique(each for cluster in clusters for each in cluster["images"] if each["target"])
-    charts = _unique(each for cluster in clusters for each in cluster["charts"] if each["target"])
-    packed = [each for each in charts if not each["repository"].startswith(_OCI)]
-    region = mirror["ecrRegion"]
-    homes = {each["registry"]: each["ecrRegion"] for each in images if each["ecrRegion"]}
-    logins = homes | ({mirror["registry"]: region} if region else {})
+def render(view: ImagesView) -> str:
+    """Return the script that copies what clusters pull.
+
+    Raises:
+        ValueError: The view names no mirror.
+    """
+    mirror, clusters = view.mirror, view.clusters
+    if mirror is None:
+        raise ValueError("mirror must be a registry to copy to, got None")
+    images = {each.target: each for cluster in clusters for each in cluster.images if each.target}
+    charts = {each.target: each for cluster in clusters for each in cluster.charts if each.target}
+    copied = [_copied_image(target, each) for target, each in images.items()]
+    copied += [_copied_chart(target, each) for target, each in charts.items()]
+    packed = sum(each.startswith(_COPY_CHART) for each, *_ in copied)
+    region = mirror.ecr_region
+    homes = {each.registry: each.ecr_region for each in images.values() if each.ecr_region}
+    logins = homes | ({mirror.registry: region} if region else {})
     needs = [*(["helm"] if packed else []), *(["AWS CLI"] if logins else [])]
     needed = f", {' and '.join(needs)}" if needs else ""
-    version = view["tool"]["version"]
-    parts = [_HEAD.format(version=version, needs=needed), *_not_known(clusters)]
-    if not images and not charts:
+    parts = [_HEAD.format(version=view.tool.version, needs=needed), *_not_known(clusters)]
+    if not copied:
         return "\n".join((*parts, _NOTHING))
-    parts += [f"mirror={shlex.quote(mirror['registry'])}\n", _ECR_LOGIN if logins else _LOGIN]
+    parts += [f"mirror={shlex.quote(mirror.registry)}\n", _ECR_LOGIN if logins else _LOGIN]
     parts.append(_ECR_REPOSITORY.format(region=shlex.quote(region)) if region else _NO_REPOSITORY)
-    parts += [_COPY] if len(packed) < len(images) + len(charts) else []
+    parts += [_COPY] if packed < len(copied) else []
     parts += [_CHART] if packed else []
-    parts.append(_lines(_login_command(host, home) for host, home in logins.items()))
-    parts.append(_lines(_copied(each, mirror["registry"]) for each in (*images, *charts)))
+    parts.append(_lines(("log_in", *each) for each in logins.items()))
+    parts.append(_lines(copied))
     return "\n".join(each for each in parts if each)
 
 
-def _unique(views: Iterable[View]) -> list[View]:
-    return list({each["target"]: each for each in views}.values())
+def _copied_image(target: str, image: PulledImageView) -> tuple[str, ...]:
+    return "copy", image.reference, target.partition("/")[2]
 
 
-def _not_known(clusters: Iterable[View]) -> list[str]:
+def _copied_chart(target: str, chart: PulledChartView) -> tuple[str, ...]:
+    repository = chart.repository or ""
+    if not repository.startswith(_OCI):
+        return _COPY_CHART, chart.name, chart.version or "", repository
+    return "copy", f"{repository.removeprefix(_OCI)}:{target.rpartition(':')[2]}", target.partition("/")[2]
+
+
+def _not_known(clusters: Iterable[PullsView]) -> list[str]:
     """Return what is not in the script, as comments."""
-    lines = dict.fromkeys(f"{each['what']}: {each['reason']}" for one in clusters for each in one["notKnown"])
+    lines = dict.fromkeys(f"{each.what}: {each.reason}" for one in clusters for each in one.not_known)
     return ["".join(f"# Not known, and not copied: {printable(each)}\n" for each in lines)] if lines else []
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{each}\n" for each in lines)
-
-
-def _login_command(host: str, region: str) -> str:
-    return f"log_in {shlex.quote(host)} {shlex.quote(region)}"
-
-
-def _copied(each: View, mirror: str) -> str:
-    target = each["target"].removeprefix(f"{mirror}/")
-    if "reference" in each:
-        return _command("copy", each["reference"], target)
-    name, version, repository = each["name"], each["version"], each["repository"]
-    if repository.startswith(_OCI):
-        return _command("copy", f"{repository.removeprefix(_OCI)}:{target.rpartition(':')[2]}", target)
-    return _command("copy_chart", name, version, repository)
-
-
-def _command(*words: str) -> str:
-    return " ".join(map(shlex.quote, words))
+def _lines(commands: Iterable[tuple[str, ...]]) -> str:
+    return "".join(f"{shlex.join(each)}\n" for each in commands)

@@ -1,70 +1,140 @@
-"""Findings as plain data."""
+"""What every view begins with, the findings in it, and which attributes of other values an output shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Literal
 
+from gpu_facts._version import __version__
+from gpu_facts.light import dataclass
 from gpu_preflight.cluster.open_values import OpenValue
+from gpu_preflight.model.answer import Reason
+from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.objects import Origin, Unread
-from gpu_preflight.rule import Finding, Rule
+from gpu_preflight.rule import Finding, Rule, Severity
 
-View = dict[str, Any]
-
-
-def origin_view(origin: Origin) -> View:
-    """Return where something stands."""
-    return {"file": origin.file, "path": origin.path, "resource": origin.resource}
-
-
-def rule_view(rule: Rule) -> View:
-    """Return what a rule says."""
-    return {
-        "id": rule.id,
-        "severity": rule.severity,
-        "title": rule.title,
-        "why": rule.why,
-        "fix": rule.fix,
-        "source": rule.source,
-    }
+Outcome = Literal["pass", "fail", "unknown"]
+# Attributes that an output shows of values that have more. Of any other dataclass it shows all fields.
+SHOWN: dict[type, tuple[str, ...]] = {
+    Autoscaler: ("kind", "version"),
+    OpenValue: ("origin", "field", "value", "rules"),
+    Reason: ("answer", "kind", "text"),
+    Rule: ("id", "severity", "title", "why", "fix", "source", "place"),
+    Unread: ("origin", "reason"),
+}
 
 
-def finding_view(finding: Finding) -> View:
-    """Return a finding with everything that its rule says."""
-    return {
-        **rule_view(finding.rule),
-        "fix": finding.fix,
-        "cluster": finding.cluster,
-        "origin": origin_view(finding.problem.origin),
-        "message": finding.problem.message,
-        "unknown": finding.problem.unknown,
-        "acknowledged": f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,
-        "fails": finding.counts,
-    }
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The program that writes the report."""
+
+    name: Literal["gpu-constructs"] = "gpu-constructs"
+    version: str = __version__
 
 
-def unread_view(unread: Iterable[Unread]) -> list[View]:
-    """Return what could not be read before deployment."""
-    return [{"origin": origin_view(each.origin), "reason": each.reason} for each in unread]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What a command reports.
+
+    Attributes:
+        schema_version: Changes only when a key is renamed, removed or means something else.
+        tool: The program.
+        command: The command.
+    """
+
+    schema_version: Literal[1] = 1
+    tool: Tool = Tool()
+    command: str
 
 
-def open_values_view(values: Iterable[OpenValue]) -> list[View]:
-    """Return the values that only deployment sets, with the rules that judge them."""
-    return [
-        {"origin": origin_view(each.origin), "field": each.field, "value": each.expression, "rules": list(each.rules)}
-        for each in values
-    ]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeView(View):
+    """What a command reports that checks something.
+
+    Attributes:
+        outcome: ``fail`` if there is an error that isn't acknowledged, or a workload would stay Pending or fail at its
+            start; ``unknown`` if only the deployment decides something.
+    """
+
+    outcome: Outcome
 
 
-def counts(findings: Iterable[Finding]) -> View:
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many findings there are; unknown and acknowledged ones are not counted by severity.
+
+    Attributes:
+        unknown: Findings that only may be.
+    """
+
+    errors: int
+    warnings: int
+    notes: int
+    unknown: int
+    acknowledged: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingView:
+    """A finding with everything that its rule says.
+
+    Attributes:
+        unknown: Whether it only may be, because something is known at deployment only.
+        acknowledged: The reason for which somebody accepts it.
+        fails: Whether it makes a check fail.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+    source: str
+    cluster: str
+    origin: Origin
+    message: str
+    unknown: bool
+    acknowledged: str | None
+    fails: bool
+
+
+def finding_views(findings: Iterable[Finding]) -> tuple[FindingView, ...]:
+    """Return findings with everything that their rules say."""
+    return tuple(map(_finding, findings))
+
+
+def _finding(finding: Finding) -> FindingView:
+    rule, problem = finding.rule, finding.problem
+    return FindingView(
+        id=rule.id,
+        severity=rule.severity,
+        title=rule.title,
+        why=rule.why,
+        fix=finding.fix,
+        source=rule.source,
+        cluster=finding.cluster,
+        origin=problem.origin,
+        message=problem.message,
+        unknown=problem.unknown,
+        acknowledged=f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,
+        fails=finding.counts,
+    )
+
+
+def counts(findings: Iterable[Finding]) -> Counts:
     """Return how many findings there are of each severity; acknowledged and unknown ones are counted apart."""
     listed = list(findings)
     open_ones = [each for each in listed if each.acknowledged is None]
     sure = [each.rule.severity for each in open_ones if not each.problem.unknown]
-    return {
-        "errors": sure.count("error"),
-        "warnings": sure.count("warning"),
-        "notes": sure.count("note"),
-        "unknown": len(open_ones) - len(sure),
-        "acknowledged": len(listed) - len(open_ones),
-    }
+    return Counts(
+        sure.count("error"),
+        sure.count("warning"),
+        sure.count("note"),
+        unknown=len(open_ones) - len(sure),
+        acknowledged=len(listed) - len(open_ones),
+    )
+
+
+def outcome(*, fails: bool, unknown: bool) -> Outcome:
+    """Return how a command ends."""
+    return "fail" if fails else "unknown" if unknown else "pass"

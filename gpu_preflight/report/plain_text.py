@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.wording import MAY_BE, printable, where, with_short_names
+from gpu_preflight.report.wording import MAY_BE, printable, with_short_names
+
+if TYPE_CHECKING:
+    from gpu_preflight.report.finding_view import FindingView
 
 _MOST_PLACES = 50
 STYLES = {
@@ -98,20 +101,21 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, ri
     return Table(columns, cells, right)
 
 
-def findings_alike(views: Sequence[View], *, advice: bool) -> Listing:
+def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
     """Return findings of one rule: what and where each, then once, as advice, why, what to do, and who says so."""
-    rows: list[tuple[Text, Text]] = []
+    first, rows = views[0], list[tuple[Text, Text]]()
     for each in views[:_MOST_PLACES]:
-        rows.append((line(each["id"], each["severity"]), line(each["message"], "bold")))
-        rows.append((line("at", "dim"), line(where(each))))
-        if each["unknown"]:
+        rows.append((line(each.id, each.severity), line(each.message, "bold")))
+        rows.append((line("at", "dim"), line(each.origin)))
+        if each.unknown:
             rows.append((line("unsure", "dim"), line(MAY_BE)))
     if len(views) > _MOST_PLACES:
         rows.append((line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all")))
-    if views[0]["acknowledged"] is not None:
-        rows.append((line("accepted", "dim"), line(views[0]["acknowledged"])))
-    for name in ("why", "fix", "source") if advice and views[0]["acknowledged"] is None else ():
-        rows.append((line(name, "dim"), line(views[0][name])))
+    if first.acknowledged is not None:
+        rows.append((line("accepted", "dim"), line(first.acknowledged)))
+    elif advice:
+        told = (("why", first.why), ("fix", first.fix), ("source", first.source))
+        rows += [(line(name, "dim"), line(text)) for name, text in told]
     return Listing(rows)
 
 

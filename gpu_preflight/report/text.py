@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpu_preflight.report import plain_text
-from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.plain_text import Part, Text, findings_alike, heading, line, lines, table
 from gpu_preflight.report.wording import (
     ANSWERS,
@@ -41,6 +41,16 @@ from gpu_preflight.report.wording import (
 )
 from gpu_preflight.rule import SEVERITIES
 
+if TYPE_CHECKING:
+    from gpu_preflight.judging.review import Fate
+    from gpu_preflight.model.answer import Reason
+    from gpu_preflight.report.cluster_view import ClusterView, PoolVerdictView, PoolView, WorkloadView
+    from gpu_preflight.report.finding_view import FindingView, View
+    from gpu_preflight.report.images_view import ImagesView
+    from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
+    from gpu_preflight.report.review_view import ReviewView
+    from gpu_preflight.report.view import CheckView, ExplainView, RulesView
+
 _CEILING = ("At most", "Before", "After", "Change")
 _STYLES = {
     "replaced": "no",
@@ -59,62 +69,59 @@ _NEEDED = "Nodes\nneeded"
 _VALUES = 10
 
 
-def parts(view: View) -> Iterator[Part]:
+def parts(view: ReviewView) -> Iterator[Part]:
     """Yield everything of a review but its findings."""
     yield from _control_planes(view)
     yield from _pools(view)
     yield from _changes(view)
     yield heading("All GPU pools together")
-    yield table(_CEILING, ceiling_rows(view["ceiling"]), right=_CEILING[1:])
-    yield from (line(each, "dim") for each in ceiling_notes(view["ceiling"]["after"]))
+    yield table(_CEILING, ceiling_rows(view.ceiling), right=_CEILING[1:])
+    yield from (line(each, "dim") for each in ceiling_notes(view.ceiling.after))
     yield from _versions(view)
     yield from _workloads(view)
 
 
-def _control_planes(view: View) -> Iterator[Part]:
-    for each in view["controlPlanes"]:
-        yield heading(f"{each['change']}: cluster {each['cluster']}", _STYLES[each["change"]])
-        yield line(f"  {each['detail']}")
+def _control_planes(view: ReviewView) -> Iterator[Part]:
+    for each in view.control_planes:
+        yield heading(f"{each.change}: cluster {each.cluster}", _STYLES[each.change])
+        yield line(f"  {each.detail}")
 
 
-def _pools(view: View) -> Iterator[Part]:
-    if not view["pools"]:
+def _pools(view: ReviewView) -> Iterator[Part]:
+    if not view.pools:
         yield line("No pool changes.")
-    for each in view["pools"]:
-        drained = ", its nodes are drained" if each["change"] == "replaced" else ""
-        yield heading(f"{each['change']}: pool {each['name']} of {each['cluster']}{drained}", _STYLES[each["change"]])
-        yield from (line(f"  {detail}") for detail in each["details"])
+    for each in view.pools:
+        drained = ", its nodes are drained" if each.change == "replaced" else ""
+        yield heading(f"{each.change}: pool {each.name} of {each.cluster}{drained}", _STYLES[each.change])
+        yield from (line(f"  {detail}") for detail in each.details)
 
 
-def _changes(view: View) -> Iterator[Part]:
+def _changes(view: ReviewView) -> Iterator[Part]:
     """Yield each change that is not merely in place, then how many of each class there are."""
     if listed := listed_changes(view):
         yield heading("Resources and objects")
-        yield table(("Change", "What", "Detail"), [(each["change"], each["what"], each["detail"]) for each in listed])
+        yield table(("Change", "What", "Detail"), [(each.change, each.what, each.detail) for each in listed])
     if others := other_changes(view):
         yield line(others, "dim")
 
 
-def _versions(view: View) -> Iterator[Part]:
-    if view["versions"]:
+def _versions(view: ReviewView) -> Iterator[Part]:
+    if view.versions:
         yield heading("Versions")
-        rows = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
+        rows = [(each.what, each.before or "-", each.after or "-") for each in view.versions]
         yield table(("", "Before", "After"), rows)
 
 
-def _workloads(view: View) -> Iterator[Part]:
-    if view["workloads"]:
+def _workloads(view: ReviewView) -> Iterator[Part]:
+    if view.workloads:
         yield heading("Workloads whose verdict changes")
-        rows = [
-            (each["name"], _result(each, "before"), _result(each, "after"), each["reason"] or "")
-            for each in view["workloads"]
-        ]
+        rows = [(each.name, *_results(each), each.reason or "") for each in view.workloads]
         yield table(("Workload", "Before", "After", "Nearest reason"), rows)
 
 
-def _result(workload: View, side: str) -> Text:
-    answer = workload[side]
-    return line(RESULTS[workload[f"{side}Result"]], answer) if answer else line("-")
+def _results(workload: Fate) -> Iterator[Text]:
+    for answer, result in ((workload.before, workload.before_result), (workload.after, workload.after_result)):
+        yield line(RESULTS[result], answer.value) if answer and result else line("-")
 
 
 def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str:
@@ -125,7 +132,7 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str
         width: Characters of a line.
         colour: Whether to colour it as terminals do.
     """
-    parts = list(_PARTS[view["command"]](view))
+    parts = list(_PARTS[view.command](view))
     written = None if colour else plain_text.write(parts, width)
     if written is None:
         from gpu_preflight.report import styled_text
@@ -134,36 +141,36 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str
     return "\n".join(each.rstrip() for each in written.strip("\n").split("\n")) + "\n"
 
 
-def _check(view: View) -> Iterator[Part]:
-    open_ones = [each for each in view["findings"] if each["acknowledged"] is None]
+def _check(view: CheckView) -> Iterator[Part]:
+    open_ones = [each for each in view.findings if each.acknowledged is None]
     for severity in SEVERITIES:
-        found = [each for each in open_ones if each["severity"] == severity]
+        found = [each for each in open_ones if each.severity == severity]
         if severity == "error":
-            yield from _group("Possible errors", [each for each in found if each["unknown"]], "unknown")
-            found = [each for each in found if not each["unknown"]]
+            yield from _group("Possible errors", [each for each in found if each.unknown], "unknown")
+            found = [each for each in found if not each.unknown]
         yield from _group(HEADINGS[severity], found, severity)
-    yield from _group("Acknowledged", [each for each in view["findings"] if each["acknowledged"] is not None], "bold")
+    yield from _group("Acknowledged", [each for each in view.findings if each.acknowledged is not None], "bold")
     yield from _unread(view)
     yield from _set_later(view)
-    yield from (line(f"Not judged: {each}", "dim") for each in view["unasked"])
-    yield heading(f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}")
+    yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
+    yield heading(f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}")
     yield _outcome(view)
 
 
-def _group(title: str, findings: list[View], style: str, *, advice: bool = True) -> Iterator[Part]:
+def _group(title: str, findings: Sequence[FindingView], style: str, *, advice: bool = True) -> Iterator[Part]:
     if findings:
         yield heading(f"{title} ({len(findings)})", style)
         yield from (findings_alike(each, advice=advice) for each in alike(findings))
 
 
-def _unread(view: View) -> Iterator[Part]:
-    if view["unread"]:
-        yield heading(f"Not readable before deployment ({len(view['unread'])})", "unknown")
-        for each in view["unread"]:
-            yield line(f"{each['origin']['path']} in {each['origin']['file']}: {each['reason']}")
+def _unread(view: CheckView | ExplainView | ImagesView) -> Iterator[Part]:
+    if view.unread:
+        yield heading(f"Not readable before deployment ({len(view.unread)})", "unknown")
+        for each in view.unread:
+            yield line(f"{each.origin}: {each.reason}")
 
 
-def _set_later(view: View) -> Iterator[Part]:
+def _set_later(view: CheckView) -> Iterator[Part]:
     texts = open_value_texts(view)
     if texts:
         yield heading(f"Values that only deployment sets ({len(texts)})", "unknown")
@@ -172,134 +179,133 @@ def _set_later(view: View) -> Iterator[Part]:
         yield line(f"and {count(len(texts) - _VALUES, 'more value')}; --format json lists all", "dim")
 
 
-def _outcome(view: View) -> Text:
-    return line(headline(view), view["outcome"])
+def _outcome(view: CheckView | ExplainView | ReviewView) -> Text:
+    return line(headline(view), view.outcome)
 
 
-def _explain(view: View) -> Iterator[Part]:
-    for cluster in view["clusters"]:
-        yield heading(f"Cluster {cluster['name']}")
-        if not cluster["workloads"]:
+def _explain(view: ExplainView) -> Iterator[Part]:
+    for cluster in view.clusters:
+        yield heading(f"Cluster {cluster.name}")
+        if not cluster.workloads:
             yield line("No workload to judge.")
-        for names, workload in workloads_alike(cluster["workloads"]):
+        for names, workload in workloads_alike(cluster.workloads):
             yield from _workload(names, workload)
         yield from _together(cluster)
     yield from _unread(view)
-    yield heading(f"{answers_summary(view)} in {cluster_summary(view['clusters'])}")
+    yield heading(f"{answers_summary(view)} in {cluster_summary(view.clusters)}")
     yield _outcome(view)
 
 
-def _workload(names: str, workload: View) -> Iterator[Part]:
-    answer = line(answer_text(workload), workload["answer"])
+def _workload(names: str, workload: WorkloadView) -> Iterator[Part]:
+    answer = line(answer_text(workload), workload.answer.value)
     yield heading(f"{names}:").append(" ").append_text(answer)
     yield line(describe_pods(workload), "dim")
-    if workload["placed"]:
-        yield line(f"running cluster: {count(workload['placed'], 'more pod')} already on a node", "dim")
-    for reason in workload["reasons"]:
-        yield line(reason["text"], reason["answer"])
-    shown = workload["pools"]
+    if workload.placed:
+        yield line(f"running cluster: {count(workload.placed, 'more pod')} already on a node", "dim")
+    for reason in workload.reasons:
+        yield line(reason.text, reason.answer.value)
+    shown = workload.pools
     if shown:
         yield table(("Pool", "Answer", _NEEDED, "Reasons"), [_verdict(each) for each in shown], right=(_NEEDED,))
-    if len(shown) < workload["poolCount"]:
-        left = count(workload["poolCount"] - len(shown), "more pool")
+    if len(shown) < workload.pool_count:
+        left = count(workload.pool_count - len(shown), "more pool")
         yield line(f"{left}, further off; --all-pools lists all", "dim")
     if told := cost_text(workload):
         yield line(told)
-    if workload["restsOn"]:
-        assuming = "" if workload["answer"] == "no" else "assuming: "
-        yield line(f"{assuming}{'; '.join(workload['restsOn'])}", "unknown")
+    if workload.rests_on:
+        assuming = "" if workload.answer.value == "no" else "assuming: "
+        yield line(f"{assuming}{'; '.join(workload.rests_on)}", "unknown")
     for text, how in would_do(workload):
         yield line(f"would do: {text}", "yes")
         if how:
             yield line(f"  {how}", "dim", whole=True)
 
 
-def _verdict(verdict: View) -> tuple[object, ...]:
-    reasons = lines([line(each["text"], _shade(each, verdict)) for each in verdict["reasons"]])
-    nodes = "-" if verdict["nodes"] is None else verdict["nodes"]
-    return verdict["pool"], line(ANSWERS[verdict["answer"]], verdict["answer"]), nodes, reasons
+def _verdict(verdict: PoolVerdictView) -> tuple[object, ...]:
+    reasons = lines([line(each.text, _shade(each, verdict)) for each in verdict.reasons])
+    nodes = "-" if verdict.nodes is None else verdict.nodes
+    return verdict.pool, line(ANSWERS[verdict.answer], verdict.answer.value), nodes, reasons
 
 
-def _shade(reason: View, verdict: View) -> str:
+def _shade(reason: Reason, verdict: PoolVerdictView) -> str:
     """Return the style of a reason: beside one that decides, one that is not known is no news."""
-    return "dim" if reason["answer"] != verdict["answer"] else ""
+    return "dim" if reason.answer is not verdict.answer else ""
 
 
-def _together(cluster: View) -> Iterator[Part]:
-    used = [each for each in cluster["pools"] if each["use"]["nodes"]]
+def _together(cluster: ClusterView) -> Iterator[Part]:
+    used = [each for each in cluster.pools if each.use.nodes]
     if used:
         yield heading("All of them together")
         yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Most"))
     waiting, without = left_over(cluster)
     for each in waiting:
-        yield line(f"until others end without a node: {each['replicas']} of {each['workload']}", "dim")
+        yield line(f"until others end without a node: {each.replicas} of {each.workload}", "dim")
     for each in without:
-        yield line(f"without a node: {each['replicas']} of {each['workload']}", "no")
+        yield line(f"without a node: {each.replicas} of {each.workload}", "no")
 
 
-def _use(pool: View) -> tuple[object, ...]:
-    most = "no bound" if pool["maxNodes"] is None else pool["maxNodes"]
-    pods = listed([f"{each['count']} x {each['workload']}" for each in pool["use"]["pods"]], "workload")
-    return pool["name"], pool["use"]["nodes"], most, pool["use"]["gpus"], pods
+def _use(pool: PoolView) -> tuple[object, ...]:
+    most = "no bound" if pool.max_nodes is None else pool.max_nodes
+    pods = listed([f"{each.count} x {each.workload}" for each in pool.use.pods], "workload")
+    return pool.name, pool.use.nodes, most, pool.use.gpus, pods
 
 
-def _review(view: View) -> Iterator[Part]:
+def _review(view: ReviewView) -> Iterator[Part]:
     yield from parts(view)
-    for title, key in (("New", "new"), ("Fixed", "fixed"), ("Standing", "standing")):
-        yield from _group(title, view[key], "bold", advice=key != "fixed")
-    new = findings_summary(view["new"])
-    yield heading(f"new: {new}; {len(view['fixed'])} fixed, {len(view['standing'])} standing")
+    yield from _group("New", view.new, "bold")
+    yield from _group("Fixed", view.fixed, "bold", advice=False)
+    yield from _group("Standing", view.standing, "bold")
+    new = findings_summary(view.new)
+    yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} standing")
     yield _outcome(view)
 
 
-def _instances(view: View) -> Iterator[Part]:
+def _instances(view: InstancesView) -> Iterator[Part]:
     columns = ("Type", "GPUs", "Model", "GiB/GPU", "vCPU", "GiB", "EFA", "MIG", "NVMe GB", "USD/h", "USD/GPU/h")
     figures = ("GPUs", "GiB/GPU", "vCPU", "GiB", "EFA", "NVMe GB", "USD/h", "USD/GPU/h")
-    yield table(columns, [_instance(each) for each in view["instanceTypes"]], right=figures)
-    yield heading(f"{count(len(view['instanceTypes']), 'instance type')}. {PRICES}", "dim")
+    yield table(columns, [_instance(each) for each in view.instance_types], right=figures)
+    yield heading(f"{count(len(view.instance_types), 'instance type')}. {PRICES}", "dim")
     for each in instance_notes(view):
         yield line(each, "dim")
 
 
-def _instance(row: View) -> tuple[object, ...]:
-    sizes = [row[name] if row[name] is not None else "-" for name in ("gpuMemoryGib", "vcpus", "memoryGib")]
-    extras = row["efaInterfaces"] or "-", "yes" if row["mig"] else "-", row["nvmeGb"] or "-"
-    prices = money(row["usdPerHour"]), money(row["usdPerGpuHour"])
-    return named(row), row["gpus"], row["gpuModel"], *sizes, *extras, *prices
+def _instance(row: InstanceTypeView) -> tuple[object, ...]:
+    sizes = ["-" if each is None else each for each in (row.gpu_memory_gib, row.vcpus, row.memory_gib)]
+    extras = row.efa_interfaces or "-", "yes" if row.mig else "-", row.nvme_gb or "-"
+    prices = money(row.usd_per_hour), money(row.usd_per_gpu_hour)
+    return named(row), row.gpus, row.gpu_model, *sizes, *extras, *prices
 
 
-def _images(view: View) -> Iterator[Part]:
-    for cluster in view["clusters"]:
-        yield heading(f"Cluster {cluster['name']}")
-        if cluster["images"]:
-            yield table(*image_rows(cluster, mirrored=view["mirror"] is not None))
-        if cluster["charts"]:
+def _images(view: ImagesView) -> Iterator[Part]:
+    for cluster in view.clusters:
+        yield heading(f"Cluster {cluster.name}")
+        if cluster.images:
+            yield table(*image_rows(cluster, mirrored=view.mirror is not None))
+        if cluster.charts:
             yield Text()
-            yield table(*chart_rows(cluster, mirrored=view["mirror"] is not None))
+            yield table(*chart_rows(cluster, mirrored=view.mirror is not None))
         for each in addon_lines(cluster):
             yield line(each, "dim")
-        if cluster["notKnown"]:
-            yield heading(f"Not known ({len(cluster['notKnown'])})", "unknown")
-            for each in cluster["notKnown"]:
-                yield line(f"{each['what']}: {each['reason']}")
+        if cluster.not_known:
+            yield heading(f"Not known ({len(cluster.not_known)})", "unknown")
+            yield from (line(f"{each.what}: {each.reason}") for each in cluster.not_known)
     yield from _unread(view)
     yield heading(images_summary(view))
     for each in mirror_lines(view):
         yield line(each)
 
 
-def _rules(view: View) -> Iterator[Part]:
-    if len(view["rules"]) > 1:
-        rows = [(each["id"], line(each["severity"], each["severity"]), each["title"]) for each in view["rules"]]
+def _rules(view: RulesView) -> Iterator[Part]:
+    if len(view.rules) > 1:
+        rows = [(each.id, line(each.severity, each.severity), each.title) for each in view.rules]
         yield table(("Rule", "Severity", "Title"), rows)
         return
-    for each in view["rules"]:
-        yield heading(f"{each['id']} ({each['severity']}): {each['title']}", each["severity"])
-        for name in ("why", "fix", "source", "place"):
-            yield line(f"{name}: {each[name]}")
+    for each in view.rules:
+        yield heading(f"{each.id} ({each.severity}): {each.title}", each.severity)
+        yield from map(line, (f"why: {each.why}", f"fix: {each.fix}", f"source: {each.source}", f"place: {each.place}"))
 
 
-_PARTS: dict[str, Callable[[View], Iterator[Part]]] = {
+_PARTS: dict[str, Callable[..., Iterator[Part]]] = {
     "check": _check,
     "explain": _explain,
     "review": _review,

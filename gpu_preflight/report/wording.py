@@ -5,16 +5,34 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from gpu_facts.hardware.regions import price_text
 from gpu_facts.image_releases import LTS, PRODUCTION
 from gpu_preflight.judging.changes import EFFECTS
-from gpu_preflight.report.finding_view import View
+from gpu_preflight.model.answer import Answer
 from gpu_preflight.rule import SEVERITIES
 
+if TYPE_CHECKING:
+    from gpu_preflight.judging.changes import ResourceChange
+    from gpu_preflight.report.cluster_view import (
+        ChangeView,
+        ClusterView,
+        LeftReplicas,
+        PoolView,
+        RemedyView,
+        WorkloadView,
+    )
+    from gpu_preflight.report.finding_view import FindingView
+    from gpu_preflight.report.images_view import ImagesView, PulledChartView, PulledImageView, PullsView
+    from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
+    from gpu_preflight.report.review_view import CeilingView, ReviewView, Sides
+    from gpu_preflight.report.view import CheckView, ExplainView
+
 # Of a pool, and of a workload.
-ANSWERS = {"yes": "runs", "no": "Pending", "unknown": "not known"}
+ANSWERS = {Answer.YES: "runs", Answer.NO: "Pending", Answer.UNKNOWN: "not known"}
 RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "not known"}
 _OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
@@ -34,8 +52,11 @@ MAY_BE = "may be: something is not in the input, or known at deployment only"
 # The API server takes names of 253 characters at most, and a report is for readers.
 LONGEST_NAME = 200
 _LONGEST_TEXT = 20_000
-# What is said of one workload and not of those like it; a remedy is looked for on the first of them.
-_OF_ONE = ("name", "namespace", "origin", "priority", "wouldDo", "smallestType")
+# What workloads that are alike have in common, beside their pools; a remedy is looked for on the first of them.
+_IN_COMMON = attrgetter(
+    *("replicas", "placed", "together", "on_each_node", "requests", "open_requests", "claims", "answer", "result"),
+    *("reasons", "pool_count", "cost", "rests_on", "runs_if"),
+)
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -65,59 +86,55 @@ def money(amount: float | None) -> str:
     return "-" if amount is None else f"{amount:,.2f}"
 
 
-def answer_text(workload: View) -> str:
+def answer_text(workload: WorkloadView) -> str:
     """Return the answer for a workload, with the conditions of a conditional one."""
-    if workload["runsIf"]:
-        return f"runs, if {', and '.join(workload['runsIf'])}"
-    return RESULTS[workload["result"]]
+    if workload.runs_if:
+        return f"runs, if {', and '.join(workload.runs_if)}"
+    return RESULTS[workload.result]
 
 
-def _undecided(view: View) -> str:
+def _undecided(view: CheckView | ExplainView) -> str:
     """Return how many GPU workloads were not decided, and why; empty where all were."""
-    workloads = [each for cluster in view["clusters"] for each in cluster["workloads"]]
-    open_ones = [each for each in workloads if each["answer"] == "unknown"]
+    workloads = [each for cluster in view.clusters for each in cluster.workloads]
+    open_ones = [each for each in workloads if each.answer is Answer.UNKNOWN]
     if not open_ones:
         return ""
-    conditional = [each for each in open_ones if each["runsIf"]]
-    first = next((each for each in open_ones if not each["runsIf"]), open_ones[0])
-    why = (
-        f"if {first['runsIf'][0]}"
-        if first["runsIf"]
-        else next(iter(nearest(first)), "").removeprefix(f"{first['name']}: ")
-    )
+    conditional = [each for each in open_ones if each.runs_if]
+    first = next((each for each in open_ones if not each.runs_if), open_ones[0])
+    why = f"if {first.runs_if[0]}" if first.runs_if else next(iter(nearest(first)), "").removeprefix(f"{first.name}: ")
     of = f"{len(open_ones)} of {count(len(workloads), 'GPU workload')}"
     some = f", {len(conditional)} of them on a condition" if conditional else ""
     verb = "was" if len(open_ones) == 1 else "were"
-    return f"{of} {verb} not decided{some}: {first['name']}{': ' if why else ''}{why}"
+    return f"{of} {verb} not decided{some}: {first.name}{': ' if why else ''}{why}"
 
 
-def headline(view: View) -> str:
+def headline(view: CheckView | ExplainView | ReviewView) -> str:
     """Return the outcome in one line."""
-    if view["command"] == "check" and view["outcome"] != "fail" and not _is_judged(view["clusters"]):
-        return f"GPU check: nothing to judge here, {cluster_summary(view['clusters'])}{_besides(view)}"
-    if view["command"] == "check":
+    if view.command == "check" and view.outcome != "fail" and not _is_judged(view.clusters):
+        return f"GPU check: nothing to judge here, {cluster_summary(view.clusters)}{_besides(view)}"
+    if view.command == "check":
         return _headline_of_check(view)
-    if view["command"] != "explain":
-        return f"GPU {view['command']} {_OUTCOMES[view['outcome']]}{_besides(view)}"
-    if stuck := _stuck(each["result"] for cluster in view["clusters"] for each in cluster["workloads"]):
+    if view.command != "explain":
+        return f"GPU {view.command} {_OUTCOMES[view.outcome]}{_besides(view)}"
+    if stuck := _stuck(each.result for cluster in view.clusters for each in cluster.workloads):
         return stuck
-    if view["counts"]["unknown"]:
+    if view.counts.unknown:
         return f"{_undecided(view)}{_besides(view)}"
     besides = _besides(view)
-    if not view["counts"]["yes"]:
+    if not view.counts.yes:
         return f"No workload to judge{besides}"
     return f"Every workload runs{' as far as is known' if besides else ''}{besides}"
 
 
-def _headline_of_check(view: View) -> str:
+def _headline_of_check(view: CheckView) -> str:
     """Return the outcome of a check: it passes only where every GPU workload was decided and nothing is unreadable."""
-    if view["outcome"] == "fail":
-        stuck = _stuck(each["result"] for cluster in view["clusters"] for each in cluster["workloads"])
+    if view.outcome == "fail":
+        stuck = _stuck(each.result for cluster in view.clusters for each in cluster.workloads)
         return f"GPU check fails{': ' if stuck else ''}{stuck}{_besides(view)}"
     undecided = _undecided(view)
-    if view["outcome"] == "pass" and not undecided:
+    if view.outcome == "pass" and not undecided:
         return f"GPU check passes{_besides(view)}"
-    maybe = sum(each["unknown"] and each["acknowledged"] is None for each in view["findings"])
+    maybe = sum(each.unknown and each.acknowledged is None for each in view.findings)
     parts = [undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
     told = "; ".join(filter(None, parts))
     return f"GPU check found no certain error{f', but {told}' if told else ''}{_besides(view)}"
@@ -132,54 +149,47 @@ def _stuck(results: Iterable[str | None], *, now: str = "") -> str:
     return ", ".join(filter(None, parts))
 
 
-def _is_judged(clusters: Iterable[View]) -> bool:
+def _is_judged(clusters: Iterable[ClusterView]) -> bool:
     """Whether there is a GPU pool or a workload that asks for GPUs, so that something was asked."""
-    return any(each["workloads"] or any(pool["gpusPerNode"]["most"] for pool in each["pools"]) for each in clusters)
+    return any(each.workloads or any(pool.gpus_per_node.most for pool in each.pools) for each in clusters)
 
 
-def _besides(view: View) -> str:
+def _besides(view: CheckView | ExplainView | ReviewView) -> str:
     """Return what is not in the verdict because it could not be read."""
-    places = list(dict.fromkeys(each["origin"]["path"] for each in view.get("unread", ())))
+    unread = () if view.command == "review" else view.unread
+    places = list(dict.fromkeys(each.origin.path for each in unread))
     return f", without {listed(places, 'part', most=3)}, which could not be read" if places else ""
 
 
-def open_value_texts(view: View) -> list[str]:
+def open_value_texts(view: CheckView) -> list[str]:
     """Return each value that only deployment sets, and the rules that say nothing certain of it."""
     found = []
-    for each in view["openValues"]:
-        place = f"{each['field'].partition(' ')[2]} of {each['origin']['path']} is {each['value']}"
-        more = f" and {len(each['rules']) - _RULES} more" if len(each["rules"]) > _RULES else ""
-        named = f"; not checked: {', '.join(each['rules'][:_RULES])}{more}" if each["rules"] else ""
-        found.append(f"{place}{named}")
+    for each in view.open_values:
+        more = f" and {len(each.rules) - _RULES} more" if len(each.rules) > _RULES else ""
+        named = f"; not checked: {', '.join(each.rules[:_RULES])}{more}" if each.rules else ""
+        found.append(f"{each.place} is {each.value}{named}")
     return found
 
 
-def where(finding: View) -> str:
-    """Return where a finding stands."""
-    origin = finding["origin"]
-    return f"{origin['path']} in {origin['file']}"
-
-
-def alike(findings: Iterable[View]) -> list[list[View]]:
+def alike(findings: Iterable[FindingView]) -> list[list[FindingView]]:
     """Return findings together that have rule and fix in common."""
-    groups: dict[tuple[str, ...], list[View]] = {}
+    groups: dict[tuple[str, ...], list[FindingView]] = {}
     for each in findings:
-        groups.setdefault((each["id"], each["fix"], str(each["acknowledged"])), []).append(each)
+        groups.setdefault((each.id, each.fix, str(each.acknowledged)), []).append(each)
     return list(groups.values())
 
 
-def workloads_alike(workloads: Iterable[View]) -> list[tuple[str, View]]:
+def workloads_alike(workloads: Iterable[WorkloadView]) -> list[tuple[str, WorkloadView]]:
     """Return workloads of which everything but the name is the same once, with all their names."""
-    groups: dict[tuple[str, str], list[View]] = {}
+    groups: dict[tuple[str, str], list[WorkloadView]] = {}
     # Workloads that are alike share the list of pools.
     pools: dict[int, str] = {}
     for each in workloads:
-        listed_pools = each["pools"]
+        listed_pools = each.pools
         if id(listed_pools) not in pools:
             pools[id(listed_pools)] = repr(listed_pools)
-        said = [value for key, value in each.items() if key not in _OF_ONE and key != "pools"]
-        groups.setdefault((pools[id(listed_pools)], repr(said)), []).append(each)
-    return [(listed([each["name"] for each in group], "workload"), group[0]) for group in groups.values()]
+        groups.setdefault((pools[id(listed_pools)], repr(_IN_COMMON(each))), []).append(each)
+    return [(listed([each.name for each in group], "workload"), group[0]) for group in groups.values()]
 
 
 def listed(names: Sequence[str], noun: str, *, most: int = 6) -> str:
@@ -188,7 +198,7 @@ def listed(names: Sequence[str], noun: str, *, most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {count(left, f'more {noun}')}" if left > 0 else "")
 
 
-def findings_summary(findings: Iterable[View]) -> str:
+def findings_summary(findings: Iterable[FindingView]) -> str:
     """Return how many findings there are under each heading of a report."""
     found = Counter(_heading(each) for each in findings)
     parts = [count(found[name], name) for name in SEVERITIES]
@@ -196,133 +206,133 @@ def findings_summary(findings: Iterable[View]) -> str:
     return ", ".join([*parts, *([f"{found[_ACCEPTED]} {_ACCEPTED}"] if found[_ACCEPTED] else [])])
 
 
-def _heading(finding: View) -> str:
-    if finding["acknowledged"] is not None:
+def _heading(finding: FindingView) -> str:
+    if finding.acknowledged is not None:
         return _ACCEPTED
-    return _POSSIBLE if finding["unknown"] and finding["severity"] == "error" else str(finding["severity"])
+    return _POSSIBLE if finding.unknown and finding.severity == "error" else finding.severity
 
 
-def cluster_summary(clusters: Iterable[View]) -> str:
+def cluster_summary(clusters: Iterable[ClusterView]) -> str:
     """Return how much was judged."""
     listed = list(clusters)
-    pools = sum(bool(pool["gpusPerNode"]["most"]) for each in listed for pool in each["pools"])
-    workloads = sum(len(each["workloads"]) for each in listed)
+    pools = sum(bool(pool.gpus_per_node.most) for each in listed for pool in each.pools)
+    workloads = sum(len(each.workloads) for each in listed)
     return f"{count(len(listed), 'cluster')}, {count(pools, 'GPU pool')}, {count(workloads, 'workload')}"
 
 
-def answers_summary(view: View) -> str:
+def answers_summary(view: ExplainView) -> str:
     """Return how many workloads have which result; those that start and fail only where there are some."""
-    found = Counter(each["result"] for cluster in view["clusters"] for each in cluster["workloads"])
+    found = Counter[str](each.result for cluster in view.clusters for each in cluster.workloads)
     listed = (each for each in RESULTS if each != "failsAtStart" or found[each])
     return ", ".join(f"{RESULTS[each]}: {found[each]}" for each in listed)
 
 
-def describe_pods(workload: View) -> str:
+def describe_pods(workload: WorkloadView) -> str:
     """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
-    replicas = workload["replicas"]
+    replicas = workload.replicas
     asked = _describe_requests(workload)
     if replicas == 1:
         return f"1 pod, asks for {asked}"
-    if workload["onEachNode"]:
+    if workload.on_each_node:
         return f"1 pod on each node, asks for {asked}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
-    return f"{pods}{' that run together' if workload['together'] else ''}, each asks for {asked}"
+    return f"{pods}{' that run together' if workload.together else ''}, each asks for {asked}"
 
 
-def _describe_requests(workload: View) -> str:
+def _describe_requests(workload: WorkloadView) -> str:
     """Return what one pod asks for, and what of it is not known before deployment."""
-    parts = [f"{amount} {name}" for name, amount in workload["requests"].items()]
-    parts += [f"devices by claim {name}" for name in workload["claims"]]
-    known, later = ", ".join(parts), ", ".join(workload["openRequests"])
+    parts = [f"{amount} {name}" for name, amount in workload.requests.items()]
+    parts += [f"devices by claim {name}" for name in workload.claims]
+    known, later = ", ".join(parts), ", ".join(workload.open_requests)
     if not later:
         return known or "nothing"
     return f"{known}{', and ' if known else ''}amounts known at deployment only: {later}"
 
 
-def nearest(workload: View) -> list[str]:
+def nearest(workload: WorkloadView) -> list[str]:
     """Return why a workload does not surely run: what holds wherever it runs, else every reason of the nearest pool."""
-    held = [str(each["text"]) for each in workload["reasons"]]
+    held = [each.text for each in workload.reasons]
     if held:
         return held
-    for verdict in workload["pools"]:
-        if verdict["reasons"]:
-            return [f"pool {verdict['pool']}: {each['text']}" for each in verdict["reasons"]]
-    return [] if workload["pools"] else ["there is no pool"]
+    for verdict in workload.pools:
+        if verdict.reasons:
+            return [f"pool {verdict.pool}: {each.text}" for each in verdict.reasons]
+    return [] if workload.pools else ["there is no pool"]
 
 
-def cost_text(workload: View) -> str:
+def cost_text(workload: WorkloadView) -> str:
     """Return the nodes that a workload uses, with their hourly and monthly price; empty where they aren't known."""
-    cost = workload["cost"]
+    cost = workload.cost
     if cost is None:
         return ""
-    bought = f" ({' or '.join(cost['capacityTypes'])})" if cost["capacityTypes"] else ""
-    nodes = f"uses {count(cost['nodes'], 'node')} of type {cost['instanceType']} in pool {cost['pool']}{bought}"
-    if cost["usdPerHour"] is None:
+    bought = f" ({' or '.join(cost.capacity_types)})" if cost.capacity_types else ""
+    nodes = f"uses {count(cost.nodes, 'node')} of type {cost.instance_type} in pool {cost.pool}{bought}"
+    if cost.usd_per_hour is None:
         return f"{nodes}; without a list price in US dollars"
-    price = f"{cost['usdPerHour']:,.2f} USD an hour, {cost['usdPerMonth']:,.0f} USD a month"
-    where = f" for {cost['region']}" if cost["region"] not in (None, cost["priceList"]) else ""
-    return f"{nodes}: {price}, on-demand list price of {cost['priceList']}{where}"
+    price = f"{cost.usd_per_hour:,.2f} USD an hour, {cost.usd_per_month:,.0f} USD a month"
+    where = f" for {cost.region}" if cost.region not in (None, cost.price_list) else ""
+    return f"{nodes}: {price}, on-demand list price of {cost.price_list}{where}"
 
 
-def would_do(workload: View) -> list[tuple[str, str]]:
+def would_do(workload: WorkloadView) -> list[tuple[str, str]]:
     """Return what would make a workload run, each with the command or the property that does it."""
-    found = [(each["text"], _how(workload, each)) for each in workload["wouldDo"]]
-    smallest = workload["smallestType"]
+    found = [(each.text, _how(workload, each)) for each in workload.would_do]
+    smallest = workload.smallest_type
     if smallest:
-        price = price_text(smallest["usdPerHour"], smallest["priceList"])
-        found.append((f"a pool of {smallest['name']} ({price}), the smallest type with what it asks for", ""))
+        price = price_text(smallest.usd_per_hour, smallest.price_list)
+        found.append((f"a pool of {smallest.name} ({price}), the smallest type with what it asks for", ""))
     return found
 
 
-def _how(workload: View, remedy: View) -> str:
+def _how(workload: WorkloadView, remedy: RemedyView) -> str:
     """Return how it is done: the command for the workload, after what is set elsewhere."""
-    if remedy["patch"] is None:
-        return _settings(remedy["changes"])
-    if _is_made_anew(workload, remedy["patch"]):
-        return f"{_settings(remedy['changes'])}; change it in the file, then kubectl delete and kubectl apply"
-    kind, place = workload["name"].split(" ")[:2]
+    if remedy.patch is None:
+        return _settings(remedy.changes)
+    if _is_made_anew(workload, remedy.patch):
+        return f"{_settings(remedy.changes)}; change it in the file, then kubectl delete and kubectl apply"
+    kind, place = workload.name.split(" ")[:2]
     name = place.rpartition("/")[2]
-    body = json.dumps(remedy["patch"], separators=(",", ":"))
-    command = f"kubectl patch {kind.lower()} {name} -n {workload['namespace']} -p '{body}'"
-    elsewhere = [each for each in remedy["changes"] if each["path"] != workload["origin"]["path"]]
+    body = json.dumps(remedy.patch, separators=(",", ":"))
+    command = f"kubectl patch {kind.lower()} {name} -n {workload.namespace} -p '{body}'"
+    elsewhere = [each for each in remedy.changes if each.path != workload.origin.path]
     return "; ".join(filter(None, (_settings(elsewhere), command)))
 
 
-def _settings(changes: Iterable[View]) -> str:
-    return "; ".join(f"{each['path']}: {each['property']} = {json.dumps(each['value'])}" for each in changes)
+def _settings(changes: Iterable[ChangeView]) -> str:
+    return "; ".join(f"{each.path}: {each.property} = {json.dumps(each.value)}" for each in changes)
 
 
-def _is_made_anew(workload: View, patch: View) -> bool:
+def _is_made_anew(workload: WorkloadView, patch: Mapping[str, Any]) -> bool:
     """Whether the API server refuses a change of what is there: of a Pod's spec, and of the template of a Job.
 
     Source: kubernetes/kubernetes v1.36.1 pkg/apis/{core,batch}/validation/validation.go
     """
-    kind = workload["name"].partition(" ")[0]
+    kind = workload.name.partition(" ")[0]
     return kind == "Pod" or (kind == "Job" and set(patch["spec"]) != {"parallelism"})
 
 
-def left_over(cluster: View) -> tuple[list[View], list[View]]:
+def left_over(cluster: ClusterView) -> tuple[list[LeftReplicas], list[LeftReplicas]]:
     """Return which workloads wait until others end when all come at once, and which find no node."""
-    running = {each["name"] for each in cluster["workloads"] if each["answer"] == "yes"}
-    waiting = [each for each in cluster["left"] if each["workload"] in running]
-    return waiting, [each for each in cluster["left"] if each["workload"] not in running]
+    running = {each.name for each in cluster.workloads if each.answer is Answer.YES}
+    waiting = [each for each in cluster.left if each.workload in running]
+    return waiting, [each for each in cluster.left if each.workload not in running]
 
 
-def describe_node_count(pool: View) -> str:
+def describe_node_count(pool: PoolView) -> str:
     """Return how many nodes a pool has, e.g. ``0 to 4 nodes``."""
-    least, most = pool["minNodes"] or 0, pool["maxNodes"]
+    least, most = pool.min_nodes or 0, pool.max_nodes
     if least == most:
         return count(least, "node")
     return f"{least} or more nodes" if most is None else f"{least} to {most} nodes"
 
 
-def ceiling_rows(ceilings: View) -> list[tuple[str, str, str, str]]:
+def ceiling_rows(ceilings: Sides[CeilingView]) -> list[tuple[str, str, str, str]]:
     """Return GPUs, list price and vCPUs of each quota: before, after, and how much they change."""
-    sides = ceilings["before"], ceilings["after"]
-    rows = [("GPUs", *_moved(*[each["gpus"] for each in sides]))]
-    rows.append(("List price, USD an hour", *_moved(*[each["usdPerHour"] for each in sides], digits=2)))
-    quotas = {each["quota"]: each["name"] for side in sides for each in side["vcpus"]}
-    vcpus = [{each["quota"]: each["vcpus"] for each in side["vcpus"]} for side in sides]
+    sides = ceilings.before, ceilings.after
+    rows = [("GPUs", *_moved(*[each.gpus for each in sides]))]
+    rows.append(("List price, USD an hour", *_moved(*[each.usd_per_hour for each in sides], digits=2)))
+    quotas = {each.quota: each.name for side in sides for each in side.vcpus}
+    vcpus = [{each.quota: each.vcpus for each in side.vcpus} for side in sides]
     for quota, name in quotas.items():
         rows.append((f"vCPUs of {name} ({quota})", *_moved(*[each.get(quota, 0) for each in vcpus])))
     return rows
@@ -333,109 +343,109 @@ def _moved(before: float, after: float, *, digits: int = 0) -> tuple[str, str, s
     return f"{before:,.{digits}f}", f"{after:,.{digits}f}", change
 
 
-def review_summary(view: View) -> str:
+def review_summary(view: ReviewView) -> str:
     """Return a change in one sentence: pools and workloads."""
-    changes = [each["change"] for each in view["pools"]]
+    changes = [each.change for each in view.pools]
     order = ("refused", "replaced", "removed", "changed", "added")
     pools = ", ".join(f"{changes.count(each)} {each}" for each in order if each in changes)
-    stuck = _stuck((each["afterResult"] for each in view["workloads"]), now=" now")
+    stuck = _stuck((each.after_result for each in view.workloads), now=" now")
     workloads = f"; {stuck}" if stuck else ""
-    clusters = "".join(f"; cluster {each['cluster']} {each['change']}" for each in view["controlPlanes"])
+    clusters = "".join(f"; cluster {each.cluster} {each.change}" for each in view.control_planes)
     return f"Pools: {pools or 'no change'}{workloads}{clusters}."
 
 
-def listed_changes(view: View) -> list[View]:
+def listed_changes(view: ReviewView) -> list[ResourceChange]:
     """Return the resources and objects of a review that a reader has to see.
 
     Updates in place that leave pods running, additions, and removals of what runs no pods are only counted.
     """
-    return [each for each in view["changes"] if not _is_quiet(each)]
+    return [each for each in view.changes if not _is_quiet(each)]
 
 
-def _is_quiet(change: View) -> bool:
-    if change["change"] == "removed":
-        return change["what"].partition(" ")[0] not in (*_RUNNING, _CHART_TYPE)
-    return change["change"] in _QUIET and not change["detail"].endswith(EFFECTS["pods restart"])
+def _is_quiet(change: ResourceChange) -> bool:
+    if change.change == "removed":
+        return change.what.partition(" ")[0] not in (*_RUNNING, _CHART_TYPE)
+    return change.change in _QUIET and not change.detail.endswith(EFFECTS["pods restart"])
 
 
-def other_changes(view: View) -> str:
+def other_changes(view: ReviewView) -> str:
     """Return how many other resources and objects there are of each class."""
-    found = Counter(each["change"] for each in view["changes"] if _is_quiet(each))
+    found = Counter[str](each.change for each in view.changes if _is_quiet(each))
     listed = ", ".join(f"{found[each]} {each}" for each in _QUIET if found[each])
     return f"Other resources and objects: {listed}." if listed else ""
 
 
-def ceiling_notes(ceiling: View) -> list[str]:
+def ceiling_notes(ceiling: CeilingView) -> list[str]:
     """Return what a ceiling leaves out."""
-    parts = (("unboundedPools", "Pools without a bound"), ("unpricedInstanceTypes", "Without a list price"))
-    return [f"{title}, not counted: {', '.join(ceiling[key])}" for key, title in parts if ceiling[key]]
+    parts = {"Pools without a bound": ceiling.unbounded_pools, "Without a list price": ceiling.unpriced_instance_types}
+    return [f"{title}, not counted: {', '.join(names)}" for title, names in parts.items() if names]
 
 
-def named(row: View) -> str:
+def named(row: InstanceTypeView) -> str:
     """Return the name of an instance type, starred where older EKS images do not drive it."""
-    return f"{row['name']}{'' if row['driverBranch'] == LTS else ' *'}"
+    return f"{row.name}{'' if row.driver_branch == LTS else ' *'}"
 
 
-def instance_notes(view: View) -> list[str]:
+def instance_notes(view: InstancesView) -> list[str]:
     """Return what is to be known of the instance types of a list: their drivers, and prices that are not there."""
-    rows = view["instanceTypes"]
-    notes = [NEWER_DRIVER] if any(each["driverBranch"] != LTS for each in rows) else []
-    notes += [f"{each['name']} has no price: {each['withoutPrice']}." for each in rows if each["withoutPrice"]]
-    left = view["leftOutWithoutPrice"]
-    return notes + [f"{each['name']} is left out for want of a price: {each['why']}." for each in left]
+    rows = view.instance_types
+    notes = [NEWER_DRIVER] if any(each.driver_branch != LTS for each in rows) else []
+    notes += [f"{each.name} has no price: {each.without_price}." for each in rows if each.without_price]
+    left = view.left_out_without_price
+    return notes + [f"{each.name} is left out for want of a price: {each.why}." for each in left]
 
 
-def image_rows(cluster: View, *, mirrored: bool) -> Rows:
+def image_rows(cluster: PullsView, *, mirrored: bool) -> Rows:
     """Return the columns and the rows of a cluster's images."""
     columns = ("Image", "Asked for by", *(("In the mirror",) if mirrored else ()))
-    return columns, [_image(each, mirrored=mirrored) for each in cluster["images"]]
+    return columns, [_image(each, mirrored=mirrored) for each in cluster.images]
 
 
-def _image(image: View, *, mirrored: bool) -> tuple[str, ...]:
-    askers = [f"{each['what']} ({each['value']})" if each["value"] else each["what"] for each in image["askedBy"]]
-    return image["reference"], listed(askers, "object"), *(_place(image) if mirrored else ())
+def _image(image: PulledImageView, *, mirrored: bool) -> tuple[str, ...]:
+    askers = [f"{each.what} ({each.value})" if each.value else each.what for each in image.asked_by]
+    return image.reference, listed(askers, "object"), *(_place(image) if mirrored else ())
 
 
-def chart_rows(cluster: View, *, mirrored: bool) -> Rows:
+def chart_rows(cluster: PullsView, *, mirrored: bool) -> Rows:
     """Return the columns and the rows of a cluster's charts."""
     columns = ("Chart", "From", "Its images", *(("In the mirror",) if mirrored else ()))
-    return columns, [_chart(each, mirrored=mirrored) for each in cluster["charts"]]
+    return columns, [_chart(each, mirrored=mirrored) for each in cluster.charts]
 
 
-def _chart(chart: View, *, mirrored: bool) -> tuple[str, ...]:
-    name = f"{chart['name']} {chart['version'] or '(version not known)'}"
-    how = f"read {chart['asOf']}" if chart["images"] == "read" else chart["images"]
-    return name, chart["repository"] or "not known", how, *(_place(chart) if mirrored else ())
+def _chart(chart: PulledChartView, *, mirrored: bool) -> tuple[str, ...]:
+    name = f"{chart.name} {chart.version or '(version not known)'}"
+    how = f"read {chart.as_of}" if chart.images == "read" else chart.images
+    return name, chart.repository or "not known", how, *(_place(chart) if mirrored else ())
 
 
-def _place(each: View) -> tuple[str]:
-    return (each["target"] or f"not copied: {each['notCopied']}",)
+def _place(each: PulledImageView | PulledChartView) -> tuple[str]:
+    return (each.target or f"not copied: {each.not_copied}",)
 
 
-def addon_lines(cluster: View) -> Iterator[str]:
+def addon_lines(cluster: PullsView) -> Iterator[str]:
     """Yield what is said of the add-ons of a cluster."""
-    if cluster["addons"]:
-        names = [each["name"] for each in cluster["addons"]]
-        yield f"Add-ons {', '.join(names)}: {cluster['addons'][0]['images']}."
+    if cluster.addons:
+        names = [each.name for each in cluster.addons]
+        yield f"Add-ons {', '.join(names)}: {cluster.addons[0].images}."
 
 
-def images_summary(view: View) -> str:
+def images_summary(view: ImagesView) -> str:
     """Return how much is pulled, in one line."""
-    images = len({each["reference"] for one in view["clusters"] for each in one["images"]})
-    charts = len({(each["name"], each["version"]) for one in view["clusters"] for each in one["charts"]})
-    missing = sum(len(each["notKnown"]) for each in view["clusters"]) + len(view["unread"])
-    told = f"{count(images, 'image')} and {count(charts, 'chart')} in {count(len(view['clusters']), 'cluster')}"
+    images = len({each.reference for one in view.clusters for each in one.images})
+    charts = len({(each.name, each.version) for one in view.clusters for each in one.charts})
+    missing = sum(len(each.not_known) for each in view.clusters) + len(view.unread)
+    told = f"{count(images, 'image')} and {count(charts, 'chart')} in {count(len(view.clusters), 'cluster')}"
     return f"{told}; {missing} not known" if missing else told
 
 
-def mirror_lines(view: View) -> Iterator[str]:
+def mirror_lines(view: ImagesView) -> Iterator[str]:
     """Yield what charts and nodes are to be told of the mirror."""
-    mirror = view["mirror"]
+    mirror = view.mirror
     if mirror is None:
         return
-    yield f"Charts: the context key gpu-constructs:chartMirror is {mirror['chartMirror']}"
-    if mirror["ecrRegion"]:
+    yield f"Charts: the context key gpu-constructs:chartMirror is {mirror.chart_mirror}"
+    if mirror.ecr_region:
         yield "Images: name them in the mirror by image= and values=; nodes do not take ECR as a mirror of others"
-    elif mirror["registryMirrors"]:
-        said = ", ".join(f'"{name}": "{address}"' for name, address in mirror["registryMirrors"].items())
+    elif mirror.registry_mirrors:
+        said = ", ".join(f'"{name}": "{address}"' for name, address in mirror.registry_mirrors.items())
         yield f"Images: Host(registry_mirrors={{{said}}})"

@@ -13,9 +13,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.command import Command
 
-from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.html.page import render
-from gpu_preflight.report.view import check_view
+from gpu_preflight.report.review_view import ReviewView
+from gpu_preflight.report.view import CheckView, ExplainView, check_view
 from tests.preflight.report import samples
 
 _ARGUMENTS = (
@@ -44,7 +44,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     started.quit()
 
 
-def opened(browser: webdriver.Chrome, view: View, folder: Path) -> None:
+def opened(browser: webdriver.Chrome, view: CheckView | ExplainView | ReviewView, folder: Path) -> None:
     """Open the page of a view."""
     file = folder / "page.html"
     file.write_text(render(view), encoding="utf-8")
@@ -106,11 +106,8 @@ def test_page_is_whole_without_its_script(browser: webdriver.Chrome, tmp_path: P
 
 def test_names_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
     name = "<script>alert(1)</script>"
-    view = samples.views()["explain"]
-    for pool in view["clusters"][0]["pools"]:
-        pool["name"] = name
 
-    opened(browser, view, tmp_path)
+    opened(browser, samples.with_text(samples.views()["explain"], ("Train", "Infer"), name), tmp_path)
 
     assert complaints(browser) == []
     assert name in [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".pool h4 code")]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from gpu_preflight.report.finding_view import View
+from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.wording import (
     ANSWERS,
     MAY_BE,
@@ -32,14 +33,26 @@ from gpu_preflight.report.wording import (
     other_changes,
     printable,
     review_summary,
-    where,
     workloads_alike,
     would_do,
 )
 from gpu_preflight.rule import SEVERITIES
 
+if TYPE_CHECKING:
+    from gpu_preflight.report.cluster_view import (
+        ClusterView,
+        LeftReplicas,
+        PodsOfWorkload,
+        PoolTypeView,
+        PoolView,
+        WorkloadView,
+    )
+    from gpu_preflight.report.finding_view import FindingView
+    from gpu_preflight.report.review_view import ReviewView
+    from gpu_preflight.report.view import CheckView, ExplainView
+    from gpu_preflight.scheduling.verdict import Result
+
 _EMPTY = ("meta", "link", "input", "br")
-_STATES = {"new": "new", "fixed": "fixed", "standing": "standing"}
 _MOST_NODES = 8
 _MOST_GPUS = 8
 _MOST_TYPES = 6
@@ -53,7 +66,7 @@ _KINDS = {
     "observed": "running nodes",
 }
 _AUTOSCALERS = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
-_RUNS = {"yes": "", "no": " (does not run here)", "unknown": " (not known to run)"}
+_RUNS = {Answer.YES: "", Answer.NO: " (does not run here)", Answer.UNKNOWN: " (not known to run)"}
 # Colours of pools that say the same of a cluster.
 _BADGES = {
     "replaced": "replaced",
@@ -106,10 +119,9 @@ def table(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], *, capti
     return tag("div", made, cls="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def findings(view: View) -> Html:
-    """Return all findings of a check or a review."""
-    states = [key for key in _STATES if key in view]
-    listed = [(each, key) for key in states for each in view[key]] or [(each, "") for each in view.get("findings", ())]
+def findings(by_state: Mapping[str, Iterable[FindingView]]) -> Html:
+    """Return all findings of a check or a review, by what became of them."""
+    listed = [(each, state) for state, found in by_state.items() for each in found]
     return tag(
         "section",
         tag("h2", "Findings"),
@@ -130,18 +142,18 @@ def _controls() -> Html:
     return tag("form", *boxes, search, id="controls", hidden="")
 
 
-def _finding(finding: View, state: str) -> Html:
-    accepted = finding["acknowledged"]
-    severity = finding["severity"]
+def _finding(finding: FindingView, state: str) -> Html:
+    accepted = finding.acknowledged
+    severity = finding.severity
     badges = [tag("span", severity, cls=f"badge {severity}")]
     badges += [tag("span", state, cls=f"badge {state}")] if state else []
     badges += [tag("span", "acknowledged", cls="badge")] if accepted is not None else []
     return tag(
         "li",
-        tag("h3", tag("code", finding["id"]), " ", *badges, " ", finding["title"]),
-        tag("p", finding["message"], cls="message"),
-        tag("p", where(finding), cls="quiet"),
-        tag("p", MAY_BE, cls="quiet") if finding["unknown"] else None,
+        tag("h3", tag("code", finding.id), " ", *badges, " ", finding.title),
+        tag("p", finding.message, cls="message"),
+        tag("p", finding.origin, cls="quiet"),
+        tag("p", MAY_BE, cls="quiet") if finding.unknown else None,
         tag("p", tag("b", "Accepted: "), accepted) if accepted is not None else None,
         tag("details", tag("summary", "Why, and what to do"), _advice(finding)),
         cls="finding",
@@ -149,22 +161,22 @@ def _finding(finding: View, state: str) -> Html:
     )
 
 
-def _advice(finding: View) -> Html:
-    source = finding["source"]
+def _advice(finding: FindingView) -> Html:
+    source = finding.source
     linked = tag("a", source, href=source, rel="noreferrer") if source.startswith("https://") else source
     return joined(
-        tag("p", finding["why"]), tag("p", tag("b", "Fix: "), finding["fix"]), tag("p", tag("b", "Source: "), linked)
+        tag("p", finding.why), tag("p", tag("b", "Fix: "), finding.fix), tag("p", tag("b", "Source: "), linked)
     )
 
 
-def picture(cluster: View) -> Html:
+def picture(cluster: ClusterView) -> Html:
     """Return the picture of a cluster."""
-    pools = sorted(cluster["pools"], key=lambda each: not each["gpusPerNode"]["most"])
-    stuck = [each for each in cluster["workloads"] if each["answer"] != "yes"]
+    pools = sorted(cluster.pools, key=lambda each: not each.gpus_per_node.most)
+    stuck = [each for each in cluster.workloads if each.answer is not Answer.YES]
     waiting, without = left_over(cluster)
     return tag(
         "section",
-        tag("h3", "Cluster ", tag("code", cluster["name"])),
+        tag("h3", "Cluster ", tag("code", cluster.name)),
         tag("p", _about(cluster), cls="about"),
         tag("div", *(_pool(each) for each in pools), cls="pools") if pools else tag("p", "No pool is known."),
         _stuck(stuck) if stuck else None,
@@ -174,39 +186,39 @@ def picture(cluster: View) -> Html:
     )
 
 
-def _about(cluster: View) -> str:
-    version = cluster["kubernetesVersion"]
-    scalers = [_AUTOSCALERS[each["kind"]] for each in cluster["autoscalers"]]
+def _about(cluster: ClusterView) -> str:
+    version = cluster.kubernetes_version
+    scalers = [_AUTOSCALERS[each.kind] for each in cluster.autoscalers]
     parts = [
         f"Kubernetes {version}" if version else "Kubernetes version not known",
         ", ".join(scalers) or "no autoscaler in the input",
-        *([] if cluster["whole"] else ["cluster itself not in the input"]),
-        *([f"not looked into: {', '.join(cluster['opaqueSoftware'])}"] if cluster["opaqueSoftware"] else []),
+        *([] if cluster.whole else ["cluster itself not in the input"]),
+        *([f"not looked into: {', '.join(cluster.opaque_software)}"] if cluster.opaque_software else []),
     ]
     return " · ".join(parts)
 
 
-def _pool(pool: View) -> Html:
-    gpus = pool["gpusPerNode"]["most"]
+def _pool(pool: PoolView) -> Html:
+    gpus = pool.gpus_per_node.most
     return tag(
         "article",
-        tag("h4", tag("code", pool["name"]), " ", tag("span", _KINDS[pool["kind"]], cls="kind")),
+        tag("h4", tag("code", pool.name), " ", tag("span", _KINDS[pool.kind], cls="kind")),
         _nodes(pool) if gpus else tag("p", f"{describe_node_count(pool)} without GPUs", cls="quiet"),
         _facts(pool),
-        _pods(pool["use"]["pods"]),
+        _pods(pool.use.pods),
         cls="pool" if gpus else "pool plain",
     )
 
 
-def _nodes(pool: View) -> Html:
+def _nodes(pool: PoolView) -> Html:
     """Return nodes as boxes of GPUs as squares; those that workloads fill are solid."""
-    used, most = pool["use"]["nodes"], pool["maxNodes"]
+    used, most = pool.use.nodes, pool.max_nodes
     bound = max(used, 1) + 1 if most is None else most
     shown = min(bound, _MOST_NODES)
-    boxes = [_node(pool["gpusPerNode"]["most"], used=index < used) for index in range(shown)]
+    boxes = [_node(pool.gpus_per_node.most, used=index < used) for index in range(shown)]
     more = "and more, without bound" if most is None else f"and {most - shown} more" if most > shown else None
     rest = tag("span", more, cls="more") if more else None
-    said = f"{pool['name']}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
+    said = f"{pool.name}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
     return joined(
         tag("div", *boxes, rest, cls="nodes", role="img", aria_label=said),
         tag("p", f"{_per_node(pool)} · {describe_node_count(pool)} · {used} needed", cls="quiet"),
@@ -219,53 +231,53 @@ def _node(gpus: int, *, used: bool) -> Html:
     return tag("span", *squares, more, cls="node used" if used else "node")
 
 
-def _per_node(pool: View) -> str:
-    least, most = pool["gpusPerNode"]["least"], pool["gpusPerNode"]["most"]
+def _per_node(pool: PoolView) -> str:
+    least, most = pool.gpus_per_node.least, pool.gpus_per_node.most
     return f"{count(most, 'GPU')} per node" if least == most else f"{least} to {most} GPUs per node"
 
 
-def _facts(pool: View) -> Html:
+def _facts(pool: PoolView) -> Html:
     facts = {
-        "Types": _types(pool["instanceTypes"]),
-        "Offers": ", ".join(pool["offers"]),
-        "Taints": ", ".join(pool["taints"]),
-        "Limits": ", ".join(f"{amount} {name}" for name, amount in pool["limits"].items()),
-        "Bought": ", ".join(pool["capacityTypes"]),
-        "Image": pool["operatingSystem"],
+        "Types": _types(pool.instance_types),
+        "Offers": ", ".join(pool.offers),
+        "Taints": ", ".join(pool.taints),
+        "Limits": ", ".join(f"{amount} {name}" for name, amount in pool.limits.items()),
+        "Bought": ", ".join(pool.capacity_types),
+        "Image": pool.operating_system,
         "Nodes by": _node_creator(pool),
-        "GPUs by": ", ".join(pool["deviceManagers"]) or ("nothing known" if pool["gpusPerNode"]["most"] else ""),
+        "GPUs by": ", ".join(pool.device_managers) or ("nothing known" if pool.gpus_per_node.most else ""),
     }
     rows = [joined(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
     return tag("dl", *rows)
 
 
-def _node_creator(pool: View) -> str:
-    if pool["minNodes"] == pool["maxNodes"] is not None:
+def _node_creator(pool: PoolView) -> str:
+    if pool.min_nodes == pool.max_nodes is not None:
         return "nobody, their number is fixed"
-    return _AUTOSCALERS[pool["autoscaler"]["kind"]] + _RUNS[pool["autoscaler"]["runs"]]
+    return _AUTOSCALERS[pool.autoscaler.kind] + _RUNS[pool.autoscaler.runs]
 
 
-def _types(types: list[View]) -> str:
+def _types(types: Sequence[PoolTypeView]) -> str:
     shown = [_type(each) for each in types[:_MOST_TYPES]]
     return ", ".join(shown) + (f" and {len(types) - _MOST_TYPES} more" if len(types) > _MOST_TYPES else "")
 
 
-def _type(row: View) -> str:
-    if not row["gpus"]:
-        return str(row["name"])
-    price = "" if row["usdPerHour"] is None else f", ${money(row['usdPerHour'])}/h"
-    return f"{row['name']} ({row['gpus']} {row['gpuModel']}{price})"
+def _type(row: PoolTypeView) -> str:
+    if not row.gpus:
+        return row.name
+    price = "" if row.usd_per_hour is None else f", ${money(row.usd_per_hour)}/h"
+    return f"{row.name} ({row.gpus} {row.gpu_model}{price})"
 
 
-def _pods(pods: list[View]) -> Html | None:
+def _pods(pods: Sequence[PodsOfWorkload]) -> Html | None:
     if not pods:
         return None
-    shown = [tag("li", tag("b", f"{each['count']} x "), each["workload"]) for each in pods[:_MOST_PODS]]
+    shown = [tag("li", tag("b", f"{each.count} x "), each.workload) for each in pods[:_MOST_PODS]]
     more = tag("li", f"and {count(len(pods) - _MOST_PODS, 'workload')} more") if len(pods) > _MOST_PODS else None
     return tag("ul", *shown, more, cls="pods", aria_label="Runs here")
 
 
-def _stuck(workloads: list[View]) -> Html:
+def _stuck(workloads: Iterable[WorkloadView]) -> Html:
     return tag(
         "div",
         tag("h4", "Not running, or not known"),
@@ -274,25 +286,25 @@ def _stuck(workloads: list[View]) -> Html:
     )
 
 
-def _blocked(names: str, workload: View) -> Html:
+def _blocked(names: str, workload: WorkloadView) -> Html:
     return tag(
         "article",
         tag("h5", tag("code", names), " ", tag("span", answer_text(workload), cls="kind")),
         tag("ul", *(tag("li", each) for each in nearest(workload))),
-        *(tag("p", each) for each in workload["restsOn"]),
+        *(tag("p", each) for each in workload.rests_on),
         tag("p", text) if (text := cost_text(workload)) else None,
         *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
         tag("p", describe_pods(workload), cls="quiet"),
-        cls=f"workload {workload['answer']}",
+        cls=f"workload {workload.answer.value}",
     )
 
 
-def _left(left: list[View], how: str, answer: str) -> Html:
-    named = listed([f"{each['replicas']} of {each['workload']}" for each in left], "workload", most=30)
+def _left(left: Iterable[LeftReplicas], how: str, answer: str) -> Html:
+    named = listed([f"{each.replicas} of {each.workload}" for each in left], "workload", most=30)
     return tag("p", f"When all come at once, {how}: {named}", cls=f"workload {answer}")
 
 
-def render(view: View) -> str:
+def render(view: CheckView | ExplainView | ReviewView) -> str:
     """Return the page of a check, an explanation or a review."""
     style, script = _part("page.css"), _part("page.js")
     head = tag(
@@ -304,9 +316,9 @@ def render(view: View) -> str:
         tag("title", f"{headline(view)} - gpu-constructs"),
         tag("style", style),
     )
-    title = tag("h1", headline(view), cls=f"outcome {view['outcome']}")
-    footer = tag("footer", f"gpu-constructs {view['tool']['version']}. Prices are on-demand list prices of us-east-1.")
-    body = tag("body", tag("main", title, *_PARTS[view["command"]](view)), footer, tag("script", script))
+    title = tag("h1", headline(view), cls=f"outcome {view.outcome}")
+    footer = tag("footer", f"gpu-constructs {view.tool.version}. Prices are on-demand list prices of us-east-1.")
+    body = tag("body", tag("main", title, *_PARTS[view.command](view)), footer, tag("script", script))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
@@ -325,101 +337,99 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _check(view: View) -> Iterator[Html]:
-    yield tag("p", f"{findings_summary(view['findings'])} in {cluster_summary(view['clusters'])}.")
+def _check(view: CheckView) -> Iterator[Html]:
+    yield tag("p", f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}.")
     yield _unread(view)
     yield _set_later(view)
-    yield from (tag("p", f"Not judged: {each}") for each in view["unasked"])
-    yield joined(tag("h2", "Clusters"), *(picture(each) for each in view["clusters"]))
-    yield findings(view)
+    yield from (tag("p", f"Not judged: {each}") for each in view.unasked)
+    yield joined(tag("h2", "Clusters"), *(picture(each) for each in view.clusters))
+    yield findings({"": view.findings})
 
 
-def _unread(view: View) -> Html:
-    rows = [(each["origin"]["path"], each["origin"]["file"], each["reason"]) for each in view["unread"]]
+def _unread(view: CheckView | ExplainView) -> Html:
+    rows = [(each.origin.path, each.origin.file, each.reason) for each in view.unread]
     return table(("Path", "File", "Why"), rows, caption="Not readable before deployment") if rows else Html()
 
 
-def _set_later(view: View) -> Html:
-    rows = [
-        (each["origin"]["path"], each["field"], each["value"], ", ".join(each["rules"])) for each in view["openValues"]
-    ]
+def _set_later(view: CheckView) -> Html:
+    rows = [(each.origin.path, each.field, each.value, ", ".join(each.rules)) for each in view.open_values]
     columns = ("Path", "Field", "Value", "Rules that judge it")
     return table(columns, rows, caption="Values that only deployment sets") if rows else Html()
 
 
-def _explain(view: View) -> Iterator[Html]:
-    yield tag("p", f"{answers_summary(view)} in {cluster_summary(view['clusters'])}.")
+def _explain(view: ExplainView) -> Iterator[Html]:
+    yield tag("p", f"{answers_summary(view)} in {cluster_summary(view.clusters)}.")
     yield _unread(view)
-    for cluster in view["clusters"]:
+    for cluster in view.clusters:
         yield picture(cluster)
-        yield from (_verdicts(names, each) for names, each in workloads_alike(cluster["workloads"]))
+        yield from (_verdicts(names, each) for names, each in workloads_alike(cluster.workloads))
 
 
-def _verdicts(names: str, workload: View) -> Html:
+def _verdicts(names: str, workload: WorkloadView) -> Html:
     rows = [
         (
-            tag("code", each["pool"]),
-            tag("span", ANSWERS[each["answer"]], cls=f"answer {each['answer']}"),
-            "-" if each["nodes"] is None else each["nodes"],
-            tag("ul", *(tag("li", reason["text"]) for reason in each["reasons"])),
+            tag("code", each.pool),
+            tag("span", ANSWERS[each.answer], cls=f"answer {each.answer.value}"),
+            "-" if each.nodes is None else each.nodes,
+            tag("ul", *(tag("li", reason.text) for reason in each.reasons)),
         )
-        for each in workload["pools"]
+        for each in workload.pools
     ]
     summary = tag("summary", tag("code", names), f": {answer_text(workload)}; {describe_pods(workload)}")
     listed = table(("Pool", "Answer", "Nodes needed", "Reasons"), rows, caption=f"Pools for {names}")
-    rests_on = (tag("p", each) for each in workload["restsOn"])
+    rests_on = (tag("p", each) for each in workload.rests_on)
     return tag("details", summary, listed, *rests_on, cls="verdicts")
 
 
-def _review(view: View) -> Iterator[Html]:
+def _review(view: ReviewView) -> Iterator[Html]:
     yield tag("p", review_summary(view))
-    yield _control_planes(view["controlPlanes"])
-    yield _pools(view["pools"])
+    yield _control_planes(view)
+    yield _pools(view)
     yield _changes(view)
-    rows = ceiling_rows(view["ceiling"])
+    rows = ceiling_rows(view.ceiling)
     yield table(("At most", "Before", "After", "Change"), rows, caption="All GPU pools together")
-    yield joined(*(tag("p", each, cls="quiet") for each in ceiling_notes(view["ceiling"]["after"])))
+    yield joined(*(tag("p", each, cls="quiet") for each in ceiling_notes(view.ceiling.after)))
     yield _moves(view)
     yield tag("h2", "Clusters")
-    sides = [(key, view["clusters"][key]) for key in ("before", "after")]
-    yield tag("div", *(_side(name, clusters) for name, clusters in sides), cls="sides")
-    yield findings(view)
+    sides = _side("Before", view.clusters.before), _side("After", view.clusters.after)
+    yield tag("div", *sides, cls="sides")
+    yield findings({"new": view.new, "fixed": view.fixed, "standing": view.standing})
 
 
-def _side(name: str, clusters: list[View]) -> Html:
-    return tag("div", tag("h3", name.capitalize(), cls="side"), *(picture(each) for each in clusters))
+def _side(name: str, clusters: Iterable[ClusterView]) -> Html:
+    return tag("div", tag("h3", name, cls="side"), *(picture(each) for each in clusters))
 
 
-def _control_planes(changes: list[View]) -> Html:
+def _control_planes(view: ReviewView) -> Html:
     rows = [
         (
-            tag("code", each["cluster"]),
-            tag("span", each["change"], cls=f"badge {_BADGES[each['change']]}"),
-            each["detail"],
+            tag("code", each.cluster),
+            tag("span", each.change, cls=f"badge {_BADGES[each.change]}"),
+            each.detail,
         )
-        for each in changes
+        for each in view.control_planes
     ]
     return table(("Cluster", "Change", "What"), rows, caption="Control planes") if rows else Html()
 
 
-def _pools(pools: list[View]) -> Html:
+def _pools(view: ReviewView) -> Html:
     rows = [
         (
-            tag("code", each["name"]),
-            tag("span", each["change"], cls=f"badge {each['change']}"),
-            tag("ul", *(tag("li", detail) for detail in each["details"])),
+            tag("code", each.name),
+            tag("span", each.change, cls=f"badge {each.change}"),
+            tag("ul", *(tag("li", detail) for detail in each.details)),
         )
-        for each in pools
+        for each in view.pools
     ]
     return table(("Pool", "Change", "What"), rows, caption="Pools; those replaced are drained") if rows else Html()
 
 
-def _changes(view: View) -> Html:
+def _changes(view: ReviewView) -> Html:
     rows = [
         (
-            tag("span", each["change"], cls=f"badge {_BADGES.get(each['change'], '')}"),
-            tag("code", each["what"]),
-            each["detail"],
+            tag("span", each.change, cls=f"badge {_BADGES.get(each.change, '')}"),
+            tag("code", each.what),
+            each.detail,
         )
         for each in listed_changes(view)
     ]
@@ -430,12 +440,17 @@ def _changes(view: View) -> Html:
     )
 
 
-def _moves(view: View) -> Html:
+def _moves(view: ReviewView) -> Html:
     fates = [
-        (tag("code", each["name"]), _result(each, "before"), _result(each, "after"), each["reason"] or "")
-        for each in view["workloads"]
+        (
+            tag("code", each.name),
+            _result(each.before, each.before_result),
+            _result(each.after, each.after_result),
+            each.reason or "",
+        )
+        for each in view.workloads
     ]
-    versions = [(each["what"], each["before"] or "-", each["after"] or "-") for each in view["versions"]]
+    versions = [(each.what, each.before or "-", each.after or "-") for each in view.versions]
     return joined(
         table(("Workload", "Before", "After", "Nearest reason"), fates, caption="Workloads whose verdict changes")
         if fates
@@ -444,9 +459,8 @@ def _moves(view: View) -> Html:
     )
 
 
-def _result(workload: View, side: str) -> object:
-    answer, result = workload[side], workload[f"{side}Result"]
-    return tag("span", RESULTS[result], cls=f"answer {answer}") if answer else "-"
+def _result(answer: Answer | None, result: Result | None) -> str:
+    return tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
 
 
-_PARTS: dict[str, Callable[[View], Iterator[Html]]] = {"check": _check, "explain": _explain, "review": _review}
+_PARTS: dict[str, Callable[..., Iterator[Html]]] = {"check": _check, "explain": _explain, "review": _review}

@@ -13,6 +13,7 @@ import yaml
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.remedies.remedy import fixes_by_workload
+from gpu_preflight.report.json import render
 from gpu_preflight.report.view import NEAREST, check_view, explain_view
 
 HERE = Path(__file__).parent
@@ -63,7 +64,8 @@ def find_differences(case: Case) -> list[str]:
     given = read_input([str(case.path)])
     report = check(given)
     workloads = [each for cluster in _explain(given, report)["clusters"] for each in cluster["workloads"]]
-    return [*_explain_differences(case, workloads), *_check_differences(case, check_view(report)["findings"])]
+    findings = json.loads(render(check_view(report)))["findings"]
+    return [*_explain_differences(case, workloads), *_check_differences(case, findings)]
 
 
 def _explain(given: Input, report: Report) -> Any:
@@ -74,7 +76,7 @@ def _explain(given: Input, report: Report) -> Any:
         for key, remedy in fixes_by_workload(given, each.case, each.verdicts).items()
     }
     view = explain_view(explanations, given.problems, most_pools=NEAREST, remedies=remedies)
-    return json.loads(json.dumps(view))
+    return json.loads(render(view))
 
 
 def _explain_differences(case: Case, workloads: list[dict[str, Any]]) -> Iterator[str]:

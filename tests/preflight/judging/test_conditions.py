@@ -149,5 +149,5 @@ def test_check_and_explain_agree(tmp_path: Path, objects: Any, outcome: str, wor
     checked = check_view(report)
     explained = explain_view([report.explanation(each) for each in report.cases], report.unread)
 
-    assert (checked["outcome"], explained["outcome"]) == (outcome, outcome)
+    assert (checked.outcome, explained.outcome) == (outcome, outcome)
     assert words in headline(checked)

@@ -67,7 +67,7 @@ def test_what_deployments_usually_set_is_named_and_changes_no_answer(tmp_path: P
 
     assert verdict(found).answer is Answer.YES
     assert any("${IMAGE}" in each for each in verdict(found).rests_on)
-    assert {each.expression for each in found.open_values} == {"${IMAGE}", "${template/SubnetIds}"}
+    assert {each.value for each in found.open_values} == {"${IMAGE}", "${template/SubnetIds}"}
 
 
 @pytest.mark.parametrize(("change", "value"), [(TEMPLATE, "${template/Nodes}"), (CLAIM, "${CLAIM}")])
@@ -78,7 +78,7 @@ def test_a_value_that_decides_makes_the_answer_conditional(
 
     assert verdict(found).answer is Answer.UNKNOWN
     assert any(value in each for each in verdict(found).runs_if)
-    assert any(each.expression == value and each.rules for each in found.open_values)
+    assert any(each.value == value and each.rules for each in found.open_values)
 
 
 def test_a_launch_template_that_is_not_there_may_set_a_label(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_whether_a_workload_asks_for_gpus_may_not_be_known(tmp_path: Path) -> No
 def test_every_form_lists_the_values(tmp_path: Path) -> None:
     view = check_view(report(tmp_path, TEMPLATE))
 
-    [listed] = [each for each in view["openValues"] if each["value"] == "${template/Nodes}"]
-    assert "GPU009" in listed["rules"]
+    [listed] = [each for each in view.open_values if each.value == "${template/Nodes}"]
+    assert "GPU009" in listed.rules
     for written in (text.render(view), markdown.render(view), page.render(view)):
         assert "Values that only deployment sets" in written
         assert "template/Nodes" in written

@@ -67,7 +67,7 @@ def results(sample: Sample) -> Results | None:
             told[each.workload.name] = max(told.get(each.workload.name, found), found, key=_rank)
     errors = [each for each in report.findings if each.rule.severity == "error"]
     stopping = [each for each in errors if each.rule.stops and not each.problem.unknown]
-    unjudged = frozenset((rule, each.expression) for each in report.open_values for rule in each.rules)
+    unjudged = frozenset((rule, each.value) for each in report.open_values for rule in each.rules)
     return Results(told, Counter(map(_key, stopping)), Counter(map(_key, errors)), unjudged)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from gpu_preflight.judging.check import Report, Shared
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Origin, Unread
-from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.view import check_view, explain_view, review_view
+from gpu_preflight.report.review_view import ReviewView, review_view
+from gpu_preflight.report.view import CheckView, ExplainView, check_view, explain_view
 from gpu_preflight.rule import Finding, Problem, Rule
 from gpu_preflight.scheduling.pool_limits import Ceiling
 from tests.preflight.readers import pool
@@ -124,10 +125,11 @@ def review(**changes: Any) -> Review:
                 "Job default/train",
                 Answer.YES,
                 Answer.NO,
+                "runs",
+                "pending",
                 "pool Train: asks for 9 nvidia.com/gpu, p5 has 8",
-                results=("runs", "pending"),
             ),
-            Fate("Deployment web/chat", None, Answer.YES, results=(None, "runs")),
+            Fate("Deployment web/chat", None, Answer.YES, None, "runs"),
         ),
         new=(FINDINGS[0],),
         fixed=(FINDINGS[2],),
@@ -136,10 +138,23 @@ def review(**changes: Any) -> Review:
     return Review(**found | changes)
 
 
-def views() -> dict[str, View]:
+def views() -> dict[str, CheckView | ExplainView | ReviewView]:
     """A view of each kind."""
     return {
         "check": check_view(report()),
         "explain": explain_view([explanation()]),
         "review": review_view(review(explained_before=(explain(case()),), explained_after=(explain(case()),))),
     }
+
+
+def with_text(view: Any, texts: Iterable[str], new: str) -> Any:
+    """A view in which some texts are another one."""
+    if isinstance(view, str):
+        return new if view in texts else view
+    if isinstance(view, tuple):
+        return tuple(with_text(each, texts, new) for each in view)
+    if isinstance(view, dict):
+        return {with_text(key, texts, new): with_text(each, texts, new) for key, each in view.items()}
+    if not is_dataclass(view) or isinstance(view, (type, Autoscaler)):
+        return view
+    return replace(view, **{each.name: with_text(getattr(view, each.name), texts, new) for each in fields(view)})

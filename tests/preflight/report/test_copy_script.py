@@ -16,8 +16,7 @@ from gpu_preflight.judging.images import Mirror, pulls
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report import copy_script, markdown, text
 from gpu_preflight.report import json as as_json
-from gpu_preflight.report.finding_view import View
-from gpu_preflight.report.view import images_view
+from gpu_preflight.report.images_view import ImagesView, images_view
 from tests.judges.shellcheck import complaints
 
 # The base install is tested without what requirements-dev.txt brings.
@@ -65,7 +64,7 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-def view(file: Path, mirror: str | None) -> View:
+def view(file: Path, mirror: str | None) -> ImagesView:
     found = pulls(clusters(read_input([str(file)])))
     return images_view(found, mirror=Mirror(mirror) if mirror else None)
 
@@ -115,9 +114,9 @@ def test_it_copies_to_where_nodes_and_charts_look(file: Path, tmp_path: Path) ->
 
 
 def test_what_is_no_address_is_not_copied(file: Path) -> None:
-    [odd] = [each for each in view(file, PLAIN)["clusters"][0]["charts"] if each["name"] == "odd"]
+    [odd] = [each for each in view(file, PLAIN).clusters[0].charts if each.name == "odd"]
 
-    assert (odd["target"], odd["notCopied"]) == (None, "no chart has such a name, version or address")
+    assert (odd.target, odd.not_copied) == (None, "no chart has such a name, version or address")
     assert "$(odd)" not in copy_script.render(view(file, PLAIN))
 
 
@@ -163,11 +162,13 @@ def test_views_are_valid(file: Path, mirror: str | None) -> None:
 
 
 def test_nodes_are_told_of_a_mirror_unless_it_is_ecr(file: Path) -> None:
-    told, of_ecr = view(file, PLAIN)["mirror"], view(file, ECR)["mirror"]
+    told, of_ecr = view(file, PLAIN).mirror, view(file, ECR).mirror
 
-    assert told["registryMirrors"]["nvcr.io"] == "https://mirror.example.com:5000"
-    assert of_ecr["registryMirrors"] == {}
-    assert of_ecr["chartMirror"] == f"oci://{ECR}/charts"
+    assert told
+    assert told.registry_mirrors["nvcr.io"] == "https://mirror.example.com:5000"
+    assert of_ecr
+    assert of_ecr.registry_mirrors == {}
+    assert of_ecr.chart_mirror == f"oci://{ECR}/charts"
     assert "name them in the mirror by image= and values=" in " ".join(text.render(view(file, ECR)).split())
 
 

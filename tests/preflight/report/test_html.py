@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.html.page import Html, render, tag
-from gpu_preflight.report.view import check_view, review_view
+from gpu_preflight.report.review_view import ReviewView, review_view
+from gpu_preflight.report.view import CheckView, ExplainView, check_view
 from tests.preflight.report import samples
 
+View = CheckView | ExplainView | ReviewView
 _EMPTY = {"meta", "input", "br", "link"}
 
 
@@ -64,8 +64,8 @@ def test_policy_allows_only_the_pages_own_script(view: View) -> None:
 
 
 def test_every_text_is_escaped(view: View) -> None:
-    names = re.compile(r'"(train|Train|Infer|demo|Stack/Train|app\.yaml|default|Job default/train)"')
-    hostile = json.loads(names.sub(lambda _: json.dumps(samples.HOSTILE), json.dumps(view)))
+    names = ("train", "Train", "Infer", "demo", "Stack/Train", "app.yaml", "default", "Job default/train")
+    hostile = samples.with_text(view, names, samples.HOSTILE)
 
     page = Page(render(hostile))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.review import Review
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.report import markdown
+from gpu_preflight.report.cluster_view import LeftReplicas
 from gpu_preflight.report.markdown import code, escape_markdown
-from gpu_preflight.report.view import check_view, explain_view, review_view
+from gpu_preflight.report.review_view import review_view
+from gpu_preflight.report.view import check_view, explain_view
 from tests.preflight.report import samples
 
 # What a comment on GitHub holds.
@@ -70,15 +74,16 @@ def test_a_thousand_findings_fit_one_comment() -> None:
 
 def test_a_thousand_workloads_fit_one_comment() -> None:
     view = explain_view([samples.explanation()])
-    [cluster] = view["clusters"]
-    for each in cluster["workloads"]:
-        each["name"] = "long" * 60
-        each["pools"] = [each["pools"][-1] | {"reasons": [{"answer": "no", "text": "long " * 20}] * 9}] * 5
-    cluster["workloads"] *= 400
-    cluster["left"] = [{"workload": "long" * 30, "replicas": 1}] * 400
-    cluster["pools"] *= 400
+    [cluster] = view.clusters
+    reasons = (Reason(Answer.NO, "label", "long " * 20),) * 9
+    workloads = [
+        replace(each, name="long" * 60, pools=(replace(each.pools[-1], reasons=reasons),) * 5)
+        for each in cluster.workloads
+    ]
+    left = (LeftReplicas("long" * 30, 1),) * 400
+    many = replace(cluster, workloads=tuple(workloads) * 400, left=left, pools=cluster.pools * 400)
 
-    written = markdown.render(view)
+    written = markdown.render(replace(view, clusters=(many,)))
 
     assert len(written) < COMMENT
     assert "And 1160 more." in written

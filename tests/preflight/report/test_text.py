@@ -8,8 +8,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report import text
-from gpu_preflight.report.view import check_view, explain_view, review_view
+from gpu_preflight.report.review_view import review_view
+from gpu_preflight.report.view import check_view, explain_view
 from tests.preflight.report import samples
 
 
@@ -62,11 +64,10 @@ def test_nothing_found_says_so() -> None:
 
 def test_workloads_that_are_alike_are_explained_once() -> None:
     view = explain_view([samples.explanation()])
-    view["clusters"][0]["workloads"] = [
-        each | {"name": f"Job {number}"} for number in range(9) for each in view["clusters"][0]["workloads"][:1]
-    ]
+    [cluster] = view.clusters
+    alike = tuple(replace(cluster.workloads[0], name=f"Job {number}") for number in range(9))
 
-    written = text.render(view)
+    written = text.render(replace(view, clusters=(replace(cluster, workloads=alike),)))
 
     assert "Job 0, Job 1, Job 2, Job 3, Job 4, Job 5 and 3 more workloads: runs" in written
     assert written.count("each asks for") == 1
@@ -82,9 +83,9 @@ def test_places_of_one_rule_are_cut() -> None:
 def test_what_could_not_be_read_stands_in_the_verdict_of_explain() -> None:
     told = samples.explanation()
     view = explain_view([replace(told, verdicts=tuple(each for each in told.verdicts if each.answer is Answer.YES))])
-    place = {"file": "a.json", "path": "stack/Transform", "resource": None}
+    unread = Unread(Origin("a.json", "stack/Transform"), "what macro M makes cannot be read")
 
-    written = text.render(view | {"unread": [{"origin": place, "reason": "what macro M makes cannot be read"}]})
+    written = text.render(replace(view, unread=(unread,)))
 
     assert text.render(view).endswith("Every workload runs\n")
     assert written.endswith(

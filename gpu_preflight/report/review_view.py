@@ -1,0 +1,124 @@
+"""What `review` reports: a change, with the clusters before and after it."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+from gpu_facts.light import dataclass
+from gpu_preflight.judging.changes import ResourceChange
+from gpu_preflight.judging.cluster_changes import ClusterChange
+from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.report.cluster_view import ClusterView, cluster_views
+from gpu_preflight.report.finding_view import (
+    SHOWN,
+    Counts,
+    FindingView,
+    OutcomeView,
+    counts,
+    finding_views,
+    outcome,
+)
+from gpu_preflight.scheduling.pool_limits import Ceiling
+
+SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")
+SHOWN[ResourceChange] = ("what", "change", "detail", "origin")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sides(Generic[T]):
+    """Something before and after a change."""
+
+    before: T
+    after: T
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """What pools need of a quota for vCPUs."""
+
+    quota: str
+    name: str
+    vcpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingView:
+    """The most that all GPU pools with a bound come to.
+
+    Attributes:
+        usd_per_hour: On-demand list price, in GovCloud its own, elsewhere that of us-east-1.
+    """
+
+    gpus: int
+    usd_per_hour: float
+    vcpus: tuple[QuotaUse, ...]
+    unbounded_pools: tuple[str, ...]
+    unpriced_instance_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCounts:
+    """How many findings come, go and stay."""
+
+    new: Counts
+    fixed: Counts
+    standing: Counts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewView(OutcomeView):
+    """What a change means.
+
+    Attributes:
+        control_planes: Clusters that are replaced, whose version EKS does not go to, or not yet.
+        changes: What the deployment does to each resource and object that differs, from what is lost to what is added.
+        workloads: Those whose verdict changes; ``None`` where there is none.
+    """
+
+    command: Literal["review"] = "review"
+    control_planes: tuple[ClusterChange, ...]
+    pools: tuple[PoolChange, ...]
+    changes: tuple[ResourceChange, ...]
+    versions: tuple[Move, ...]
+    ceiling: Sides[CeilingView]
+    workloads: tuple[Fate, ...]
+    counts: ReviewCounts
+    new: tuple[FindingView, ...]
+    fixed: tuple[FindingView, ...]
+    standing: tuple[FindingView, ...]
+    clusters: Sides[tuple[ClusterView, ...]]
+
+
+def review_view(review: Review) -> ReviewView:
+    """Return what a change means, with the clusters before and after it."""
+    remaining = (*review.new, *review.standing)
+    unknown = any(each.problem.unknown for each in remaining if each.acknowledged is None)
+    unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
+    return ReviewView(
+        outcome=outcome(fails=review.fails, unknown=unknown),
+        control_planes=review.control_planes,
+        pools=review.pools,
+        changes=review.changes,
+        versions=review.moves,
+        ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
+        workloads=review.fates,
+        counts=ReviewCounts(counts(review.new), counts(review.fixed), counts(review.standing)),
+        new=finding_views(review.new),
+        fixed=finding_views(review.fixed),
+        standing=finding_views(review.standing),
+        clusters=Sides(
+            cluster_views(review.explained_before, most_pools=1), cluster_views(review.explained_after, most_pools=1)
+        ),
+    )
+
+
+def _ceiling(ceiling: Ceiling) -> CeilingView:
+    return CeilingView(
+        ceiling.gpus,
+        round(ceiling.usd_per_hour, 2),
+        tuple(QuotaUse(code, name, count) for code, (name, count) in ceiling.vcpus.items()),
+        ceiling.unbounded,
+        ceiling.unpriced,
+    )
