@@ -82,13 +82,14 @@ _OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJo
 
 @dataclass(frozen=True, slots=True)
 class OpenValue:
-    """A value that only deployment sets, in a field that rules judge.
+    """A value that only deployment sets, such as a placeholder or a parameter without default, where rules judge it.
 
     Attributes:
         owner: The object or the resource that has it.
-        field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``.
+        field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``; fields of pods have the kind
+            Pod, whatever makes the pods.
         value: The value as it is written.
-        rules: The rules that check the field.
+        rules: The rules that check the field, which say nothing certain of it.
         is_name: Whether an object of the input has this name too: the two are equal, whatever deployment sets.
     """
 

@@ -272,7 +272,7 @@ def rules(rule: str | None, form: str, output: str | None) -> int:
 @cli.command()
 def schema() -> int:
     """Print the JSON schema of --format json."""
-    from gpu_preflight.report.json import schema as text
+    from gpu_preflight.report.schema import schema as text
 
     click.echo(text(), nl=False)
     return console.PASSED

@@ -120,9 +120,9 @@ class Origin:
     """Where something stands.
 
     Attributes:
-        file: Path of the file.
+        file: Path of the file, as it was given.
         path: Construct path of a resource, ``Kind namespace/name`` of an object.
-        resource: Key of the resource that it stands in.
+        resource: Key of the resource that it stands in: template and logical id.
     """
 
     file: str

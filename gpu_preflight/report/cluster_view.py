@@ -15,7 +15,7 @@ from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.judging.node_cost import NodeCost, node_cost
 from gpu_preflight.model.answer import Answer, Reason
-from gpu_preflight.model.cluster import OperatingSystem, Pool, PoolKind
+from gpu_preflight.model.cluster import Pool, PoolKind
 from gpu_preflight.model.software import Autoscaler, AutoscalerKind
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.objects import Origin
@@ -88,7 +88,7 @@ class PoolView:
     name: str
     kind: PoolKind
     origin: Origin
-    operating_system: OperatingSystem
+    operating_system: str
     instance_types: tuple[PoolTypeView, ...]
     gpus_per_node: GpuRange
     offers: tuple[str, ...]
@@ -121,7 +121,7 @@ class PoolVerdictView:
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """What to set: a construct or an object, and its property."""
+    """A property to set."""
 
     path: str
     property: str
@@ -133,6 +133,7 @@ class RemedyView:
     """Changes with which a workload runs.
 
     Attributes:
+        changes: What to set: a construct or an object, and its property.
         patch: Strategic merge patch of the workload, for kubectl.
     """
 
@@ -154,6 +155,8 @@ class WorkloadView:
         open_requests: Resources that one pod asks for in amounts known at deployment only, and parts such as a
             container of which not even the resources are known.
         claims: ResourceClaims, or templates of them, by which one pod asks for devices.
+        result: ``failsAtStart`` if the pods get nodes and their program fails there, or never becomes ready;
+            ``pending`` if they get none. Both have the answer no.
         reasons: What holds wherever it runs.
         pool_count: Pools that were judged.
         pools: The nearest first; check and review list one, explain five or with ``--all-pools`` all.
@@ -190,7 +193,7 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True)
 class LeftReplicas:
-    """Replicas of a workload that are left without a node; if its answer is yes, until others end."""
+    """Replicas of a workload that are left without a node."""
 
     workload: str
     replicas: int
@@ -204,7 +207,8 @@ class ClusterView:
         whole: Whether the cluster itself is in the input.
         assumed: Components that ``--assume`` names.
         opaque_software: Software of which nothing is known.
-        left: Replicas without a node when all workloads that run alone come at once.
+        left: Replicas without a node when all workloads that run alone come at once; of a workload whose answer is yes,
+            until others end.
     """
 
     name: str

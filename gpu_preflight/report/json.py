@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
 from functools import cache
 from typing import Any
 
-from gpu_facts.light import read_package_data
 from gpu_preflight.report.finding_view import SHOWN, View
+
+_ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 def render(view: View) -> str:
     """Return a view as indented JSON; characters beyond ASCII are escaped, so that no name breaks an encoding."""
-    return json.dumps(view, indent=2, default=_as_json) + "\n"
+    return json.dumps(_as_json(view), indent=2) + "\n"
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as one that JSON has: a dataclass as an object with its fields in camelCase."""
+    """Return a value as JSON has it: a dataclass as an object with its fields in camelCase."""
+    kind = value.__class__
+    if kind in _ATOMS:
+        return value
+    if kind is tuple or kind is list:
+        return [_as_json(each) for each in value]
+    if kind is dict:
+        return {key: _as_json(each) for key, each in value.items()}
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Mapping):
-        return dict(value)
-    return {_key(name): getattr(value, name) for name in shown(type(value))}
-
-
-def shown(kind: type) -> tuple[str, ...]:
-    """Return the attributes of a dataclass that an output shows."""
-    if kind not in SHOWN:
-        SHOWN[kind] = tuple(each.name for each in fields(kind))
-    return SHOWN[kind]
+    return {key: _as_json(getattr(value, name)) for name, key in keys(kind).items()}
 
 
 @cache
-def _key(name: str) -> str:
-    """Return the key of an attribute: ``usdPerHour`` of ``usd_per_hour``."""
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
-
-
-def schema() -> str:
-    """Return the JSON schema of what `render` returns."""
-    return read_package_data("gpu_preflight.report", "schema.json").decode()
+def keys(kind: Any) -> Mapping[str, str]:
+    """Return the attributes of a dataclass that an output shows, each with its key, such as ``usdPerHour``."""
+    names = SHOWN.get(kind) or [each.name for each in fields(kind)]
+    return {name: re.sub(r"_([a-z])", lambda found: found[1].upper(), name) for name in names}

@@ -36,7 +36,11 @@ class Sides(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """What pools need of a quota for vCPUs."""
+    """vCPUs that pools need of a quota.
+
+    Attributes:
+        quota: Code of the EC2 quota.
+    """
 
     quota: str
     name: str

@@ -17,6 +17,7 @@ from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report import copy_script, markdown, text
 from gpu_preflight.report import json as as_json
 from gpu_preflight.report.images_view import ImagesView, images_view
+from gpu_preflight.report.schema import schema
 from tests.judges.shellcheck import complaints
 
 # The base install is tested without what requirements-dev.txt brings.
@@ -156,7 +157,7 @@ def test_it_names_what_is_not_known(file: Path) -> None:
 def test_views_are_valid(file: Path, mirror: str | None) -> None:
     shown = view(file, mirror)
 
-    jsonschema.Draft202012Validator(json.loads(as_json.schema())).validate(json.loads(as_json.render(shown)))
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(json.loads(as_json.render(shown)))
     assert max(map(len, text.render(shown).splitlines())) <= text.PLAIN_WIDTH
     assert "| Image | Asked for by |" in markdown.render(shown)
 

@@ -13,7 +13,8 @@ from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.instances_view import instances_view
-from gpu_preflight.report.json import render, schema
+from gpu_preflight.report.json import render
+from gpu_preflight.report.schema import schema
 from gpu_preflight.report.view import check_view, rules_view
 from gpu_preflight.rules import rules
 from tests.preflight.report import samples
