@@ -10,15 +10,7 @@ from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
-from gpu_preflight.report.finding_view import (
-    SHOWN,
-    Counts,
-    FindingView,
-    OutcomeView,
-    counts,
-    finding_views,
-    outcome,
-)
+from gpu_preflight.report.finding_view import SHOWN, Counts, FindingView, OutcomeView, counts, finding_views, outcome
 from gpu_preflight.scheduling.pool_limits import Ceiling
 
 SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")

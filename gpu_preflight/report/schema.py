@@ -29,7 +29,7 @@ _TYPES: Mapping[Any, _Schema] = {
 }
 _ID = {"type": "string", "pattern": "^GPU[0-9]{3}$"}
 # What types don't state.
-_NARROWER: Mapping[tuple[str, str], _Schema] = {
+NARROWER: Mapping[tuple[str, str], _Schema] = {
     ("finding", "id"): _ID,
     ("instanceType", "purchaseOptions"): {
         "type": "array",
@@ -102,7 +102,7 @@ def _object(name: str, kind: Any, arguments: tuple[Any, ...], definitions: dict[
         of_type, text = attributes[attribute]
         given = arguments[0] if isinstance(of_type, TypeVar) else of_type
         described = {"description": text} if text else {}
-        properties[key] = described | (_NARROWER.get((name, key)) or _schema(given, definitions))
+        properties[key] = described | (NARROWER.get((name, key)) or _schema(given, definitions))
     return {
         "description": _text(kind),
         "type": "object",

@@ -39,6 +39,7 @@ from gpu_preflight.report.wording import (
 from gpu_preflight.rule import SEVERITIES
 
 if TYPE_CHECKING:
+    from gpu_preflight.judging.review import Fate
     from gpu_preflight.report.cluster_view import (
         ClusterView,
         LeftReplicas,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from gpu_preflight.report.finding_view import FindingView
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
-    from gpu_preflight.scheduling.verdict import Result
 
 _EMPTY = ("meta", "link", "input", "br")
 _MOST_NODES = 8
@@ -441,15 +441,7 @@ def _changes(view: ReviewView) -> Html:
 
 
 def _moves(view: ReviewView) -> Html:
-    fates = [
-        (
-            tag("code", each.name),
-            _result(each.before, each.before_result),
-            _result(each.after, each.after_result),
-            each.reason or "",
-        )
-        for each in view.workloads
-    ]
+    fates = [(tag("code", each.name), *_results(each), each.reason or "") for each in view.workloads]
     versions = [(each.what, each.before or "-", each.after or "-") for each in view.versions]
     return joined(
         table(("Workload", "Before", "After", "Nearest reason"), fates, caption="Workloads whose verdict changes")
@@ -459,8 +451,9 @@ def _moves(view: ReviewView) -> Html:
     )
 
 
-def _result(answer: Answer | None, result: Result | None) -> str:
-    return tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
+def _results(workload: Fate) -> Iterator[str]:
+    for answer, result in ((workload.before, workload.before_result), (workload.after, workload.after_result)):
+        yield tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
 
 
 _PARTS: dict[str, Callable[..., Iterator[Html]]] = {"check": _check, "explain": _explain, "review": _review}

@@ -14,7 +14,7 @@ from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.finding_view import View
 from gpu_preflight.report.instances_view import instances_view
 from gpu_preflight.report.json import render
-from gpu_preflight.report.schema import schema
+from gpu_preflight.report.schema import NARROWER, schema
 from gpu_preflight.report.view import check_view, rules_view
 from gpu_preflight.rules import rules
 from tests.preflight.report import samples
@@ -42,6 +42,10 @@ def test_schema_stays(snapshot_text: SnapshotAssertion) -> None:
     ]
 
     assert "\n".join(lines) + "\n" == snapshot_text
+
+
+def test_what_types_do_not_state_is_of_keys_that_exist() -> None:
+    assert all(key in SCHEMA["$defs"][name]["properties"] for name, key in NARROWER)
 
 
 @pytest.mark.parametrize("kind", ["check", "explain", "review"])
