@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.prices import usd_per_hour
+from gpu_facts.hardware.regions import usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import show
 from gpu_facts.resources import DEVICE_CLASS
@@ -22,8 +22,8 @@ from gpu_preflight.reading.objects import Origin
 from gpu_preflight.reading.unknown import all_known
 from gpu_preflight.report.instances_view import rounded
 from gpu_preflight.scheduling.demand import Demand
+from gpu_preflight.scheduling.packing import PoolUse
 from gpu_preflight.scheduling.pool_limits import node_limit
-from gpu_preflight.scheduling.together.packing import PoolUse
 from gpu_preflight.scheduling.verdict import PoolVerdict, Result, Verdict
 
 if TYPE_CHECKING:
