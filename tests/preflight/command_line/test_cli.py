@@ -463,7 +463,6 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight.command_line",
         "gpu_preflight.command_line.cli",
         "gpu_preflight.command_line.console",
-        "gpu_preflight.command_line.options",
     }
     assert not {"aws_cdk", "json", "rich", "yaml"} & modules
 
