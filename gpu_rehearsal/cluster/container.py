@@ -224,13 +224,17 @@ def _minor(version: str) -> str:
 _LEVELS = ("ERROR", "DPANIC", "PANIC", "FATAL")
 _PANIC = re.compile(r"^(panic|fatal error): ")
 _ERROR = re.compile(r"^(?!\s).*\b(error|fatal|failed|denied)\b", re.IGNORECASE)
+# Sources: sigs.k8s.io/controller-runtime v0.23.1 pkg/healthz/healthz.go; sigs.k8s.io/karpenter v1.14.1
+# pkg/controllers/state/cluster.go and pkg/controllers/provisioning/provisioner.go
+_SYMPTOM = re.compile(r"healthz check failed|waiting on (cluster )?sync|ignoring nodepool, not ready")
 MAX_CHARACTERS = 400
 
 
 def last_error(log: Path | None) -> str:
     """Return the last error in a log, or its last line if no line is one; empty for no log.
 
-    A panic comes first: the stack trace below it has words like "error" too.
+    A panic comes first: the stack trace below it has words like "error" too. What Karpenter repeats because of an
+    earlier error comes last.
     """
     if log is None or not log.exists():
         return ""
@@ -238,7 +242,7 @@ def last_error(log: Path | None) -> str:
     for is_error in (_PANIC.search, _is_logged_error, _ERROR.search):
         found = [each for each in lines if is_error(each)]
         if found:
-            return _text(found[-1])
+            return _text(next((each for each in reversed(found) if not _SYMPTOM.search(each)), found[-1]))
     return _text(lines[-1]) if lines else ""
 
 

@@ -17,6 +17,11 @@ from gpu_rehearsal.cluster.container import MAX_CHARACTERS, last_error
             "no queue: denied",
         ),
         (
+            '{"level":"ERROR","message":"no image"}\n{"level":"ERROR","message":"healthz check failed"}',
+            "no image",
+        ),
+        ('{"level":"ERROR","message":"healthz check failed"}', "healthz check failed"),
+        (
             "panic: no credentials\n\ngoroutine 1 [running]:\n\tsome/errors.go:12 error\nexit status 2",
             "panic: no credentials",
         ),
