@@ -18,7 +18,7 @@ from constructs import Construct
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.bootstrap import pinned_release
+from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, ScalingGroup
 from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data
 from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_role

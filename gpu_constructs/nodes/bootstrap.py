@@ -1,4 +1,4 @@
-"""The image that nodes boot, and what a node that EKS does not manage needs to join its cluster."""
+"""What a node that EKS does not manage must be told to join its cluster."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import aws_cdk as cdk
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.node_shape import NodeShape
-from gpu_facts.hardware.catalogue import Architecture
 from gpu_facts.image_releases import OperatingSystem
-from gpu_facts.kubernetes import OLDEST_KUBELET
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import address_block, is_token
-from gpu_facts.versions import AMI_RELEASES, KUBERNETES, kubernetes_minor
+from gpu_facts.versions import AMI_RELEASES, kubernetes_minor
 
 # How the names of SSM parameters spell a release.
-_PARAMETER_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
+_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
     "al2023": re.compile(r"v\d{8}", re.ASCII),
     "bottlerocket": re.compile(r"\d+\.\d+\.\d+(-[0-9a-f]{8})?", re.ASCII),
 }
@@ -26,19 +24,6 @@ _PARAMETER_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
 _LARGEST, _SMALLEST = 12, 24
 # The address of the cluster's DNS in that block.
 _DNS = 10
-# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html (amiType), read 2026-09.
-_NVIDIA: dict[tuple[OperatingSystem, Architecture], str] = {
-    ("al2023", "x86_64"): "AL2023_x86_64_NVIDIA",
-    ("al2023", "arm64"): "AL2023_ARM_64_NVIDIA",
-    ("bottlerocket", "x86_64"): "BOTTLEROCKET_x86_64_NVIDIA",
-    ("bottlerocket", "arm64"): "BOTTLEROCKET_ARM_64_NVIDIA",
-}
-# A release of AL2023 is one of a Kubernetes patch, a release of Bottlerocket is one of all minors.
-_GROUP_RELEASES: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
-    "al2023": (re.compile(r"\d+\.\d+\.\d+-\d{8}", re.ASCII), "1.36.3-20260903"),
-    "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}", re.ASCII), "1.34.0-18d04e52"),
-}
-LATEST = "latest"
 
 
 @named_arguments
@@ -155,7 +140,7 @@ def _release(who: object, given: str | None, operating_system: OperatingSystem) 
     if given is None:
         return pinned
     # It becomes part of a dynamic reference, which CloudFormation resolves.
-    if not is_token(given) and not _PARAMETER_RELEASES[operating_system].fullmatch(given):
+    if not is_token(given) and not _RELEASES[operating_system].fullmatch(given):
         raise ValueError(
             f"{who}: bootstrap must have a release of {operating_system} as ami_release, such as {pinned!r}, got "
             f"{given!r}"
@@ -172,73 +157,3 @@ def image_parameter(operating_system: str, architecture: str, version: str, rele
         return f"/aws/service/bottlerocket/aws-k8s-{version}-nvidia/{architecture}/{release}/image_id"
     image = f"amazon-eks-node-al2023-{architecture}-nvidia-{version}-{release}"
     return f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/nvidia/{image}/image_id"
-
-
-@named_arguments
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Release:
-    """What a managed group boots; ``None`` leaves the choice to EKS.
-
-    Attributes:
-        kubernetes_version: Minor version.
-        ami_release: Release of the image.
-    """
-
-    kubernetes_version: str | None = None
-    ami_release: str | None = None
-
-
-def nvidia_ami_type(operating_system: OperatingSystem, architecture: Architecture) -> str:
-    """Return the ``AmiType`` of a managed node group whose nodes have NVIDIA GPUs."""
-    return _NVIDIA[operating_system, architecture]
-
-
-def pinned_release(who: object, cluster: ClusterRef, operating_system: OperatingSystem, given: object) -> Release:
-    """Return the Kubernetes version and image release of a managed group; nothing where EKS is to choose.
-
-    Without a release EKS moves the group to its newest image whenever the launch template changes, and without a
-    version the group stays behind when the cluster is upgraded.
-    Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
-
-    Raises:
-        TypeError: ``given`` is no string.
-        ValueError: EKS has no such release, or not for the Kubernetes version of the cluster.
-    """
-    version = cluster.stated_version
-    if given == LATEST:
-        return Release(kubernetes_version=version)
-    if given is None:
-        pinned = KUBERNETES.get(version or "") if operating_system == "al2023" else None
-        return Release(kubernetes_version=version, ami_release=pinned.al2023.version if pinned else None)
-    _refuse_unless_release(who, operating_system, given)
-    own = _release_minor(who, str(given), version) if operating_system == "al2023" and version is not None else version
-    return Release(kubernetes_version=own, ami_release=str(given))
-
-
-def _release_minor(who: object, release: str, cluster_version: str) -> str:
-    """Return the minor version of a release, which a group may keep while its cluster is upgraded.
-
-    Raises:
-        ValueError: It does not go with the cluster's.
-    """
-    if is_token(release):
-        return cluster_version
-    own = release.rpartition(".")[0]
-    (major, minor), (of_cluster, newest) = (map(int, each.split(".")) for each in (own, cluster_version))
-    if major != of_cluster or not newest - OLDEST_KUBELET <= minor <= newest:
-        raise ValueError(
-            f"{who}: ami_release must be one for Kubernetes {cluster_version}, which the cluster runs, or for one of "
-            f"the {OLDEST_KUBELET} minor versions before it, got {release!r} [GPU093]"
-        )
-    return own
-
-
-def _refuse_unless_release(who: object, operating_system: OperatingSystem, given: object) -> None:
-    pattern, example = _GROUP_RELEASES[operating_system]
-    if not isinstance(given, str):
-        raise TypeError(f"{who}: ami_release must be a string such as {example!r}, got {given!r}")
-    if not is_token(given) and not pattern.fullmatch(given):
-        raise ValueError(
-            f"{who}: ami_release must be {LATEST!r} or a release as EKS names it for {operating_system}, such as "
-            f"{example!r}, got {given!r}"
-        )

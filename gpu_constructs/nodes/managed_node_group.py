@@ -17,7 +17,8 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.bootstrap import LATEST, Bootstrap, Release, membership, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, size_handler
 from gpu_constructs.nodes.gpu_nodes import GpuNodes
 from gpu_constructs.nodes.group_arguments import NodeUpdate, check_group, refuse_unless_values

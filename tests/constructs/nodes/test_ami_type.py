@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.nodes.bootstrap import LATEST, Release, nvidia_ami_type, pinned_release
+from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_facts.versions import KUBERNETES
 
 
