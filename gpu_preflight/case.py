@@ -14,6 +14,7 @@ from gpu_preflight.cluster.kueue import QueuedJob, queued_jobs
 from gpu_preflight.cluster.open_values import OpenValue, open_values
 from gpu_preflight.cluster.operators import fargate_profiles, takes
 from gpu_preflight.cluster.pools import built_in_pools
+from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, Scaler, Signal, read_scalers
 from gpu_preflight.cluster.storage import Claimed, claimed
 from gpu_preflight.model.answer import Answer, Reason, any_yes
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -206,6 +207,27 @@ class Case:
     def queued_jobs(self) -> tuple[QueuedJob, ...]:
         """The jobs with GPUs that name a queue of Kueue."""
         return tuple(queued_jobs(self.cluster))
+
+    @cached_property
+    def scalers(self) -> tuple[Scaler, ...]:
+        """The objects that change the number or the size of pods."""
+        return read_scalers(self.cluster)
+
+    @cached_property
+    def replica_scalers(self) -> tuple[Scaler, ...]:
+        """The HorizontalPodAutoscalers and ScaledObjects, except the objects that KEDA makes of its ScaledObjects."""
+        found = (each for each in self.scalers if each.kind in (HPA, SCALED_OBJECT))
+        return tuple(each for each in found if each.kind == SCALED_OBJECT or not each.is_made_by_keda)
+
+    @cached_property
+    def signals(self) -> tuple[tuple[Scaler, Signal], ...]:
+        """Each of those with each measurement that it scales by."""
+        return tuple((each, signal) for each in self.replica_scalers for signal in each.signals)
+
+    @cached_property
+    def gpu_signals(self) -> tuple[tuple[Scaler, Signal], ...]:
+        """Those that measure GPUs."""
+        return tuple((each, signal) for each, signal in self.signals if "DCGM_" in signal.meaning)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:

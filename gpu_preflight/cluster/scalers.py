@@ -6,8 +6,10 @@ https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gpu_facts.charts import KEDA_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_facts.light import dataclass
@@ -17,7 +19,8 @@ from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import dig, known_number, known_text, mapping, mappings
 
-HPA, SCALED_OBJECT, VPA = "HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"
+HPA, SCALED_OBJECT, SCALED_JOB = "HorizontalPodAutoscaler", "ScaledObject", "ScaledJob"
+VPA = "VerticalPodAutoscaler"
 # What KEDA takes for the most pods where nothing is written.
 # Source: kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_types.go
 _MOST_OF_KEDA = 100
@@ -26,114 +29,176 @@ _MOST_OF_KEDA = 100
 _COUNTED = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "StatefulSet")
 # What begins the annotations that stop KEDA, at some number of pods or at those there are.
 _PAUSED = "autoscaling.keda.sh/paused"
+_OF_RESOURCES = ("Resource", "ContainerResource")
+
+
+class Target(NamedTuple):
+    """What a reference names.
+
+    Attributes:
+        kind: Its kind.
+        name: Its name; ``None`` where it is not set or not known.
+        namespace: Its namespace.
+    """
+
+    kind: str
+    name: str | None
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One measurement that pods are scaled by.
+    """One measurement that pods are scaled by: a metric, or a trigger of KEDA.
 
     Attributes:
-        scaler: The HorizontalPodAutoscaler or ScaledObject.
         kind: Type of the metric or of the trigger, e.g. ``Pods``, ``prometheus``.
         query: Name of the metric, or KEDA's query; empty where it has none or it is not known.
         meaning: The query and the rules that record what it reads.
         threshold: What is aimed at, in thousandths; ``None`` where it is not known.
         per_pod: Whether the threshold is for each pod.
         null_is_zero: Whether a series that is missing counts as zero.
+        resource: Name of the resource that a metric measures; ``None`` for other types, or where it is not known.
+        container: Name of the container that a metric measures.
+        target: Target of a metric; ``None`` where it isn't a mapping.
+        metadata: Metadata of a trigger, as they are written.
+        authentication: What a trigger authenticates with; ``None`` where that is not set.
     """
 
-    scaler: Object
     kind: str
     query: str
     meaning: str
     threshold: int | None
     per_pod: bool
     null_is_zero: bool = False
+    resource: str | None = None
+    container: str | None = None
+    target: Mapping[str, Any] | None = None
+    metadata: Any = None
+    authentication: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler:
+    """A HorizontalPodAutoscaler, VerticalPodAutoscaler, ScaledObject or ScaledJob.
+
+    Attributes:
+        object: The object.
+        target: What it scales.
+        min_replicas: Minimum number of pods once it scales; ``None`` where it is not known. A HorizontalPodAutoscaler
+            keeps at least 1 where nothing is set, and so does the one that KEDA makes.
+        max_replicas: Maximum number of pods; ``None`` where it is not known.
+        signals: What it scales by.
+    """
+
+    object: Object
+    target: Target
+    min_replicas: int | None
+    max_replicas: int | None
+    signals: tuple[Signal, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return self.object.kind
 
     @property
     def origin(self) -> Origin:
-        """Where the scaler stands."""
-        return self.scaler.origin
+        """Where it stands."""
+        return self.object.origin
 
     @property
     def title(self) -> str:
-        """The scaler, as people name it."""
-        return f"{self.scaler.kind} {self.scaler.namespace}/{self.scaler.name}"
+        """Its kind, namespace and name."""
+        return f"{self.kind} {self.object.namespace}/{self.object.name}"
+
+    @property
+    def is_made_by_keda(self) -> bool:
+        """Whether KEDA makes it of a ScaledObject."""
+        return self.object.labels.get("app.kubernetes.io/managed-by") == KEDA_OPERATOR
 
 
-def signals(cluster: Cluster) -> Iterator[Signal]:
-    """Yield what each HorizontalPodAutoscaler and ScaledObject scales by."""
-    records = recorded(cluster)
-    for each in horizontal_autoscalers(cluster):
-        for metric in mappings(each.spec.get("metrics")):
-            yield _metric_signal(each, metric, records)
-    for each in cluster.objects_of_kind(SCALED_OBJECT):
-        for trigger in mappings(each.spec.get("triggers")):
-            yield _trigger_signal(each, trigger, records)
+def read_scaler(written: Object, records: Mapping[str, str] = MappingProxyType({})) -> Scaler:
+    """Return the scaler that an object describes.
 
-
-def signals_of_gpus(cluster: Cluster) -> Iterator[Signal]:
-    """Return the measurements of GPUs by which pods are scaled."""
-    return (each for each in signals(cluster) if "DCGM_" in each.meaning)
-
-
-def horizontal_autoscalers(cluster: Cluster) -> list[Object]:
-    """Return every HorizontalPodAutoscaler but those that KEDA makes of its ScaledObjects."""
-    return [
-        each
-        for each in cluster.objects_of_kind(HPA)
-        if each.labels.get("app.kubernetes.io/managed-by") != KEDA_OPERATOR
-    ]
-
-
-def least_pods(scaler: Object) -> int | None:
-    """Return the fewest pods that an autoscaler keeps once it scales; ``None`` where that is not known.
-
-    A HorizontalPodAutoscaler has at least 1 where nothing is written, and so has the one that KEDA makes.
+    Args:
+        written: The object.
+        records: The expression behind each name that a query may read.
     """
-    written = scaler.spec.get("minReplicaCount" if scaler.kind == SCALED_OBJECT else "minReplicas")
-    least = 1 if written is None else known_number(written)
-    return max(least, 1) if least is not None and scaler.kind == SCALED_OBJECT else least
+    spec, keda = written.spec, written.kind == SCALED_OBJECT
+    least, most = (spec.get(f"{bound}Replica{'Count' if keda else 's'}") for bound in ("min", "max"))
+    fewest = 1 if least is None else known_number(least)
+    return Scaler(
+        written,
+        _reference(spec.get("targetRef" if written.kind == VPA else "scaleTargetRef"), "Deployment", written.namespace),
+        max(fewest, 1) if fewest is not None and keda else fewest,
+        _MOST_OF_KEDA if most is None and keda else known_number(most),
+        tuple(
+            _metric_signal(each, records) if written.kind == HPA else _trigger_signal(each, written, records)
+            for each in mappings(spec.get("metrics" if written.kind == HPA else "triggers"))
+        ),
+    )
 
 
-def most_pods(scaler: Object) -> int | None:
-    """Return the most pods that an autoscaler makes; ``None`` where that is not known."""
-    written = scaler.spec.get("maxReplicaCount" if scaler.kind == SCALED_OBJECT else "maxReplicas")
-    return _MOST_OF_KEDA if written is None and scaler.kind == SCALED_OBJECT else known_number(written)
+def read_scalers(cluster: Cluster) -> tuple[Scaler, ...]:
+    """Return every scaler of a cluster, by kind."""
+    records = _expressions(cluster)
+    return tuple(read_scaler(each, records) for each in cluster.objects_of_kind(HPA, SCALED_OBJECT, SCALED_JOB, VPA))
 
 
-def _metric_signal(scaler: Object, metric: dict[str, object], records: dict[str, str]) -> Signal:
+def _reference(written: Any, kind: str, namespace: str) -> Target:
+    reference = mapping(written)
+    return Target(known_text(reference.get("kind")) or kind, known_text(reference.get("name")), namespace)
+
+
+def _metric_signal(metric: Mapping[str, Any], records: Mapping[str, str]) -> Signal:
     kind = known_text(metric.get("type")) or ""
     source = mapping(metric.get(kind[:1].lower() + kind[1:]))
-    name = known_text(dig(source, "metric", "name")) or known_text(source.get("name")) or ""
-    target = mapping(source.get("target"))
-    average, value = target.get("averageValue"), target.get("value")
-    aimed = quantity("cpu", value if average is None else average)
-    return Signal(scaler, kind, name, _meaning(name, records), aimed, average is not None)
+    own = known_text(source.get("name"))
+    name = known_text(dig(source, "metric", "name")) or own or ""
+    target = source.get("target")
+    average, value = (mapping(target).get(key) for key in ("averageValue", "value"))
+    return Signal(
+        kind,
+        name,
+        _meaning(name, records),
+        quantity("cpu", value if average is None else average),
+        average is not None,
+        resource=own if kind in _OF_RESOURCES else None,
+        container=known_text(source.get("container")),
+        target=target if isinstance(target, dict) else None,
+    )
 
 
-def _trigger_signal(scaler: Object, trigger: dict[str, object], records: dict[str, str]) -> Signal:
-    kind, metadata = known_text(trigger.get("type")) or "", mapping(trigger.get("metadata"))
+def _trigger_signal(trigger: Mapping[str, Any], scaler: Object, records: Mapping[str, str]) -> Signal:
+    metadata, reference = mapping(trigger.get("metadata")), trigger.get("authenticationRef")
     query = known_text(metadata.get("query")) or ""
-    per_pod = trigger.get("metricType") in (None, "AverageValue")
-    zero = str(metadata.get("ignoreNullValues", "true")).lower() == "true"
-    aimed = quantity("cpu", metadata.get("threshold"))
-    return Signal(scaler, kind, query, _meaning(query, records), aimed, per_pod, zero)
+    return Signal(
+        known_text(trigger.get("type")) or "",
+        query,
+        _meaning(query, records),
+        quantity("cpu", metadata.get("threshold")),
+        trigger.get("metricType") in (None, "AverageValue"),
+        str(metadata.get("ignoreNullValues", "true")).lower() == "true",
+        metadata=trigger.get("metadata"),
+        authentication=_reference(reference, "TriggerAuthentication", scaler.namespace) if reference else None,
+    )
 
 
-def _meaning(query: str, records: dict[str, str]) -> str:
+def _meaning(query: str, records: Mapping[str, str]) -> str:
     return " ".join([query, *(expression for name, expression in records.items() if name in query)])
 
 
-def recorded(cluster: Cluster) -> dict[str, str]:
+def recorded(cluster: Cluster) -> Iterator[tuple[Object, str, str]]:
+    """Yield each recording rule as its PrometheusRule, its name and its expression, as far as they are known."""
+    for each in cluster.objects_of_kind("PrometheusRule"):
+        for group in mappings(each.spec.get("groups")):
+            for rule in mappings(group.get("rules")):
+                yield each, known_text(rule.get("record")) or "", known_text(rule.get("expr")) or ""
+
+
+def _expressions(cluster: Cluster) -> dict[str, str]:
     """Return the expression behind each name that a recording rule or prometheus-adapter gives."""
-    found = {}
-    for rule in cluster.objects_of_kind("PrometheusRule"):
-        for group in mappings(rule.spec.get("groups")):
-            for each in mappings(group.get("rules")):
-                name, expression = known_text(each.get("record")), known_text(each.get("expr"))
-                if name and expression:
-                    found[name] = expression
+    found = {name: expression for _, name, expression in recorded(cluster) if name and expression}
     for each in adapter_rules(cluster):
         name = known_text(dig(each, "name", "as"))
         if name:
@@ -149,25 +214,19 @@ def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
     return [each for part in ("custom", "external") for each in mappings(rules.get(part))]
 
 
-def scale_target(scaler: Object, cluster: Cluster) -> Workload | None:
+def scale_target(scaler: Scaler, cluster: Cluster) -> Workload | None:
     """Return the pods that a scaler changes, when they are in the input."""
-    target = _target(scaler)
-    return next((each for each in cluster.workloads if _key(each.owner) == target), None)
+    return next((each for each in cluster.workloads if _key(each.owner) == scaler.target), None)
 
 
-def _target(scaler: Object) -> tuple[str, object, str]:
-    reference = mapping(scaler.spec.get("targetRef" if scaler.kind == VPA else "scaleTargetRef"))
-    return known_text(reference.get("kind")) or "Deployment", reference.get("name"), scaler.namespace
-
-
-def _key(owner: Object) -> tuple[str, object, str]:
+def _key(owner: Object) -> tuple[str, str, str]:
     return owner.kind, owner.name, owner.namespace
 
 
 def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Workload, ...]:
     """Return workloads with as many pods as an autoscaler leaves them at once, whatever it measures."""
-    listed = [each for each in objects if each.kind in (HPA, SCALED_OBJECT)]
-    scalers = {_target(each): each for each in listed if isinstance(_target(each)[1], str)}
+    listed = (read_scaler(each) for each in objects if each.kind in (HPA, SCALED_OBJECT))
+    scalers: dict[tuple[str, str | None, str], Scaler] = {each.target: each for each in listed}
     return tuple(
         replace(each, replicas=_bounded(each.replicas, scaler))
         if (scaler := scalers.get(_key(each.owner))) is not None and each.owner.kind in _COUNTED
@@ -176,18 +235,18 @@ def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Wo
     )
 
 
-def _bounded(replicas: int | None, scaler: Object) -> int | None:
+def _bounded(replicas: int | None, scaler: Scaler) -> int | None:
     """Return how many pods an autoscaler leaves of some; ``None`` where its bounds do not tell.
 
     A HorizontalPodAutoscaler leaves what has no pods alone, and KEDA what it may keep at none.
     Source: kubernetes/kubernetes v1.36.1 pkg/controller/podautoscaler/horizontal.go
     """
-    if any(name.startswith(_PAUSED) for name in scaler.annotations):
+    if any(name.startswith(_PAUSED) for name in scaler.object.annotations):
         return None
-    kept = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") not in (None, 0)
+    kept = scaler.kind == SCALED_OBJECT and scaler.object.spec.get("minReplicaCount") not in (None, 0)
     if replicas is None or (replicas == 0 and not kept):
         return replicas
-    least, most = least_pods(scaler), most_pods(scaler)
+    least, most = scaler.min_replicas, scaler.max_replicas
     if least is None or (most is None and replicas > least):
         return None
     return max(replicas, least) if most is None else max(least, min(replicas, most))

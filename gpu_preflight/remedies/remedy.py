@@ -368,7 +368,7 @@ def _fewer(case: Case, verdict: Verdict, runs: Runs) -> tuple[Change, ...]:
     rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
     most = min(sum(holding), rest) if holding else rest
     counts = range(most, 0, -1)
-    scaler = workload_scaler(verdict.workload, case.cluster)
+    scaler = workload_scaler(verdict.workload, case)
 
     def to(count: int) -> tuple[Change, ...]:
         return tuple(fewer(verdict.workload, count) if scaler is None else bounded(scaler, count))

@@ -10,8 +10,9 @@ from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, resources, show
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
 from gpu_preflight.admission.quotas import Shortage
+from gpu_preflight.case import Case
 from gpu_preflight.cluster.kueue import find_cluster_queue
-from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, least_pods, most_pods, scale_target
+from gpu_preflight.cluster.scalers import HPA, SCALED_OBJECT, Scaler, scale_target
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.container import Container
@@ -21,7 +22,6 @@ from gpu_preflight.model.programs import programs
 from gpu_preflight.model.taints import Taint, untolerated
 from gpu_preflight.node.node_size import own_name
 from gpu_preflight.node.nodes import NodeToBe
-from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, pod_path, written
 from gpu_preflight.scheduling.demand import Demand
@@ -273,17 +273,16 @@ def _format_quantity(resource: str, value: int | str) -> str:
     return show(resource, quantity(resource, value) or 0)
 
 
-def workload_scaler(workload: Workload, cluster: Cluster) -> Object | None:
+def workload_scaler(workload: Workload, case: Case) -> Scaler | None:
     """Return the autoscaler that decides how many pods a workload has; of several, the last."""
-    found = [each for each in cluster.objects_of_kind(HPA, SCALED_OBJECT) if scale_target(each, cluster) is workload]
-    return found[-1] if found else None
+    found = (each for each in reversed(case.scalers) if each.kind in (HPA, SCALED_OBJECT))
+    return next((each for each in found if scale_target(each, case.cluster) is workload), None)
 
 
-def bounded(scaler: Object, replicas: int) -> Iterator[Change]:
+def bounded(scaler: Scaler, replicas: int) -> Iterator[Change]:
     """Yield what keeps an autoscaler from making more than some pods."""
     least, most = _OF_KEDA if scaler.kind == SCALED_OBJECT else _OF_HPA
-    who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
-    for name, now in ((most, most_pods(scaler)), (least, least_pods(scaler))):
+    for name, now in ((most, scaler.max_replicas), (least, scaler.min_replicas)):
         if now is not None and now > replicas:
-            text = f"lower {name} of {who} to {replicas}"
+            text = f"lower {name} of {scaler.title} to {replicas}"
             yield Change(text, scaler.origin, ("spec", name), replicas, of_pool=True)

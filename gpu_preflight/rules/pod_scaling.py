@@ -11,32 +11,12 @@ from gpu_facts.charts import KUBE_PROMETHEUS_STACK, PROMETHEUS_ADAPTER
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.admission.owners import is_schedule
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.scalers import (
-    HPA,
-    SCALED_OBJECT,
-    Signal,
-    adapter_rules,
-    horizontal_autoscalers,
-    most_pods,
-    scale_target,
-    signals,
-    signals_of_gpus,
-)
+from gpu_preflight.cluster.scalers import HPA, SCALED_JOB, SCALED_OBJECT, Signal, adapter_rules, scale_target
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import minor
-from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import (
-    Unknown,
-    dig,
-    is_expression,
-    is_true,
-    known_number,
-    known_text,
-    mapping,
-    mappings,
-)
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, known_number, known_text, mapping
 from gpu_preflight.rule import Problem, rule
 
 _HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
@@ -81,10 +61,6 @@ _SELECTING = (
 )
 
 
-def _place(each: Object) -> str:
-    return f"{each.kind} {each.namespace}/{each.name}"
-
-
 @rule("GPU227", "error", source=_HPA_DOCS)
 def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Problem]:
     """HorizontalPodAutoscaler with no pods at least.
@@ -96,14 +72,9 @@ def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Proble
     cluster = case.cluster
     if cluster.version is not None and minor(cluster.version) >= _ZERO_FROM:
         return
-    for each in horizontal_autoscalers(cluster):
-        if known_number(each.spec.get("minReplicas")) == 0:
-            yield Problem(each, f"{_place(each)}: minReplicas must be at least 1", unknown=not cluster.version)
-
-
-def _reference(each: Object) -> tuple[str, str, str]:
-    reference = mapping(each.spec.get("scaleTargetRef"))
-    return each.namespace, known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name")) or ""
+    for each in case.replica_scalers:
+        if each.kind == HPA and each.min_replicas == 0:
+            yield Problem.from_subject(each, "minReplicas must be at least 1", unknown=not cluster.version)
 
 
 @rule("GPU232", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/")
@@ -114,17 +85,12 @@ def two_autoscalers_of_one_workload(case: Case) -> Iterator[Problem]:
 
     Fix: Keep one, with every metric in it.
     """
-    cluster = case.cluster
-    for one, other in combinations([*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)], 2):
-        namespace, kind, name = _reference(one)
-        adopted = any(is_true(each.annotations.get(_TWICE)) for each in (one, other))
-        if name and _reference(other) == (namespace, kind, name) and not adopted and not _same(one, other):
-            message = f"{kind} {namespace}/{name}: {one.kind} {one.name} and {other.kind} {other.name} both scale it"
-            yield Problem(other, message)
-
-
-def _same(one: Object, other: Object) -> bool:
-    return (one.kind, one.name) == (other.kind, other.name)
+    for one, other in combinations(case.replica_scalers, 2):
+        kind, name, namespace = one.target
+        adopted = any(is_true(each.object.annotations.get(_TWICE)) for each in (one, other))
+        names = [f"{each.kind} {each.object.name}" for each in (one, other)]
+        if name and other.target == one.target and not adopted and names[0] != names[1]:
+            yield Problem(other, f"{kind} {namespace}/{name}: {' and '.join(names)} both scale it")
 
 
 @rule(
@@ -139,10 +105,10 @@ def horizontal_pod_autoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Pro
 
     Fix: Write it as autoscaling/v2.
     """
-    for each in horizontal_autoscalers(case.cluster):
-        version = known_text(each.content.get("apiVersion")) or ""
-        if version in _REMOVED:
-            yield Problem(each, f"{_place(each)}: {version} is gone since Kubernetes {_REMOVED[version]}")
+    for each in case.replica_scalers:
+        version = str(each.object.content.get("apiVersion"))
+        if each.kind == HPA and version in _REMOVED:
+            yield Problem.from_subject(each, f"{version} is gone since Kubernetes {_REMOVED[version]}")
 
 
 @rule("GPU235", "warning", source=_HPA_DOCS)
@@ -156,11 +122,11 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
     cluster = case.cluster
     if not cluster.shows_software:
         return
-    for each in signals(cluster):
-        of_adapter = each.scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
+    for scaler, each in case.signals:
+        of_adapter = scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
             text = f"nothing serves metric {each.query} as {each.kind}"
-            yield Problem.from_subject(each, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(scaler, text, unknown=not cluster.sees_software)
 
 
 def _is_served(cluster: Cluster, signal: Signal) -> bool:
@@ -187,21 +153,20 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
 
     Fix: Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.
     """
-    cluster = case.cluster
-    for each in cluster.objects_of_kind(SCALED_OBJECT):
-        idle = each.spec.get("idleReplicaCount", each.spec.get("minReplicaCount", 0))
-        triggers = [one for one in signals(cluster) if one.scaler is each]
-        if known_number(idle) != 0 or not triggers or each.spec.get("fallback"):
+    for each in case.replica_scalers:
+        spec = each.object.spec
+        idle = spec.get("idleReplicaCount", spec.get("minReplicaCount", 0))
+        if each.kind != SCALED_OBJECT or known_number(idle) != 0 or spec.get("fallback"):
             continue
-        own, any_server = _server_metric_patterns(scale_target(each, cluster))
-        measured = [_measured(one, own) for one in triggers]
-        asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in triggers]
+        own, any_server = _server_metric_patterns(scale_target(each, case.cluster))
+        measured = [_measured(one, own) for one in each.signals]
+        asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in each.signals]
         if any(measured) and all(asleep):
-            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in each.spec else "scales to 0"
+            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in spec else "scales to 0"
             names = sorted({name for one in measured for name in one})
             sure = not any_server or any(name.startswith("DCGM_") for name in names)
             what = f"every trigger measures pods that run ({', '.join(names)})"
-            yield Problem(each, f"{each.kind} {each.namespace}/{each.name}: {count}, and {what}", unknown=not sure)
+            yield Problem.from_subject(each, f"{count}, and {what}", unknown=not sure)
 
 
 def _server_metric_patterns(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
@@ -232,14 +197,14 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
 
     Fix: Sum over the pods, e.g. sum(max by (exported_pod) (...)), or set metricType: Value for an average.
     """
-    for each in signals_of_gpus(case.cluster):
+    for scaler, each in case.gpu_signals:
         if each.kind != "prometheus" or not each.per_pod or not each.query:
             continue
         query = each.query.strip()
         if re.match(r"avg\s*(?:\(|by|without)", query):
-            yield Problem.from_subject(each, "the query is an average, which KEDA divides by the threshold")
+            yield Problem.from_subject(scaler, "the query is an average, which KEDA divides by the threshold")
         elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
-            yield Problem.from_subject(each, "the query has a value for each GPU or pod, KEDA takes one")
+            yield Problem.from_subject(scaler, "the query has a value for each GPU or pod, KEDA takes one")
 
 
 @rule("GPU231", "note", source=_KEDA)
@@ -250,9 +215,9 @@ def missing_measurement_that_counts_as_zero(case: Case) -> Iterator[Problem]:
 
     Fix: Set ignoreNullValues: "false" in the trigger.
     """
-    for each in signals_of_gpus(case.cluster):
+    for scaler, each in case.gpu_signals:
         if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
-            yield Problem.from_subject(each, "no measurement counts as 0, an exporter that is down too")
+            yield Problem.from_subject(scaler, "no measurement counts as 0, an exporter that is down too")
 
 
 @rule("GPU389", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/", stops=False)
@@ -264,22 +229,19 @@ def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
     Fix: Correct the trigger as the message says.
     """
     known = _TYPES.split()
-    for each in case.cluster.objects_of_kind(SCALED_OBJECT, "ScaledJob"):
-        for trigger in mappings(each.spec.get("triggers")):
-            kind = known_text(trigger.get("type")) or ""
+    for each in case.scalers:
+        for trigger in each.signals if each.kind in (SCALED_OBJECT, SCALED_JOB) else ():
+            kind, metadata = trigger.kind, mapping(trigger.metadata)
             near = did_you_mean(kind, known, closeness=_NEAR) if kind not in known else ""
-            metadata = trigger.get("metadata")
-            place = f"{each.kind} {each.namespace}/{each.name}"
             if near:
-                yield Problem(each, f"{place}: KEDA has no trigger {kind}{near}", unknown=True)
-            lacking = [name for name in _NEEDS.get(kind, ()) if name not in mapping(metadata)]
-            lent = bool(trigger.get("authenticationRef"))
-            if lacking and not isinstance(metadata, Unknown):
-                text = f"{place}: trigger {kind} lacks {', '.join(lacking)}"
-                yield Problem(each, text, unknown=lent and lacking == ["serverAddress"])
+                yield Problem.from_subject(each, f"KEDA has no trigger {kind}{near}", unknown=True)
+            lacking = [name for name in _NEEDS.get(kind, ()) if name not in metadata]
+            if lacking and not isinstance(trigger.metadata, Unknown):
+                lent = trigger.authentication is not None and lacking == ["serverAddress"]
+                yield Problem.from_subject(each, f"trigger {kind} lacks {', '.join(lacking)}", unknown=lent)
             elif kind == "cron":
-                for text in _cron_faults(mapping(metadata)):
-                    yield Problem(each, f"{place}: trigger cron: {text}")
+                for text in _cron_faults(metadata):
+                    yield Problem.from_subject(each, f"trigger cron: {text}")
 
 
 def _cron_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -326,14 +288,14 @@ def autoscaler_of_pods_that_goes_beyond_the_pools(case: Case) -> Iterator[Proble
 
     Fix: Raise the maximum of a pool, or lower that of the autoscaler.
     """
-    for scaler in (*horizontal_autoscalers(case.cluster), *case.cluster.objects_of_kind(SCALED_OBJECT)):
-        workload, most = scale_target(scaler, case.cluster), most_pods(scaler)
+    for scaler in case.replica_scalers:
+        workload, most = scale_target(scaler, case.cluster), scaler.max_replicas
         if workload is None or most is None or not workload.asks_for_gpu:
             continue
         for text, answer in _max_replicas_shortage(case, workload, most):
-            who = f"{scaler.kind} {scaler.namespace}/{scaler.name}"
-            message = f"{who}: makes up to {most} pods of {workload.name}; {text}"
-            yield Problem(scaler, message, unknown=answer is not Answer.NO or not case.cluster.whole)
+            message = f"makes up to {most} pods of {workload.name}; {text}"
+            unknown = answer is not Answer.NO or not case.cluster.whole
+            yield Problem.from_subject(scaler, message, unknown=unknown)
 
 
 def _max_replicas_shortage(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:

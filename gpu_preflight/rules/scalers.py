@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_facts.charts import KEDA_OPERATOR
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.scalers import (
-    HPA,
-    SCALED_OBJECT,
-    VPA,
-    horizontal_autoscalers,
-    least_pods,
-    most_pods,
-    scale_target,
-)
+from gpu_preflight.cluster.scalers import SCALED_OBJECT, VPA, Scaler, scale_target
 from gpu_preflight.cluster.storage import is_ebs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
@@ -30,23 +21,9 @@ _KEDA_DOCS = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
 # What metrics.k8s.io serves.
 # Source: kubernetes/metrics v0.36.1 pkg/apis/metrics/v1beta1/types.go
 _MEASURED = ("cpu", "memory")
-_SOURCES = {"Resource": "resource", "ContainerResource": "containerResource"}
 _WITH_SCALE = {"Deployment": "apps", "StatefulSet": "apps", "ReplicaSet": "apps"}
 _DOCS = "https://github.com/kubernetes/autoscaler/blob/vertical-pod-autoscaler-1.7.1/vertical-pod-autoscaler/docs"
 _ONE_NODE = "ReadWriteOnce"
-
-
-def _title(each: Object) -> str:
-    return f"{each.kind} {each.namespace}/{each.name}"
-
-
-def _resource_metrics(cluster: Cluster) -> Iterator[tuple[Object, str, dict[str, Any]]]:
-    """Yield each metric of a resource: its HorizontalPodAutoscaler, its type and what is written of it."""
-    for each in horizontal_autoscalers(cluster):
-        for metric in mappings(each.spec.get("metrics")):
-            kind = known_text(metric.get("type")) or ""
-            if kind in _SOURCES:
-                yield each, kind, mapping(metric.get(_SOURCES[kind]))
 
 
 @rule("GPU360", "error", source=_HPA_DOCS, stops=False)
@@ -57,10 +34,9 @@ def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> 
 
     Fix: Scale by requests that wait, or by DCGM's metrics through prometheus-adapter or KEDA.
     """
-    for each, kind, metric in _resource_metrics(case.cluster):
-        name = known_text(metric.get("name"))
-        if name is not None and name not in _MEASURED:
-            yield Problem(each, f"metric {name} of type {kind} is measured by nobody", name=_title(each))
+    for scaler, metric in case.signals:
+        if metric.resource is not None and metric.resource not in _MEASURED:
+            yield Problem.from_subject(scaler, f"metric {metric.resource} of type {metric.kind} is measured by nobody")
 
 
 @rule("GPU361", "error", source=_HPA_DOCS, stops=False)
@@ -72,23 +48,23 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
     Fix: Request the resource in every container, or aim at an averageValue.
     """
     cluster = case.cluster
-    for each, kind, metric in _resource_metrics(cluster):
-        name, workload = known_text(metric.get("name")), scale_target(each, cluster)
-        share = dig(metric, "target", "averageUtilization") is not None
-        if name is None or workload is None or not share:
+    for scaler, metric in case.signals:
+        name, workload = metric.resource, scale_target(scaler, cluster)
+        if name is None or workload is None or (metric.target or {}).get("averageUtilization") is None:
             continue
-        named = known_text(metric.get("container"))
         bare = [
             one.name
             for one in workload.pod.containers or ()
-            if (kind == "Resource" or one.name == named) and not one.is_open and name not in one.requests
+            if (metric.kind == "Resource" or one.name == metric.container)
+            and not one.is_open
+            and name not in one.requests
         ]
-        filled = [one for one in cluster.objects_of_kind("LimitRange") if one.namespace == each.namespace]
+        filled = [one for one in cluster.objects_of_kind("LimitRange") if one.namespace == scaler.target.namespace]
         whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
         if bare and not whole:
             names = ", ".join(map(str, bare))
-            text = f"{_title(each)}: goes by a share of {name}, which container {names} does not request"
-            yield Problem(each, text, unknown=bool(filled))
+            text = f"goes by a share of {name}, which container {names} does not request"
+            yield Problem.from_subject(scaler, text, unknown=bool(filled))
 
 
 @rule("GPU362", "error", source=_KEDA_DOCS, stops=False)
@@ -102,39 +78,34 @@ def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[
     cluster = case.cluster
     if not cluster.whole:
         return
-    for each in [*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)]:
+    for each in case.replica_scalers:
         # Who deploys nothing else into the namespace may deploy the target by other means.
-        alone = not any(one.namespace == each.namespace for one in cluster.workloads)
+        alone = not any(one.namespace == each.target.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
-            yield Problem(each, text, unknown=alone or not cluster.sees_objects, name=_title(each))
+            yield Problem.from_subject(each, text, unknown=alone or not cluster.sees_objects)
         for text in _missing_authentication(each, cluster):
-            yield Problem(each, text, unknown=not cluster.sees_objects, name=_title(each))
+            yield Problem.from_subject(each, text, unknown=not cluster.sees_objects)
 
 
-def _missing_target(scaler: Object, cluster: Cluster) -> Iterator[str]:
-    reference = mapping(scaler.spec.get("scaleTargetRef"))
-    kind, name = known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name"))
-    ours = scaler.labels.get("app.kubernetes.io/managed-by") == KEDA_OPERATOR
-    if name is None or kind not in _WITH_SCALE or ours:
+def _missing_target(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
+    kind, name, namespace = scaler.target
+    if name is None or kind not in _WITH_SCALE or scaler.is_made_by_keda:
         return
     there = {(each.namespace, each.name) for each in cluster.objects_of_kind(kind)}
-    if (scaler.namespace, name) not in there:
+    if (namespace, name) not in there:
         elsewhere = next((space for space, other in there if other == name), None)
         hint = f"; namespace {elsewhere} has one" if elsewhere else ""
-        yield f"{kind} {scaler.namespace}/{name} does not exist{hint}"
+        yield f"{kind} {namespace}/{name} does not exist{hint}"
 
 
-def _missing_authentication(scaler: Object, cluster: Cluster) -> Iterator[str]:
-    for trigger in mappings(scaler.spec.get("triggers")):
-        reference = mapping(trigger.get("authenticationRef"))
-        kind, name = known_text(reference.get("kind")) or "TriggerAuthentication", known_text(reference.get("name"))
+def _missing_authentication(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
+    for kind, name, namespace in (each.authentication for each in scaler.signals if each.authentication):
         if name is None:
             continue
         everywhere = kind == "ClusterTriggerAuthentication"
         found = [each for each in cluster.objects_of_kind(kind) if each.name == name]
-        if not any(everywhere or each.namespace == scaler.namespace for each in found):
-            place = name if everywhere else f"{scaler.namespace}/{name}"
-            yield f"{kind} {place} does not exist"
+        if not any(everywhere or each.namespace == namespace for each in found):
+            yield f"{kind} {name if everywhere else f'{namespace}/{name}'} does not exist"
 
 
 @rule("GPU363", "error", source="kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_webhook.go", stops=False)
@@ -145,40 +116,33 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
 
     Fix: Keep the least number of pods at or below the most, and KEDA's idle number below the least.
     """
-    cluster = case.cluster
-    for each in (*horizontal_autoscalers(cluster), *cluster.objects_of_kind(SCALED_OBJECT)):
-        least, most = _least_compared(each), most_pods(each)
+    for each in case.replica_scalers:
+        least, most = _compared_min(each), each.max_replicas
         if least is not None and most is not None and least > most:
-            yield Problem(each, f"at least {least} pods and at most {most}", name=_title(each))
-        idle = known_number(each.spec.get("idleReplicaCount"))
+            yield Problem.from_subject(each, f"at least {least} pods and at most {most}")
+        idle = known_number(each.object.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
             pods = f"{idle} {'pod' if idle == 1 else 'pods'}"
-            yield Problem(each, f"{pods} while idle must be fewer than the least, {least}", name=_title(each))
+            yield Problem.from_subject(each, f"{pods} while idle must be fewer than the least, {least}")
 
 
-def _least_compared(scaler: Object) -> int | None:
-    """Return the least number of pods as it is compared: KEDA takes 0 where none is written, and 1 for a written 0."""
-    absent = scaler.kind == SCALED_OBJECT and scaler.spec.get("minReplicaCount") is None
-    return 0 if absent else least_pods(scaler)
+def _compared_min(scaler: Scaler) -> int | None:
+    """Return the minimum as it is compared: KEDA takes 0 where none is set, and 1 if it is set to 0."""
+    absent = scaler.kind == SCALED_OBJECT and scaler.object.spec.get("minReplicaCount") is None
+    return 0 if absent else scaler.min_replicas
 
 
-def _named(each: Object) -> str:
-    return f"{each.kind} {each.namespace}/{each.name}"
+def _vertical(case: Case) -> Iterator[tuple[Scaler, str, list[dict[str, Any]]]]:
+    """Yield each VerticalPodAutoscaler with its update mode and its policies of containers."""
+    for each in case.scalers:
+        if each.kind == VPA:
+            mode = known_text(dig(each.object.spec, "updatePolicy", "updateMode")) or "Recreate"
+            yield each, mode, mappings(dig(each.object.spec, "resourcePolicy", "containerPolicies"))
 
 
-def _mode(each: Object) -> str:
-    return known_text(dig(each.spec, "updatePolicy", "updateMode")) or "Recreate"
-
-
-def _controlled(each: Object) -> set[str]:
-    policies = mappings(dig(each.spec, "resourcePolicy", "containerPolicies"))
-    named = [items(policy.get("controlledResources")) or ["cpu", "memory"] for policy in policies]
-    return {str(name) for names in named for name in names} or {"cpu", "memory"}
-
-
-def _target(each: Object) -> tuple[str, str, str]:
-    reference = mapping(each.spec.get("targetRef" if each.kind == VPA else "scaleTargetRef"))
-    return each.namespace, known_text(reference.get("kind")) or "Deployment", known_text(reference.get("name")) or ""
+def _controlled(policies: list[dict[str, Any]]) -> set[str]:
+    named = [items(policy.get("controlledResources")) or _MEASURED for policy in policies]
+    return {str(name) for names in named for name in names} or {*_MEASURED}
 
 
 @rule("GPU237", "warning", source=f"{_DOCS}/known-limitations.md")
@@ -189,16 +153,12 @@ def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator
 
     Fix: Let VPA recommend only (updateMode Off), or scale by a metric that VPA does not change.
     """
-    cluster = case.cluster
-    for vpa in cluster.objects_of_kind(VPA):
-        if _mode(vpa) == "Off":
-            continue
-        for hpa in cluster.objects_of_kind(HPA):
-            metrics = mappings(hpa.spec.get("metrics"))
-            names = {known_text(dig(each, "resource", "name")) for each in metrics if each.get("type") == "Resource"}
-            both = sorted(_controlled(vpa) & {name for name in names if name})
-            if both and _target(vpa) == _target(hpa):
-                yield Problem(vpa, f"{_named(vpa)} and {_named(hpa)} both act on {' and '.join(both)}")
+    for vpa, mode, policies in _vertical(case):
+        for hpa in case.scalers if mode != "Off" else ():
+            names = {each.resource for each in hpa.signals if each.kind == "Resource" and each.resource}
+            both = sorted(_controlled(policies) & names)
+            if both and vpa.target == hpa.target:
+                yield Problem(vpa, f"{vpa.title} and {hpa.title} both act on {' and '.join(both)}")
 
 
 @rule("GPU238", "warning", source=f"{_DOCS}/known-limitations.md")
@@ -209,9 +169,9 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
 
     Fix: Remove the resource, and deploy again for another number of GPUs.
     """
-    for each in case.cluster.objects_of_kind(VPA):
+    for each, _, policies in _vertical(case):
         found = set()
-        for policy in mappings(dig(each.spec, "resourcePolicy", "containerPolicies")):
+        for policy in policies:
             parts = ("minAllowed", "maxAllowed", "minResources", "maxResources")
             names = [
                 *items(policy.get("controlledResources")),
@@ -219,7 +179,7 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
             ]
             found |= {str(name) for name in names if str(name).startswith(NVIDIA)}
         if found:
-            yield Problem(each, f"names {', '.join(sorted(found))}, VPA knows cpu and memory only", name=_named(each))
+            yield Problem.from_subject(each, f"names {', '.join(sorted(found))}, VPA knows cpu and memory only")
 
 
 @rule("GPU239", "warning", source=f"{_DOCS}/features.md")
@@ -230,11 +190,10 @@ def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
 
     Fix: Set updateMode Off or Initial.
     """
-    cluster = case.cluster
-    for each in cluster.objects_of_kind(VPA):
-        workload, mode = scale_target(each, cluster), _mode(each)
+    for each, mode, _ in _vertical(case):
+        workload = scale_target(each, case.cluster)
         if workload is not None and workload.asks_for_gpu and mode in ("Auto", "Recreate", "InPlaceOrRecreate"):
-            yield Problem(each, f"updateMode {mode} evicts pods of {workload.name}, which has GPUs", name=_named(each))
+            yield Problem.from_subject(each, f"updateMode {mode} evicts pods of {workload.name}, which has GPUs")
 
 
 @rule("GPU442", "warning", source="https://lws.sigs.k8s.io/docs/concepts/rollout-strategy/")
@@ -276,7 +235,7 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
     pool.
     """
     for workload in case.gpu_workloads:
-        rolling = dig(dict(workload.owner.spec), "strategy", "rollingUpdate")
+        rolling = dig(workload.owner.spec, "strategy", "rollingUpdate")
         if not _surge_without_end(workload) or not workload.replicas or workload.suspended:
             continue
         if _has_no_room(case, workload, workload.replicas) or not _has_no_room(case, workload, workload.replicas + 1):

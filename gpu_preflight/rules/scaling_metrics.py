@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from gpu_facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_facts.light import regex
 from gpu_facts.resources import GPU, MIG, SHARED_GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.scalers import (
-    Signal,
-    adapter_rules,
-    horizontal_autoscalers,
-    scale_target,
-    signals,
-    signals_of_gpus,
-)
+from gpu_preflight.cluster.scalers import HPA, Scaler, Signal, adapter_rules, recorded, scale_target
 from gpu_preflight.cluster.software import exporters, is_defined, operator_exports
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -55,11 +47,11 @@ _MONITORS = "monitoring.coreos.com"
 # Which of the fields of a target each kind of metric needs one of.
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/autoscaling/validation/validation.go ``validatePodsSource`` and others
 _NEEDED = {
-    "Pods": ("pods", ("averageValue",)),
-    "Object": ("object", ("value", "averageValue")),
-    "External": ("external", ("value", "averageValue")),
-    "Resource": ("resource", ("averageUtilization", "averageValue")),
-    "ContainerResource": ("containerResource", ("averageUtilization", "averageValue")),
+    "Pods": ("averageValue",),
+    "Object": ("value", "averageValue"),
+    "External": ("value", "averageValue"),
+    "Resource": ("averageUtilization", "averageValue"),
+    "ContainerResource": ("averageUtilization", "averageValue"),
 }
 
 
@@ -101,7 +93,7 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
     if kept is None:
         return
     wrong, right = (_RENAMED_LABEL, _PLAIN_LABEL) if kept else (_PLAIN_LABEL, _RENAMED_LABEL)
-    for place, source, query in _queries(cluster):
+    for place, source, query in _queries(case):
         found = wrong.search(query)
         if found and not right.search(query):
             name = _NAME.search(found.group())
@@ -110,20 +102,17 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
             yield Problem(source, f"{place}: the query uses {label}, and honorLabels {state}{'' if kept else label}")
 
 
-def _queries(cluster: Cluster) -> Iterator[tuple[str, Object | Chart, str]]:
+def _queries(case: Case) -> Iterator[tuple[str, Scaler | Object | Chart, str]]:
     """Yield what reads DCGM's series in order to scale pods."""
-    for each in signals(cluster):
+    for scaler, each in case.signals:
         if "DCGM_" in each.query:
-            yield each.title, each.scaler, each.query
-    scaled = " ".join(each.query for each in signals(cluster))
-    for recording in cluster.objects_of_kind("PrometheusRule"):
-        for group in mappings(recording.spec.get("groups")):
-            for record in mappings(group.get("rules")):
-                name, query = known_text(record.get("record")), known_text(record.get("expr")) or ""
-                if name and name in scaled and "DCGM_" in query:
-                    yield f"record {name}", recording, query
-    chart = cluster.chart(PROMETHEUS_ADAPTER)
-    for adapted in adapter_rules(cluster):
+            yield scaler.title, scaler, each.query
+    scaled = " ".join(each.query for _, each in case.signals)
+    for recording, name, query in recorded(case.cluster):
+        if name and name in scaled and "DCGM_" in query:
+            yield f"record {name}", recording, query
+    chart = case.cluster.chart(PROMETHEUS_ADAPTER)
+    for adapted in adapter_rules(case.cluster):
         query = known_text(adapted.get("seriesQuery")) or ""
         if chart and "DCGM_" in query:
             mapped = mapping(dig(adapted, "resources", "overrides"))
@@ -138,20 +127,19 @@ def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
 
     Fix: Aim at 70 for DCGM_FI_DEV_GPU_UTIL, at 0.7 for DCGM_FI_PROF_*_ACTIVE.
     """
-    for each in signals_of_gpus(case.cluster):
+    for scaler, each in case.gpu_signals:
         meaning, aimed = each.meaning, each.threshold
         if aimed is None or "100" in meaning or "/" in meaning or "*" in meaning.replace(".*", ""):
             continue
         percent, ratio = _PERCENT.search(meaning), _RATIO.search(meaning)
         if percent and not ratio and 0 < aimed <= _ONE:
-            yield _unit(each, f"{percent.group()} is 0 to 100")
+            yield _unit(scaler, aimed, f"{percent.group()} is 0 to 100")
         elif ratio and not percent and aimed > _MOST_RATIO:
-            yield _unit(each, f"{ratio.group()} is 0 to 1")
+            yield _unit(scaler, aimed, f"{ratio.group()} is 0 to 1")
 
 
-def _unit(signal: Signal, range_: str) -> Problem:
-    aimed = f"{(signal.threshold or 0) / _ONE:g}"
-    return Problem.from_subject(signal, f"aims at {aimed}, and {range_}")
+def _unit(scaler: Scaler, aimed: int, range_: str) -> Problem:
+    return Problem.from_subject(scaler, f"aims at {aimed / _ONE:g}, and {range_}")
 
 
 @rule("GPU228", "warning", source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html")
@@ -165,11 +153,11 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
     cluster = case.cluster
     if any(_counts_shares(each) for each in exporters(cluster)):
         return
-    for each in signals_of_gpus(cluster):
-        workload = scale_target(each.scaler, cluster)
+    for scaler, each in case.gpu_signals:
+        workload = scale_target(scaler, cluster)
         text = _unattributed(each, workload, case) if workload else None
         if workload and text:
-            yield Problem.from_subject(each, f"{workload.name} {text}")
+            yield Problem.from_subject(scaler, f"{workload.name} {text}")
 
 
 def _counts_shares(exporter: DaemonSet) -> bool:
@@ -212,13 +200,12 @@ def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
 
     Fix: Scale by requests that wait, e.g. vllm:num_requests_waiting.
     """
-    cluster = case.cluster
-    for each in signals_of_gpus(cluster):
-        workload = scale_target(each.scaler, cluster)
+    for scaler, each in case.gpu_signals:
+        workload = scale_target(scaler, case.cluster)
         images = [one.image_text for one in workload.containers] if workload else []
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
         if server and workload and _MEMORY in each.meaning:
-            yield Problem.from_subject(each, f"{server} takes GPU memory at start, used or not")
+            yield Problem.from_subject(scaler, f"{server} takes GPU memory at start, used or not")
 
 
 @rule("GPU236", "warning", source=_COUNTERS)
@@ -229,13 +216,12 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
 
     Fix: Add the field to customMetrics of the chart, beside the default ones, or take a default field.
     """
-    cluster = case.cluster
-    if not _exports_defaults(cluster):
+    if not _exports_defaults(case.cluster):
         return
-    for each in signals_of_gpus(cluster):
+    for scaler, each in case.gpu_signals:
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
-            yield Problem.from_subject(each, f"the exporter does not export {', '.join(missing)}")
+            yield Problem.from_subject(scaler, f"the exporter does not export {', '.join(missing)}")
 
 
 def _exports_defaults(cluster: Cluster) -> bool:
@@ -336,21 +322,10 @@ def metric_without_a_target_of_its_kind(case: Case) -> Iterator[Problem]:
 
     Fix: Give a metric of pods averageValue, one of CPU or memory averageUtilization or averageValue, others value.
     """
-    for each in horizontal_autoscalers(case.cluster):
-        if known_text(each.content.get("apiVersion")) == "autoscaling/v2":
-            for metric in mappings(each.spec.get("metrics")):
-                if text := _missing(metric):
-                    yield Problem(each, f"{each.origin.path}: {text}")
-
-
-def _missing(metric: Mapping[str, Any]) -> str | None:
-    kind = known_text(metric.get("type")) or ""
-    if kind not in _NEEDED:
-        return None
-    field, needed = _NEEDED[kind]
-    source = metric.get(field)
-    target = mapping(source).get("target")
-    if not isinstance(target, dict) or any(name in target for name in needed):
-        return None
-    given = ", ".join(each for each in target if each != "type") or "nothing"
-    return f"target of a metric of type {kind} must give {' or '.join(needed)}, got {given}"
+    for scaler, metric in case.signals:
+        target, needed = metric.target, _NEEDED.get(metric.kind, ())
+        versioned = scaler.kind == HPA and scaler.object.content.get("apiVersion") == "autoscaling/v2"
+        if versioned and target is not None and needed and not any(name in target for name in needed):
+            given = ", ".join(str(each) for each in target if each != "type") or "nothing"
+            text = f"target of a metric of type {metric.kind} must give {' or '.join(needed)}, got {given}"
+            yield Problem(scaler, f"{scaler.origin.path}: {text}")
