@@ -15,7 +15,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.open_values import OpenValue, shortened
 from gpu_preflight.cluster.pools import has_unknown_built_in_pools, is_of_eksctl
-from gpu_preflight.cluster.storage import bound_volume, claimed, storage_class
+from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.judging.reach import Reach
 from gpu_preflight.model.answer import Answer, Reason, all_yes
 from gpu_preflight.model.cluster import Pool
@@ -227,9 +227,8 @@ class SetLater:
         cluster = self._case.cluster
         for claim in claimed(workload, cluster):
             own = cluster.volume_claims.get((workload.namespace, claim.name or ""))
-            for each in (own, storage_class(claim, cluster), bound_volume(claim, cluster)):
-                if each is not None:
-                    yield each.origin
+            storage = (each.object for each in (claim.storage_class, claim.volume) if each)
+            yield from (each.origin for each in (own, *storage) if each is not None)
 
 
 def _reason(value: OpenValue) -> Reason:

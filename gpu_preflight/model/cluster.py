@@ -18,6 +18,7 @@ from gpu_preflight.model.label_values import Labels, Requirement
 from gpu_preflight.model.launch import Launch
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet
+from gpu_preflight.model.storage import PersistentVolume, StorageClass, read_storage_class, read_volume
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Origin, Part, Repeated, Unread
@@ -381,6 +382,16 @@ class Cluster:
     def volume_claims(self) -> Mapping[tuple[str, str], Object]:
         """Its PersistentVolumeClaims, by namespace and name."""
         return {(each.namespace, each.name): each for each in self.objects_of_kind("PersistentVolumeClaim")}
+
+    @cached_property
+    def volumes(self) -> tuple[PersistentVolume, ...]:
+        """Its PersistentVolumes."""
+        return tuple(map(read_volume, self.objects_of_kind("PersistentVolume")))
+
+    @cached_property
+    def storage_classes(self) -> tuple[StorageClass, ...]:
+        """Its StorageClasses."""
+        return tuple(map(read_storage_class, self.objects_of_kind("StorageClass")))
 
     @cached_property
     def _dependents_by_key(self) -> dict[Origin | int, list[Pool | Workload]]:

@@ -223,7 +223,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
 
 def _only_mounts(addon: str, cluster: Cluster) -> bool:
     """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
-    made = any(each.content.get("provisioner") == FSX for each in cluster.objects_of_kind("StorageClass"))
+    made = any(each.driver == FSX for each in cluster.storage_classes)
     return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
 
 

@@ -17,7 +17,7 @@ from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, k
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.pools import group_tags
 from gpu_preflight.cluster.software import unremoved_taints
-from gpu_preflight.cluster.storage import node_daemons, storage_driver
+from gpu_preflight.cluster.storage import claim_source, node_daemons
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import DaemonSet
@@ -420,8 +420,8 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
     """
     told: set[tuple[int, str]] = set()
     for workload, claim in case.gpu_claims:
-        _, driver = storage_driver(claim, case.cluster)
-        key = STARTUP_TAINTS.get(driver or "")
+        source = claim_source(claim, case.cluster)
+        key = STARTUP_TAINTS.get((source and source.driver) or "")
         for pool in case.candidate_pools(workload) if key else ():
             if key and not _waits(pool, key) and (id(pool), key) not in told:
                 told.add((id(pool), key))

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_facts.hardware.lustre import DEFAULT_TYPE, DEFAULT_VERSIONS, PORTS, THROUGHPUT, VERSION, is_size, sizes
 from gpu_facts.quantities import quantity
 from gpu_facts.refusals import did_you_mean
-from gpu_facts.storage import FSX, S3
+from gpu_facts.storage import FSX
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import has_role, pod_service_account
 from gpu_preflight.cluster.network import covers_port, known_groups, rules
 from gpu_preflight.cluster.references import referred
-from gpu_preflight.cluster.storage import (
-    EBS_PROVISIONERS,
-    Claimed,
-    bound_volume,
-    is_bucket,
-    is_ebs,
-    is_stateful_set_claim,
-    option_names,
-)
+from gpu_preflight.cluster.storage import Claimed, is_stateful_set_claim
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import Pod, Workload
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.schema.fault import is_slip_for_one
@@ -143,9 +136,8 @@ def _mounted(case: Case) -> Iterator[tuple[Workload, Resource]]:
     """Yield each GPU workload with each file system of the input that it mounts."""
     resources = case.cluster.resources
     for workload, claim in case.gpu_claims:
-        volume = bound_volume(claim, case.cluster)
-        csi = mapping(volume.spec.get("csi")) if volume is not None else {}
-        found = referred(csi.get("volumeHandle"), resources) if csi.get("driver") == FSX else None
+        volume = claim.volume
+        found = referred(volume.handle, resources) if volume is not None and volume.driver == FSX else None
         if found is not None and found.type == _TYPE:
             yield workload, found
 
@@ -220,12 +212,6 @@ def _zones(pools: tuple[Pool, ...]) -> set[str]:
     return {str(zone) for each in pools for zone in each.zones}
 
 
-def _buckets(cluster: Cluster) -> Iterator[Object]:
-    for each in cluster.objects_of_kind("PersistentVolume"):
-        if is_bucket(each):
-            yield each
-
-
 @rule("GPU402", "warning", source="https://github.com/kubernetes/kubernetes/issues/132921")
 def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
     """One handle of two buckets.
@@ -235,15 +221,12 @@ def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
 
     Fix: Give each PersistentVolume a volumeHandle of its own, for example its name.
     """
-    seen: dict[str, Object] = {}
-    for each in _buckets(case.cluster):
-        handle = known_text(dig(dict(each.spec), "csi", "volumeHandle"))
-        if handle is None:
-            continue
-        other = seen.setdefault(handle, each)
-        if other.name != each.name:
-            text = f"PersistentVolume {each.name}: its handle {handle} is that of PersistentVolume {other.name}"
-            yield Problem(each, text)
+    seen: dict[str, PersistentVolume] = {}
+    for each in case.cluster.volumes:
+        if each.is_bucket and isinstance(each.handle, str):
+            other = seen.setdefault(each.handle, each)
+            if other.title != each.title:
+                yield Problem(each.object, f"{each.title}: its handle {each.handle} is that of {other.title}")
 
 
 @rule("GPU403", "warning", source=f"{_DOCS}/CACHING.md")
@@ -254,12 +237,12 @@ def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
 
     Fix: Set cacheEmptyDirSizeLimit beside cache: emptyDir.
     """
-    for each in _buckets(case.cluster):
-        attributes, options = dig(dict(each.spec), "csi", "volumeAttributes"), each.spec.get("mountOptions")
-        if isinstance(attributes, Unknown) or isinstance(options, Unknown):
+    for each in case.cluster.volumes:
+        attributes, options = each.attributes, each.options
+        if not each.is_bucket or attributes is None or options is None:
             continue
-        if _is_cached(mapping(attributes), option_names(options)) and _BOUND not in option_names(options):
-            yield Problem(each, f"PersistentVolume {each.name}: its cache may fill the node")
+        if _is_cached(attributes, options) and _BOUND not in options:
+            yield Problem(each.object, f"{each.title}: its cache may fill the node")
 
 
 @rule("GPU404", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/134")
@@ -271,15 +254,12 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
     Fix: Add allow-other to the volume's mountOptions, and uid and gid where the pod writes.
     """
     for workload, claim in case.gpu_claims:
-        volume = bound_volume(claim, case.cluster)
-        if volume is None or not is_bucket(volume):
+        volume = claim.volume
+        if volume is None or not volume.is_bucket or volume.options is None:
             continue
-        options = volume.spec.get("mountOptions")
         user = _user(workload.pod)
-        if user is not None and not isinstance(options, Unknown) and not _OPEN & {*option_names(options)}:
-            yield Problem.from_subject(
-                workload, f"runs as user {user}, and PersistentVolume {volume.name} lets root alone read"
-            )
+        if user is not None and not _OPEN & {*volume.options}:
+            yield Problem.from_subject(workload, f"runs as user {user}, and {volume.title} lets root alone read")
 
 
 @rule("GPU414", "error", source=f"{_DOCS}/CONFIGURATION.md")
@@ -293,19 +273,18 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        volume, account = bound_volume(claim, cluster), pod_service_account(workload)
+        volume, account = claim.volume, pod_service_account(workload)
         if not cluster.whole or volume is None or not _is_mounted_by_pod(volume) or account is None:
             continue
         answer = has_role(account, cluster)
         if answer is not Answer.YES:
-            text = f"no role is given to service account {'/'.join(account)}, which mounts PersistentVolume"
-            yield Problem.from_subject(workload, f"{text} {volume.name}", unknown=answer is Answer.UNKNOWN)
+            text = f"no role is given to service account {'/'.join(account)}, which mounts {volume.title}"
+            yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
-def _is_mounted_by_pod(volume: Object) -> bool:
-    csi = mapping(volume.spec.get("csi"))
-    by_pod = csi.get("driver") == S3 and mapping(csi.get("volumeAttributes")).get("authenticationSource") == "pod"
-    return by_pod and _ANONYMOUS not in option_names(volume.spec.get("mountOptions"))
+def _is_mounted_by_pod(volume: PersistentVolume) -> bool:
+    by_pod = volume.is_bucket and (volume.attributes or {}).get("authenticationSource") == "pod"
+    return by_pod and _ANONYMOUS not in (volume.options or ())
 
 
 def _user(pod: Pod) -> int | None:
@@ -318,7 +297,7 @@ def _user(pod: Pod) -> int | None:
     return known[0] if known and len(known) == len(users) and whole.get("fsGroup") is None else None
 
 
-def _is_cached(attributes: Any, options: list[str]) -> bool:
+def _is_cached(attributes: Mapping[str, Any], options: tuple[str, ...]) -> bool:
     """Whether there is a cache on the node without a bound; older volumes ask for it by a mount option."""
     kind = attributes.get("cache")
     asked = kind == "emptyDir" or (kind is None and _CACHE in options)
@@ -380,7 +359,7 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
             continue
         if not modes or any(isinstance(each, Unknown) or each not in _ONE_NODE for each in modes):
             continue
-        if not is_ebs(claim, case.cluster):
+        if not claim.is_ebs:
             continue
         together = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         apart = bool(together) and all(each is not None and each < replicas for each in together)
@@ -396,9 +375,8 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
 
     Fix: Claim ReadWriteOnce, or a class of EFS, FSx or S3.
     """
-    cluster = case.cluster
     for workload, claim in case.gpu_claims:
-        if claim.spec is None or not is_ebs(claim, cluster):
+        if claim.spec is None or not claim.is_ebs:
             continue
         block = claim.spec.get("volumeMode") == "Block"
         wrong = [each for each in claim.modes if each == "ReadOnlyMany" or (each == "ReadWriteMany" and not block)]
@@ -417,27 +395,25 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
     Fix: Give claim and volume the same class and access modes, and the volume at least the size of the claim.
     """
     for workload, claim in case.gpu_claims:
-        volume = bound_volume(claim, case.cluster)
+        volume = claim.volume
         if claim.spec is None or volume is None:
             continue
         for why in _differs(claim, volume, workload):
-            yield Problem.from_subject(workload, f"{claim.title} is not bound to PersistentVolume {volume.name}: {why}")
+            yield Problem.from_subject(workload, f"{claim.title} is not bound to {volume.title}: {why}")
 
 
-def _differs(claim: Claimed, volume: Object, workload: Workload) -> Iterator[str]:
-    spec = mapping(claim.spec)
-    ours, theirs = spec.get("storageClassName"), volume.spec.get("storageClassName", "")
+def _differs(claim: Claimed, volume: PersistentVolume, workload: Workload) -> Iterator[str]:
+    ours, theirs = (claim.spec or {}).get("storageClassName"), volume.class_name
     if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
         yield f"it is of class {theirs or 'none'}, the claim of {ours or 'none'}"
-    offered = volume.spec.get("accessModes")
+    offered = volume.object.spec.get("accessModes")
     if isinstance(offered, list) and (lacking := [each for each in claim.modes if each not in offered]):
         yield f"it does not offer {', '.join(map(str, lacking))}"
-    wants = quantity("memory", dig(spec, "resources", "requests", "storage"))
-    has = quantity("memory", dig(dict(volume.spec), "capacity", "storage"))
-    if wants is not None and has is not None and wants > has:
+    has = quantity("memory", dig(volume.object.spec, "capacity", "storage"))
+    if claim.size is not None and has is not None and claim.size > has:
         yield "the claim asks for more than its capacity"
-    bound = mapping(volume.spec.get("claimRef"))
-    name, space = known_text(bound.get("name")), known_text(bound.get("namespace")) or workload.namespace
+    name, space = (known_text(volume.claim.get(key)) for key in ("name", "namespace"))
+    space = space or workload.namespace
     if name and claim.name and (space, name) != (workload.namespace, claim.name):
         yield f"it is kept for claim {space}/{name}"
 
@@ -450,12 +426,11 @@ def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
 
     Fix: Make a disk for each volume, or let both pods use one claim on one node.
     """
-    seen: dict[str, Object] = {}
-    for volume in case.cluster.objects_of_kind("PersistentVolume"):
-        handle = known_text(dig(dict(volume.spec), "csi", "volumeHandle"))
-        if handle is None or dig(dict(volume.spec), "csi", "driver") not in EBS_PROVISIONERS:
+    seen: dict[str, PersistentVolume] = {}
+    for volume in case.cluster.volumes:
+        handle = volume.handle
+        if not isinstance(handle, str) or volume.driver not in EBS_PROVISIONERS:
             continue
         if handle in seen:
-            text = f"PersistentVolume {volume.name}: its disk {handle} is that of PersistentVolume {seen[handle].name}"
-            yield Problem(volume, text)
+            yield Problem(volume.object, f"{volume.title}: its disk {handle} is that of {seen[handle].title}")
         seen.setdefault(handle, volume)

@@ -13,7 +13,7 @@ from gpu_facts.resources import EFA, GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import spans_zones
 from gpu_preflight.cluster.objects import NamedData, keys_by_name, named_data
-from gpu_preflight.cluster.storage import EBS_PROVISIONERS, claimed, storage_class
+from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
@@ -224,9 +224,8 @@ def _tokens(container: Container) -> Iterator[tuple[str, str]]:
 def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
     """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
     for claim in claimed(workload, cluster):
-        found = storage_class(claim, cluster)
-        if found is not None and found.content.get("provisioner") in EBS_PROVISIONERS:
-            yield found
+        if claim.storage_class and claim.is_ebs:
+            yield claim.storage_class.object
 
 
 @rule("GPU135", "warning", source=_VOLUMES)

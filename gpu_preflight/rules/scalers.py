@@ -8,7 +8,6 @@ from typing import Any
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.scalers import SCALED_OBJECT, VPA, Scaler, scale_target
-from gpu_preflight.cluster.storage import is_ebs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
@@ -260,7 +259,7 @@ def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]
     for workload, claim in case.gpu_claims:
         if not _surge_without_end(workload) or workload.replicas != 1 or claim.name is None or claim.spec is None:
             continue
-        if claim.modes != [_ONE_NODE] or not is_ebs(claim, case.cluster):
+        if claim.modes != [_ONE_NODE] or not claim.is_ebs:
             continue
         # On a node with room for both pods, the update works.
         rooms = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]

@@ -25,24 +25,16 @@ from gpu_facts.storage import BROUGHT_BY, EBS_OF_AUTO_MODE
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import is_image_of_eks
 from gpu_preflight.cluster.pools import is_visible
-from gpu_preflight.cluster.storage import (
-    EBS_PROVISIONERS,
-    bound_volume,
-    default_classes,
-    gp3_volume,
-    installs,
-    is_bucket,
-    storage_class,
-    storage_driver,
-)
+from gpu_preflight.cluster.storage import claim_source, gp3_volume, installs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Disk
-from gpu_preflight.model.pod import Pod, Workload
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
-from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_number, known_text, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_number, known_text
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.verdict import PoolVerdict
 from gpu_preflight.schema.fault import is_slip_for_one
@@ -198,7 +190,7 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
             for why in _excess(disk):
                 yield Problem.from_subject(pool, f"{disk.device or 'a volume'} {why}")
     for workload, claim in case.gpu_claims:
-        made = gp3_volume(claim, case.cluster)
+        made = gp3_volume(claim)
         # A volume may be there already, and drivers differ in what they lower.
         for why in _excess(made) if made else ():
             yield Problem.from_subject(workload, f"the volume of {claim.title} {why}", unknown=True)
@@ -256,7 +248,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if not cluster.whole:
         return
-    classes = [*(each.name for each in cluster.objects_of_kind("StorageClass")), _OF_EKS]
+    classes = [*(each.object.name for each in cluster.storage_classes), _OF_EKS]
     for workload, claim in case.gpu_claims:
         spec = claim.spec
         if spec is None or spec.get("volumeName") or spec.get("selector") or spec.get("dataSource"):
@@ -265,7 +257,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if name is None and not _has_default(cluster):
             text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
             yield Problem.from_subject(workload, text, unknown=True)
-        elif isinstance(name, str) and name and storage_class(claim, cluster) is None and not _may_be(name, cluster):
+        elif isinstance(name, str) and name and claim.storage_class is None and not _may_be(name, cluster):
             text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
             certain = cluster.sees_objects and is_slip_for_one(name, classes)
             yield Problem.from_subject(workload, text, unknown=not certain)
@@ -276,14 +268,14 @@ def _has_default(cluster: Cluster) -> bool:
     if cluster.version is None or minor(cluster.version) < _WITHOUT_DEFAULT:
         return True
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
-    return bool(default_classes(cluster)) or any("storageclass" in str(each).lower() for each in values)
+    written = any(each.is_default for each in cluster.storage_classes)
+    return written or any("storageclass" in str(each).lower() for each in values)
 
 
 def _may_be(name: str, cluster: Cluster) -> bool:
     """Whether something may make a class that is not in the input, or volumes of its name stand there already."""
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
-    volumes = cluster.objects_of_kind("PersistentVolume")
-    by_hand = any(each.spec.get("storageClassName") == name for each in volumes)
+    by_hand = any(each.class_name == name for each in cluster.volumes)
     return name == _OF_EKS or by_hand or any(name in str(each) for each in values)
 
 
@@ -299,12 +291,13 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
     if not cluster.whole:
         return
     for workload, claim in case.gpu_claims:
-        source, made = storage_driver(claim, cluster)
+        source = claim_source(claim, cluster)
+        made = source.driver if source else None
         if source is None or made is None or made in _BY_HAND or _runs(made, cluster):
             continue
         known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
-        said = f"{claim.title} is of {source.kind} {source.name}, whose driver {made}"
+        said = f"{claim.title} is of {source.object.kind} {source.object.name}, whose driver {made}"
         if made == EBS_OF_AUTO_MODE:
             yield Problem.from_subject(workload, f"{said} is that of EKS Auto Mode, which is off")
         elif near:
@@ -332,12 +325,10 @@ def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterato
     Fix: Write gp3.
     """
     for workload, claim in case.gpu_claims:
-        storage = storage_class(claim, case.cluster)
-        if storage is None or storage.content.get("provisioner") not in EBS_PROVISIONERS:
-            continue
-        written = dig(dict(storage.content), "parameters", "type")
-        if isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
-            text = f"{claim.title} is of StorageClass {storage.name}, and EBS has no volume type {written}"
+        storage = claim.storage_class
+        written = storage.parameters.get("type") if storage and storage.driver in EBS_PROVISIONERS else None
+        if storage and isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
+            text = f"{claim.title} is of StorageClass {storage.object.name}, and EBS has no volume type {written}"
             yield Problem.from_subject(workload, text)
 
 
@@ -349,7 +340,7 @@ def two_default_storage_classes(case: Case) -> Iterator[Problem]:
 
     Fix: Leave the annotation storageclass.kubernetes.io/is-default-class on one of them.
     """
-    defaults = default_classes(case.cluster)
+    defaults = [each.object for each in case.cluster.storage_classes if each.is_default]
     for each in defaults[1:]:
         yield Problem(each, f"StorageClass {each.name} is the default, and so is {defaults[0].name}")
 
@@ -391,7 +382,7 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
     Fix: Lower cacheEmptyDirSizeLimit, or give the nodes a larger volume or local NVMe disks.
     """
     for workload, claim in case.gpu_claims:
-        volume = bound_volume(claim, case.cluster)
+        volume = claim.volume
         bound = _bound(volume) if volume is not None else None
         if volume is None or bound is None:
             continue
@@ -399,16 +390,16 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, _most(case, pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of PersistentVolume {volume.name} may hold {show(DISK, bound)}, pods have"
+            text = f"the cache of {volume.title} may hold {show(DISK, bound)}, pods have"
             text += f" {show(DISK, most)} of a disk of pool {pool.name}"
             yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
 
 
-def _bound(volume: Object) -> int | None:
+def _bound(volume: PersistentVolume) -> int | None:
     """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
-    attributes = mapping(dig(dict(volume.spec), "csi", "volumeAttributes"))
+    attributes = volume.attributes or {}
     on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
-    return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if is_bucket(volume) and on_disk else None
+    return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if volume.is_bucket and on_disk else None
 
 
 def _pods_per_node(workload: Workload, judged: PoolVerdict) -> int:

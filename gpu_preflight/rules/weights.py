@@ -11,7 +11,7 @@ from gpu_facts.versions import WITH_IMAGE_VOLUMES
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import ROLE_ANNOTATION, allows, has_role, is_associated, node_role, pod_service_account
 from gpu_preflight.cluster.pools import is_one_hop, is_visible
-from gpu_preflight.cluster.storage import bound_volume, claimed, is_bucket, option_names
+from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
@@ -238,10 +238,9 @@ def _lacks_folders(mount: Mapping[str, Any], workload: Workload, cluster: Cluste
     if isinstance(volume.get("emptyDir"), dict):
         return is_true(mount.get("readOnly")) and not _is_written(mount.get("name"), workload.pod)
     name = dig(volume, "persistentVolumeClaim", "claimName")
-    buckets = (bound_volume(each, cluster) for each in claimed(workload, cluster) if name and each.name == name)
+    buckets = (each.volume for each in claimed(workload, cluster) if name and each.name == name)
     return any(
-        is_bucket(each)
-        and (is_true(mount.get("readOnly")) or _READ_ONLY in option_names(each.spec.get("mountOptions")))
+        each.is_bucket and (is_true(mount.get("readOnly")) or _READ_ONLY in (each.options or ()))
         for each in buckets
         if each is not None
     )
