@@ -6,7 +6,7 @@ Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_facts.charts import KUEUE
 from gpu_facts.kubernetes import TRAINING_JOBS
@@ -82,6 +82,42 @@ class Quotas:
             if most is not None and amount > most:
                 return name, most
         return None
+
+
+class ResourceQuota(NamedTuple):
+    """Quota of a resource. An amount is ``None`` where it is not known, and a borrowing limit where there is none."""
+
+    name: Any
+    nominal: int | None
+    borrowing_limit: int | None
+
+
+class FlavorQuotas(NamedTuple):
+    """Quotas of a flavor, whose name is as it is written."""
+
+    name: Any
+    resources: tuple[ResourceQuota, ...]
+
+
+class ResourceGroup(NamedTuple):
+    """Resources that a ClusterQueue or a Cohort covers, as they are written, and their quotas."""
+
+    covered: tuple[Any, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+def resource_groups(queue: Object) -> Iterator[ResourceGroup]:
+    """Yield the resource groups of a ClusterQueue or a Cohort."""
+    for group in mappings(queue.spec.get("resourceGroups")):
+        flavors = ((each.get("name"), mappings(each.get("resources"))) for each in mappings(group.get("flavors")))
+        quotas_ = tuple(FlavorQuotas(name, tuple(map(_resource_quota, listed))) for name, listed in flavors)
+        yield ResourceGroup(tuple(items(group.get("coveredResources"))), quotas_)
+
+
+def _resource_quota(written: Mapping[str, Any]) -> ResourceQuota:
+    name = written.get("name")
+    amounts = (quantity(str(name), written.get(key)) for key in ("nominalQuota", "borrowingLimit"))
+    return ResourceQuota(name, *amounts)
 
 
 def kueue_objects(cluster: Cluster, kind: str) -> list[Object]:
@@ -169,31 +205,21 @@ def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
         queue: The ClusterQueue.
         cluster: Its cluster, whose other queues bound what the queue may borrow.
     """
-    cohort = _cohort(queue)
+    cohort, found = _cohort(queue), []
     shared = _nominal_of_cohort(cohort, cluster) if cluster and isinstance(cohort, str) else {}
-    return [
-        Quotas(
-            tuple(name for name in items(group.get("coveredResources")) if isinstance(name, str)),
-            {str(flavor.get("name")): _bounds(flavor, cohort, shared) for flavor in mappings(group.get("flavors"))},
-            frozenset(_unknown_quotas(group)),
-        )
-        for group in mappings(queue.spec.get("resourceGroups"))
-    ]
-
-
-def _bounds(
-    flavor: Mapping[str, Any], cohort: object, shared: Mapping[tuple[str, str], int | None]
-) -> dict[str, int | None]:
-    """Return the most of each resource that a queue may use of a flavor; ``None`` without bound.
-
-    Args:
-        flavor: The flavor, as the ClusterQueue lists it.
-        cohort: The queue's cohort, if it has one.
-        shared: Sum of the cohort's nominal quotas, by flavor and resource.
-    """
-    listed = mappings(flavor.get("resources"))
-    keys = ((str(flavor.get("name")), str(each.get("name"))) for each in listed)
-    return {key[1]: _most(each, cohort, shared.get(key)) for key, each in zip(keys, listed, strict=True)}
+    for group in resource_groups(queue):
+        flavors: dict[str, dict[str, int | None]] = {}
+        unknown = set()
+        for flavor in group.flavors:
+            bounds = flavors[str(flavor.name)] = dict[str, int | None]()
+            for each in flavor.resources:
+                key = str(flavor.name), str(each.name)
+                bounds[key[1]] = _most(each, cohort, shared.get(key))
+                if each.nominal is None:
+                    unknown.add(key)
+        covered = tuple(name for name in group.covered if isinstance(name, str))
+        found.append(Quotas(covered, flavors, frozenset(unknown)))
+    return found
 
 
 def may_borrow_elsewhere(queue: Object, cluster: Cluster) -> bool:
@@ -230,28 +256,25 @@ def _nominal_of_cohort(cohort: str, cluster: Cluster) -> dict[tuple[str, str], i
         return {}
     found: dict[tuple[str, str], int | None] = {}
     for queue in (*members, *own):
-        for group in mappings(queue.spec.get("resourceGroups")):
-            for flavor in mappings(group.get("flavors")):
-                for each in mappings(flavor.get("resources")):
-                    key = str(flavor.get("name")), str(each.get("name"))
-                    amount, before = quantity(key[1], each.get("nominalQuota")), found.get(key, 0)
-                    found[key] = None if amount is None or before is None else before + amount
+        for flavor in (each for group in resource_groups(queue) for each in group.flavors):
+            for each in flavor.resources:
+                key = str(flavor.name), str(each.name)
+                before = found.get(key, 0)
+                found[key] = None if each.nominal is None or before is None else before + each.nominal
     return found
 
 
-def _unknown_quotas(group: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for flavor in mappings(group.get("flavors")):
-        for each in mappings(flavor.get("resources")):
-            if quantity(str(each.get("name")), each.get("nominalQuota")) is None:
-                yield str(flavor.get("name")), str(each.get("name"))
+def _most(quota: ResourceQuota, cohort: object, shared: int | None) -> int | None:
+    """Return the most of a resource that a queue may use of a flavor; ``None`` without bound.
 
-
-def _most(resource: Mapping[str, object], cohort: object, shared: int | None) -> int | None:
-    name = str(resource.get("name"))
-    nominal = quantity(name, resource.get("nominalQuota"))
+    Args:
+        quota: Its quota.
+        cohort: The queue's cohort, if it has one.
+        shared: Sum of the cohort's nominal quotas of that flavor.
+    """
+    nominal, borrowed = quota.nominal, quota.borrowing_limit
     if not cohort or nominal is None:
         return nominal
-    borrowed = quantity(name, resource.get("borrowingLimit"))
     bounds = [each for each in (None if borrowed is None else nominal + borrowed, shared) if each is not None]
     return min(bounds, default=None)
 

@@ -27,6 +27,7 @@ from gpu_preflight.cluster.kueue import (
     pods_at_once,
     quotas,
     reads_other_resources,
+    resource_groups,
 )
 from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer
@@ -34,7 +35,7 @@ from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, known_text, mapping
 from gpu_preflight.rule import Problem, rule
 
 # Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go
@@ -87,8 +88,7 @@ def queue_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[P
     for each in kueue_objects(cluster, "LocalQueue"):
         yield from _missing(cluster, each, "ClusterQueue", [each.spec.get("clusterQueue")])
     for each in kueue_objects(cluster, "ClusterQueue"):
-        groups = mappings(each.spec.get("resourceGroups"))
-        flavors = [flavor.get("name") for group in groups for flavor in mappings(group.get("flavors"))]
+        flavors = [flavor.name for group in resource_groups(each) for flavor in group.flavors]
         yield from _missing(cluster, each, "ResourceFlavor", flavors)
     for each in kueue_objects(cluster, "ResourceFlavor"):
         yield from _missing(cluster, each, "Topology", [each.spec.get("topologyName")])
@@ -226,10 +226,6 @@ def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterat
             yield Problem(flavor, message)
 
 
-def _texts(values: object) -> list[str]:
-    return [text if (text := known_text(each)) is not None else "?" for each in items(values)]
-
-
 @rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
 def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
     """Resources of a flavor in another order than those covered.
@@ -239,12 +235,13 @@ def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
     Fix: List the resources of each flavor in the order of coveredResources.
     """
     for each in kueue_objects(case.cluster, "ClusterQueue"):
-        for group in mappings(each.spec.get("resourceGroups")):
-            covered = _texts(group.get("coveredResources"))
-            for flavor in mappings(group.get("flavors")):
-                listed = _texts([resource.get("name") for resource in mappings(flavor.get("resources"))])
-                if covered and listed != covered and "?" not in (*covered, *listed):
-                    shown = f"flavor {flavor.get('name')} lists {', '.join(listed) or 'nothing'}"
+        for group in resource_groups(each):
+            covered = group.covered
+            for flavor in group.flavors:
+                listed = tuple(resource.name for resource in flavor.resources)
+                known = all(isinstance(name, str) for name in (*covered, *listed))
+                if covered and listed != covered and known:
+                    shown = f"flavor {flavor.name} lists {', '.join(listed) or 'nothing'}"
                     message = f"ClusterQueue {each.name}: {shown}, coveredResources {', '.join(covered)}"
                     yield Problem(each, message)
 

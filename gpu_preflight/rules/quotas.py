@@ -8,10 +8,9 @@ from typing import Any
 from gpu_facts.charts import KUEUE
 from gpu_facts.labels import KUEUE_DOMAIN
 from gpu_facts.light import regex
-from gpu_facts.quantities import quantity
 from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.kueue import QueuedJob, cluster_queues, flavor_labels, kueue_objects, quotas
+from gpu_preflight.cluster.kueue import QueuedJob, cluster_queues, flavor_labels, kueue_objects, quotas, resource_groups
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.reading.objects import Object
@@ -82,11 +81,10 @@ def _asks_elsewhere(queue: Object) -> bool:
 
 def _nominal(queue: Object) -> Iterator[tuple[str, int]]:
     """Yield the name of each flavor with its quota of GPUs, where that is known."""
-    for group in mappings(queue.spec.get("resourceGroups")):
-        for flavor in mappings(group.get("flavors")):
-            for each in mappings(flavor.get("resources")):
-                if each.get("name") == GPU:
-                    yield str(flavor.get("name")), quantity(GPU, each.get("nominalQuota")) or 0
+    for flavor in (each for group in resource_groups(queue) for each in group.flavors):
+        for each in flavor.resources:
+            if each.name == GPU:
+                yield str(flavor.name), each.nominal or 0
 
 
 def _flavor_pools(flavor: Object | None, case: Case) -> list[Pool]:
