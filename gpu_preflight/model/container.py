@@ -15,13 +15,16 @@ from typing import Any
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, add, quantity, resources
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, known_text, mapping, mappings
 
 # What is asked for, as it is written; `Unknown` where all of it is known at deployment only.
 Amounts = Mapping[str, Any] | Unknown
 # Address, protocol and number.
 HostPort = tuple[str, str, int]
 _EVERY_ADDRESS = "0.0.0.0"
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+_HANDLERS = ("httpGet", "tcpSocket", "grpc")
+_PROBE_DEFAULTS = (("initialDelaySeconds", 0), ("periodSeconds", 10), ("failureThreshold", 3))
 # Of these a pod may have a higher limit than its request.
 _OVERCOMMITTED = ("cpu", "memory")
 
@@ -46,6 +49,50 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """A probe of a container, as it is written.
+
+    Attributes:
+        written: All of it; ``None`` where it is not set.
+    """
+
+    written: Any
+
+    @property
+    def port(self) -> Any:
+        """The port that it checks; ``None`` where it checks none, or it is not known."""
+        return next((dig(self.written, each, "port") for each in _HANDLERS if each in mapping(self.written)), None)
+
+    @property
+    def allowed_seconds(self) -> int | None:
+        """The seconds until it has failed often enough; ``None`` where it is not set, or they are not known.
+
+        Source: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/ (2026-11)
+        """
+        if not isinstance(self.written, dict):
+            return None
+        delay, period, failures = (known_number(self.written.get(name, value)) for name, value in _PROBE_DEFAULTS)
+        if delay is None or period is None or failures is None:
+            return None
+        return delay + max(period, 1) * max(failures, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A volume that a container mounts.
+
+    Attributes:
+        path: Where; ``None`` where that is not known.
+        volume: Name of the volume.
+        read_only: Whether it can't be written.
+    """
+
+    path: str | None
+    volume: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container.
 
@@ -61,6 +108,9 @@ class Container:
         mounts: Names of the volumes that it mounts, by path.
         capabilities: Linux capabilities that are added.
         sidecar: Whether it is an init container that stays.
+        has_env_from: Whether it has all variables of a ConfigMap or Secret.
+        volume_mounts: What it mounts; ``None`` where that is not known.
+        probes: Its probes by field name.
     """
 
     name: str
@@ -74,6 +124,9 @@ class Container:
     mounts: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[Any, ...] = ()
     sidecar: bool = False
+    has_env_from: bool = field(default=False, compare=False)
+    volume_mounts: tuple[Mount, ...] | None = field(default=(), compare=False)
+    probes: Mapping[str, Probe] = field(default_factory=dict, compare=False)
 
     @property
     def words(self) -> tuple[Any, ...]:
@@ -133,7 +186,7 @@ def read_amounts(raw: Any, part: str) -> Amounts:
 
 def read_container(raw: Mapping[str, Any]) -> Container:
     """Return a container of a manifest."""
-    image = raw.get("image")
+    image, mounts = raw.get("image"), raw.get("volumeMounts")
     return Container(
         name=str(raw.get("name")),
         image=image if isinstance(image, Unknown) else known_text(image),
@@ -143,10 +196,17 @@ def read_container(raw: Mapping[str, Any]) -> Container:
         limits=read_amounts(raw, "limits"),
         asked=read_amounts(raw, "requests"),
         ports=tuple(map(_port, mappings(raw.get("ports")))),
-        mounts={str(each.get("mountPath")): str(each.get("name")) for each in mappings(raw.get("volumeMounts"))},
+        mounts={str(each.get("mountPath")): str(each.get("name")) for each in mappings(mounts)},
         capabilities=tuple(items(dig(raw, "securityContext", "capabilities", "add"))),
         sidecar=raw.get("restartPolicy") == "Always",
+        has_env_from=bool(raw.get("envFrom")),
+        volume_mounts=None if isinstance(mounts, Unknown) else tuple(map(_mount, mappings(mounts))),
+        probes={name: Probe(raw.get(name)) for name in PROBES},
     )
+
+
+def _mount(raw: Mapping[str, Any]) -> Mount:
+    return Mount(known_text(raw.get("mountPath")), str(raw.get("name")), is_true(raw.get("readOnly")))
 
 
 def _port(raw: Mapping[str, Any]) -> Port:

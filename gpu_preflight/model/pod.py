@@ -55,6 +55,8 @@ class Volume:
         claim_spec: ``spec`` of the claim that is made for the pod.
         config_map: Name of the ConfigMap behind it.
         size_limit: What it may hold of the node's disk, as it is written; ``None`` where nothing says so.
+        memory_limit: What it may hold of the node's memory, likewise.
+        source: What it is filled from, by kind, as it is written.
     """
 
     name: str
@@ -62,6 +64,8 @@ class Volume:
     claim_spec: Mapping[str, Any] | None = None
     config_map: Any = None
     size_limit: Any = None
+    memory_limit: Any = None
+    source: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def is_claimed(self) -> bool:
@@ -334,12 +338,15 @@ def _claim(raw: Mapping[str, Any]) -> Claim:
 
 def _volume(raw: Mapping[str, Any]) -> Volume:
     made = dig(raw, "ephemeral", "volumeClaimTemplate", "spec") if "ephemeral" in raw else None
+    medium, limit = (dig(raw, "emptyDir", each) for each in ("medium", "sizeLimit"))
     return Volume(
         name=str(raw.get("name")),
         claim=dig(raw, "persistentVolumeClaim", "claimName"),
         claim_spec=mapping(made) if "ephemeral" in raw else None,
         config_map=dig(raw, "configMap", "name"),
-        size_limit=None if dig(raw, "emptyDir", "medium") else dig(raw, "emptyDir", "sizeLimit"),
+        size_limit=None if medium else limit,
+        memory_limit=limit if medium == "Memory" else None,
+        source=raw,
     )
 
 

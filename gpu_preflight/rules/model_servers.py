@@ -22,7 +22,7 @@ from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import SERVERS, Program, count_whole_gpus
 from gpu_preflight.node.node_size import root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types
-from gpu_preflight.reading.unknown import Unknown, is_expression, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_text, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
 
 # vLLM uses this share of a GPU's memory, some of it for activations and the key-value cache. SGLang computes its share.
@@ -105,9 +105,7 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
     for workload, container, program, weights in _served_models(case):
         folder = _download_folder(container, program)
         # Variables of a ConfigMap may name another folder.
-        raw = mappings(workload.pod.written.get("containers"))
-        elsewhere = any(each.get("envFrom") for each in raw if str(each.get("name")) == container.name)
-        if folder is None or elsewhere or not _is_on_disk(workload, container, folder):
+        if folder is None or container.has_env_from or not _is_on_disk(workload, container, folder):
             continue
         pools = [each.pool for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(pool, _disk_max(case, pool)) for pool in pools]
@@ -150,12 +148,8 @@ def memory_limit_smaller_than_the_weights(case: Case) -> Iterator[Problem]:
 
 def _memory_volumes(workload: Workload, container: Container) -> int:
     """Return the bytes of the emptyDirs in memory that a container mounts; those without a limit count as none."""
-    found = 0
-    for each in mappings(workload.pod.written.get("volumes")):
-        source = mapping(each.get("emptyDir"))
-        if source.get("medium") == "Memory" and each.get("name") in container.mounts.values():
-            found += quantity("memory", source.get("sizeLimit")) or 0
-    return found
+    mounted = (each for each in workload.pod.volumes if each.name in container.mounts.values())
+    return sum(quantity("memory", each.memory_limit) or 0 for each in mounted)
 
 
 def _served_models(case: Case) -> Iterator[tuple[Workload, Container, Program, Weights]]:
@@ -240,9 +234,8 @@ def _is_on_disk(workload: Workload, container: Container, folder: str) -> bool:
     if not inside:
         # A cache of another user or program may be the one that is used.
         return not any(path.startswith(f"{folder}/") or "huggingface" in path or "cache" in path for path in mounts)
-    volumes = {str(each.get("name")): each for each in mappings(workload.pod.written.get("volumes"))}
-    source = volumes.get(mounts[max(inside, key=len)], {})
-    return "emptyDir" in source and not mapping(source.get("emptyDir")).get("medium")
+    volume = {each.name: each for each in workload.pod.volumes}.get(mounts[max(inside, key=len)])
+    return volume is not None and "emptyDir" in volume.source and not dig(volume.source, "emptyDir", "medium")
 
 
 def _disk_max(case: Case, pool: Pool) -> int | None:

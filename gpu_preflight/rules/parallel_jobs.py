@@ -14,7 +14,7 @@ from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import LAUNCHERS, Program, count_whole_gpus, programs, uses_ray, visible_gpus
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, mapping, mappings
+from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 
 # Kinds of which every pod takes part in the same job.
@@ -322,22 +322,10 @@ def _is_idle(container: Container) -> bool:
 
 def _has_shared_memory(workload: Workload, container: Container) -> bool:
     """Whether a container has, or may have, a volume at ``/dev/shm`` or above that is larger than the default."""
-    for each in mappings(workload.pod.written.get("containers")):
-        if str(each.get("name")) == container.name and isinstance(each.get("volumeMounts"), Unknown):
-            return True
-    small = _small_volumes(workload)
+    limits = {each.name: quantity("memory", each.memory_limit) for each in workload.pod.volumes}
+    # Volumes in memory that are no larger than /dev/shm is anyway.
+    small = {name for name, size in limits.items() if size is not None and size <= _DEFAULT_BYTES}
     paths = [path.rstrip("/") for path, volume in container.mounts.items() if volume not in small]
-    return any(each in (_SHM, "/dev") or "${" in each or "{{" in each for each in paths)
-
-
-def _small_volumes(workload: Workload) -> set[str]:
-    """Return the names of volumes in memory that are no larger than /dev/shm is anyway."""
-    sources = {
-        str(each.get("name")): mapping(each.get("emptyDir")) for each in mappings(workload.pod.written.get("volumes"))
-    }
-    sizes = {
-        name: quantity("memory", source.get("sizeLimit"))
-        for name, source in sources.items()
-        if source.get("medium") == "Memory"
-    }
-    return {name for name, size in sizes.items() if size is not None and size <= _DEFAULT_BYTES}
+    return container.volume_mounts is None or any(
+        each in (_SHM, "/dev") or "${" in each or "{{" in each for each in paths
+    )

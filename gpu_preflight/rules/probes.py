@@ -8,12 +8,11 @@ from typing import Any
 from gpu_facts.model_servers import estimate_weights
 from gpu_preflight.case import Case
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import SERVERS, Program, programs
-from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings, may_equal
+from gpu_preflight.model.pod import Workload
+from gpu_preflight.reading.unknown import Unknown, known_number, known_text, mappings, may_equal
 from gpu_preflight.rule import Problem, check_each_pod, rule
 
-_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 # Ports that servers listen on by default.
 # Sources: the argument parsers that `programs` names; the image of text-generation-inference sets PORT (2026-11)
 _DEFAULT_PORT = {"vllm": 8000, "sglang": 30000, "tensorrt-llm": 8000, "lmdeploy": 23333}
@@ -25,7 +24,6 @@ _ENGINE_SECONDS = 45
 _BYTES_PER_SECOND = 2e9
 # Labels of pods that controllers add.
 _MADE_LABELS = ("pod-template-hash", "statefulset.kubernetes.io/", "apps.kubernetes.io/")
-_HTTP = ("httpGet", "tcpSocket", "grpc")
 
 
 @rule("GPU489", "warning", source="https://github.com/kaito-project/kaito/issues/2325")
@@ -39,25 +37,12 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
     for workload, container, program in case.gpu_programs:
         if program.name not in SERVERS or len(programs(container)) != 1:
             continue
-        raw = _raw(workload, container)
-        name = "startupProbe" if raw.get("startupProbe") else "livenessProbe"
-        allowed, needed = _allowed_seconds(raw.get(name)), _load_seconds(program)
+        name = "startupProbe" if container.probes["startupProbe"].written else "livenessProbe"
+        allowed, needed = container.probes[name].allowed_seconds, _load_seconds(program)
         if allowed is not None and allowed < needed:
             text = f"{name} of container {container.name} restarts it after {allowed} s without an answer, and"
             loads = f"{program.name} takes about {needed:.0f} s or more to load {program.model or 'its model'}"
             yield Problem.from_subject(workload, f"{text} {loads}", unknown=True)
-
-
-def _allowed_seconds(probe: Any) -> int | None:
-    """Return the seconds until a probe has failed often enough; ``None`` where there is none, or they aren't known.
-
-    Source: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/ (2026-11)
-    """
-    if not isinstance(probe, dict):
-        return None
-    delay, period = known_number(probe.get("initialDelaySeconds", 0)), known_number(probe.get("periodSeconds", 10))
-    failures = known_number(probe.get("failureThreshold", 3))
-    return None if delay is None or period is None or failures is None else delay + max(period, 1) * max(failures, 1)
 
 
 def _load_seconds(program: Program) -> float:
@@ -86,9 +71,8 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
     for container in workload.pod.containers or ():
         listens = _listens(workload, container)
         named = _named_ports(container)
-        for name in _PROBES:
-            probe = mapping(_raw(workload, container).get(name))
-            port = next((dig(probe, kind, "port") for kind in _HTTP if kind in probe), None)
+        for name, probe in container.probes.items():
+            port = probe.port
             text = f"{name} of container {container.name} checks port {port}"
             if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
                 if named is not None and port not in named:
@@ -212,8 +196,3 @@ def _named_ports(container: Container) -> Mapping[str, Any] | None:
             return None
         found[str(each.name)] = each.container
     return found
-
-
-def _raw(workload: Workload, container: Container) -> Mapping[str, Any]:
-    listed = mappings(workload.pod.written.get("containers"))
-    return next((each for each in listed if str(each.get("name")) == container.name), {})

@@ -18,7 +18,7 @@ from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Pod
 from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.reading.objects import Chart
-from gpu_preflight.reading.unknown import dig, is_true, items, known_text, mappings
+from gpu_preflight.reading.unknown import dig, is_true, items, known_text
 from gpu_preflight.rule import Problem, rule
 
 _PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
@@ -208,8 +208,7 @@ def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
 
 def _downloads(pod: Pod) -> list[str]:
     """Return the repositories that its containers certainly ask the hub for."""
-    raw = [each for kind in ("containers", "initContainers") for each in mappings(pod.written.get(kind))]
-    if pod.written.get("hostAliases") or any(each.get("envFrom") for each in raw):
+    if pod.written.get("hostAliases") or any(each.has_env_from for each in pod.every_container):
         return []
     found = (_repository(each) for each in pod.containers or () if _starts_empty(each, pod) and not _is_led(each))
     return [each for each in found if each is not None]

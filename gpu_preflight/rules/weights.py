@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from gpu_facts.light import regex
 from gpu_facts.versions import WITH_IMAGE_VOLUMES
@@ -14,10 +13,11 @@ from gpu_preflight.cluster.pools import is_one_hop, is_visible
 from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import Pod, Workload
+from gpu_preflight.model.container import Container, Mount
+from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import minor
-from gpu_preflight.reading.unknown import dig, is_true, known_text, mappings
+from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.rule import Problem, rule
 
 _POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
@@ -69,9 +69,9 @@ def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
     if version is None or not (0, 0) < minor(version) < WITH_IMAGE_VOLUMES:
         return
     for workload in case.cluster.workloads:
-        for each in mappings(workload.pod.written.get("volumes")):
-            if isinstance(each.get("image"), dict):
-                text = f"volume {each.get('name')} is an image, which Kubernetes {version} leaves out"
+        for each in workload.pod.volumes:
+            if isinstance(each.source.get("image"), dict):
+                text = f"volume {each.name} is an image, which Kubernetes {version} leaves out"
                 yield Problem.from_subject(workload, text)
 
 
@@ -103,15 +103,11 @@ def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
 
     Fix: Mount it beside the other, or write the folder into what is mounted above.
     """
-    for workload in case.gpu_workloads:
-        for container in (
-            *mappings(workload.pod.written.get("initContainers")),
-            *mappings(workload.pod.written.get("containers")),
-        ):
-            for below, above in _nested(container):
-                if _lacks_folders(above, workload, case.cluster):
-                    text = f"container {container.get('name')} mounts {below} below {above.get('mountPath')}, which is"
-                    yield Problem.from_subject(workload, f"{text} read-only")
+    for workload, container in _containers(case):
+        for below, above in _nested(container):
+            if _lacks_folders(above, workload, case.cluster):
+                text = f"container {container.name} mounts {below} below {above.path}, which is read-only"
+                yield Problem.from_subject(workload, text)
 
 
 @rule("GPU418", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
@@ -177,10 +173,9 @@ def _brings_credentials(pod: Pod) -> bool:
     """Whether a pod may have credentials of its own, or means another store."""
     if any(_OTHERWISE.fullmatch(name) for each in pod.every_container for name in each.env):
         return True
-    raw = [*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))]
     # All keys of a Secret, or its files, may be anything.
-    return any(each.get("envFrom") for each in raw) or any(
-        each.get("secret") or each.get("projected") for each in mappings(pod.written.get("volumes"))
+    return any(each.has_env_from for each in pod.every_container) or any(
+        each.source.get("secret") or each.source.get("projected") for each in pod.volumes
     )
 
 
@@ -188,7 +183,7 @@ def _may_have_others(workload: Workload, container: Container) -> bool:
     """Whether a container perhaps gets credentials by a volume, by what changes its pod, or by its own script."""
     home = known_text(container.env.get("HOME"))
     at_home = any(path == home or _HOME.fullmatch(path) for path in map(posixpath.normpath, container.mounts))
-    inline = any(each.get("csi") for each in mappings(workload.pod.written.get("volumes")))
+    inline = any(each.source.get("csi") for each in workload.pod.volumes)
     given = any(_GIVEN.fullmatch(name) and str(said) != "false" for name, said in workload.annotations.items())
     return at_home or inline or given or any(map(_LOOKS.search, map(str, container.words)))
 
@@ -205,18 +200,13 @@ def _may_lend(pool: Pool, pod: Pod, cluster: Cluster) -> bool:
     return role is None or allows(role, "s3:GetObject", cluster.resources) is not Answer.NO
 
 
-def _nested(container: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _nested(container: Container) -> Iterator[tuple[str, Mount]]:
     """Yield the path of each mount of a container that is below a read-only one, and the nearest such."""
-    mounts = {_path(each): each for each in mappings(container.get("volumeMounts")) if _path(each)}
+    mounts = {posixpath.normpath(each.path): each for each in container.volume_mounts or () if each.path}
     for below in mounts:
         above = next((mounts[each] for each in _parents(below) if each in mounts), None)
         if above is not None:
             yield below, above
-
-
-def _path(mount: Mapping[str, Any]) -> str:
-    text = known_text(mount.get("mountPath"))
-    return posixpath.normpath(text) if text else ""
 
 
 def _parents(path: str) -> Iterator[str]:
@@ -224,29 +214,22 @@ def _parents(path: str) -> Iterator[str]:
         yield path
 
 
-def _lacks_folders(mount: Mapping[str, Any], workload: Workload, cluster: Cluster) -> bool:
+def _lacks_folders(mount: Mount, workload: Workload, cluster: Cluster) -> bool:
     """Whether a mount is read-only, and its volume one that most likely has no folder for another mount.
 
     Kubelet makes folders in volumes that it fills itself; objects of S3 and what claims keep may have them.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/volume/util/nested_volumes.go ``MakeNestedMountpoints``
     """
-    volumes = {each.get("name"): each for each in mappings(workload.pod.written.get("volumes"))}
-    volume = volumes.get(mount.get("name"), {})
-    if isinstance(volume.get("image"), dict):
-        return True
-    if isinstance(volume.get("emptyDir"), dict):
-        return is_true(mount.get("readOnly")) and not _is_written(mount.get("name"), workload.pod)
-    name = dig(volume, "persistentVolumeClaim", "claimName")
-    buckets = (each.volume for each in claimed(workload, cluster) if name and each.name == name)
+    volume = {each.name: each for each in workload.pod.volumes}.get(mount.volume)
+    if volume is None or isinstance(volume.source.get("image"), dict):
+        return volume is not None
+    if isinstance(volume.source.get("emptyDir"), dict):
+        mounts = [one for each in workload.containers for one in each.volume_mounts or ()]
+        return mount.read_only and all(each.read_only for each in mounts if each.volume == mount.volume)
+    buckets = (each.volume for each in claimed(workload, cluster) if volume.claim and each.name == volume.claim)
     return any(
-        each.is_bucket and (is_true(mount.get("readOnly")) or _READ_ONLY in (each.options or ()))
+        each.is_bucket and (mount.read_only or _READ_ONLY in (each.options or ()))
         for each in buckets
         if each is not None
     )
-
-
-def _is_written(name: Any, pod: Pod) -> bool:
-    raw = [*mappings(pod.written.get("initContainers")), *mappings(pod.written.get("containers"))]
-    mounts = [one for each in raw for one in mappings(each.get("volumeMounts"))]
-    return any(each.get("name") == name and not is_true(each.get("readOnly")) for each in mounts)
