@@ -121,8 +121,7 @@ def always_has_driver(pool: Pool) -> bool:
 
 def _selects_nvidia(pool: Pool) -> bool:
     """Whether an EC2NodeClass selects images by names or parameters of NVIDIA's variant only."""
-    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
-    names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) for each in terms]
+    names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) for each in pool.launch.image_terms]
     return bool(names) and all(each is not None and "nvidia" in each for each in names)
 
 
@@ -131,16 +130,16 @@ def plain_images(pool: Pool) -> tuple[str, ...]:
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-11-24)
     """
-    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
-    names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) or "" for each in terms]
+    names = [
+        known_text(each.get("ssmParameter")) or known_text(each.get("name")) or "" for each in pool.launch.image_terms
+    ]
     return tuple(names) if all(map(_PLAIN_IMAGE.search, names)) else ()
 
 
 def is_image_of_eks(pool: Pool) -> bool:
     """Whether a pool names an image that EKS publishes."""
     if pool.kind == "karpenter":
-        terms = mappings(pool.launch.written.get("amiSelectorTerms"))
-        named = [str(each.get("alias") or each.get("ssmParameter")) for each in terms]
+        named = [str(each.get("alias") or each.get("ssmParameter")) for each in pool.launch.image_terms]
         return bool(named) and all("@" in each or _OF_EKS in each for each in named)
     image = pool_image(pool)
     typed = known_text(pool.properties.get("AmiType")) not in (None, "CUSTOM")

@@ -173,16 +173,12 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
     found = []
     for origin, group in parts.items():
         owner = group[0].owner
-        queue = _known_queue_name(owner)
+        queue = known_text(_queue(owner))
         if queue and any(each.asks_for_gpu for each in group):
             name = f"{owner.kind} {owner.namespace}/{owner.name}"
             local = locals_.get((owner.namespace, queue))
             found.append(QueuedJob(name, owner.namespace, origin, queue, tuple(group), local))
     return found
-
-
-def _known_queue_name(owner: Object) -> str | None:
-    return known_text(_queue(owner))
 
 
 def _queue(owner: Object) -> Any:

@@ -18,7 +18,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import Requirement, equal, exactly
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, mapping, mappings, may_equal
+from gpu_preflight.reading.unknown import Unknown, items, known_number, mapping, mappings, may_equal
 
 Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -191,8 +191,7 @@ def _subnet_zone(subnet: Resource) -> str | Unknown:
 
 def zone_requirements(pool: Pool) -> list[Requirement]:
     """Return what a NodePool asks of zones, by their names; a label of its nodes is a requirement to Karpenter too."""
-    labels = mapping(dig(pool.properties, "template", "metadata", "labels"))
-    given = equal({key: each for key, each in labels.items() if key in (ZONE, OLD_ZONE)})
+    given = equal({key: each for key, each in pool.template_labels.items() if key in (ZONE, OLD_ZONE)})
     asked = (*pool.requirements, *given)
     return [each for each in asked if each.key in (ZONE, OLD_ZONE) and each.values is not None]
 

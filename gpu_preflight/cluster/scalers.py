@@ -33,13 +33,7 @@ _OF_RESOURCES = ("Resource", "ContainerResource")
 
 
 class Target(NamedTuple):
-    """What a reference names.
-
-    Attributes:
-        kind: Its kind.
-        name: Its name; ``None`` where it is not set or not known.
-        namespace: Its namespace.
-    """
+    """What a reference names; the name is ``None`` where it is not set or not known."""
 
     kind: str
     name: str | None

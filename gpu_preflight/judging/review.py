@@ -21,7 +21,7 @@ from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.eksctl.groups import is_of_eksctl
 from gpu_preflight.reading.inputs import Input
-from gpu_preflight.reading.unknown import dig, items, known_text, mappings
+from gpu_preflight.reading.unknown import items, known_text
 from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.pool_limits import Ceiling, ceiling
 from gpu_preflight.scheduling.verdict import Result, Verdict
@@ -127,11 +127,7 @@ def _drifts(pool: Pool) -> str:
 
     Source, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/#nodepool-disruption-budgets
     """
-    closed = [
-        items(each.get("reasons"))
-        for each in mappings(dig(dict(pool.properties), "disruption", "budgets"))
-        if each.get("nodes") in _NO_NODES and each.get("schedule") is None
-    ]
+    closed = [items(each.reasons) for each in pool.budgets if each.nodes in _NO_NODES and each.schedule is None]
     if not any(not reasons or "Drifted" in reasons for reasons in closed):
         return _DRIFTS
     if any(not reasons or "Empty" in reasons for reasons in closed):

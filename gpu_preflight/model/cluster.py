@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from gpu_facts.charts import AWS_NODE, COREDNS, KUBE_PROXY
 from gpu_facts.kubernetes import KUBE_SYSTEM
@@ -22,7 +22,7 @@ from gpu_preflight.model.storage import PersistentVolume, StorageClass, read_sto
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Origin, Part, Repeated, Unread
-from gpu_preflight.reading.unknown import Unknown, dig, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.reading.unread import Dangling
 from gpu_preflight.reading.user_data import NONE, UserData
 
@@ -47,6 +47,19 @@ class Observation:
     free_min: Resources
     free_max: Resources
     names: tuple[str, ...]
+
+
+class Budget(NamedTuple):
+    """A disruption budget of a NodePool, as it is written."""
+
+    nodes: Any
+    reasons: Any
+    schedule: Any
+
+    def blocks(self, reason: str) -> bool:
+        """Whether it never lets Karpenter remove a node for a reason."""
+        counts = not self.reasons or (isinstance(self.reasons, list) and reason in self.reasons)
+        return str(self.nodes) in ("0", "0%") and not self.schedule and counts
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,22 @@ class Pool:
     def title(self) -> str:
         """Its name as people say it."""
         return f"pool {self.name}"
+
+    @cached_property
+    def node_template(self) -> Mapping[str, Any]:
+        """What a NodePool gives its nodes: ``spec.template.spec``."""
+        return mapping(dig(self.properties, "template", "spec"))
+
+    @cached_property
+    def template_labels(self) -> Mapping[str, Any]:
+        """The labels that a NodePool gives its nodes, as they are written."""
+        return mapping(dig(self.properties, "template", "metadata", "labels"))
+
+    @cached_property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The disruption budgets of a NodePool."""
+        written = mappings(dig(self.properties, "disruption", "budgets"))
+        return tuple(Budget(*map(each.get, Budget._fields)) for each in written)
 
     @property
     def autoscaler(self) -> AutoscalerKind:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, add, quantity, resources
@@ -50,11 +50,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe of a container, as it is written.
-
-    Attributes:
-        written: All of it; ``None`` where it is not set.
-    """
+    """A probe of a container, as it is written; ``None`` where it is not set."""
 
     written: Any
 
@@ -77,15 +73,8 @@ class Probe:
         return delay + max(period, 1) * max(failures, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A volume that a container mounts.
-
-    Attributes:
-        path: Where; ``None`` where that is not known.
-        volume: Name of the volume.
-        read_only: Whether it can't be written.
-    """
+class Mount(NamedTuple):
+    """The path, if it is known, and the name of a volume that a container mounts."""
 
     path: str | None
     volume: str

@@ -137,6 +137,11 @@ class Launch:
         return bool(self.written)
 
     @property
+    def image_terms(self) -> list[dict[str, Any]]:
+        """Terms by which an EC2NodeClass selects images."""
+        return mappings(self.written.get("amiSelectorTerms"))
+
+    @property
     def reservation(self) -> Any:
         """Id of the capacity reservation that is targeted."""
         return _inside(self.reservation_target, "CapacityReservationId")

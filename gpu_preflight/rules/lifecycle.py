@@ -154,8 +154,7 @@ def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
 
 def _drains_without_end(pool: Pool) -> bool:
     """Whether Karpenter waits for the pods of a node that it replaces, however long that takes."""
-    template = mapping(dig(pool.properties, "template", "spec"))
-    return pool.kind == "karpenter" and template.get("terminationGracePeriod") is None
+    return pool.kind == "karpenter" and pool.node_template.get("terminationGracePeriod") is None
 
 
 def _may_stall(pool: Pool) -> bool:
@@ -248,7 +247,7 @@ def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
 
 def _acting(chart: Chart) -> list[str]:
     """Return what NVSentinel does to nodes, nothing where it only says what it would do."""
-    said = dig(dict(chart.values), "global") or {}
+    said = chart.values.get("global") or {}
     if is_true(dig(said, "dryRun")):
         return []
     return [each for each in _ACTING if is_true(dig(said, each, "enabled"))]
@@ -271,8 +270,8 @@ def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]
     if not _repairs_within_budgets(case.cluster):
         return
     for pool in case.gpu_pools:
-        budgets = mappings(dig(dict(pool.properties), "disruption", "budgets")) if pool.kind == "karpenter" else []
-        if any(_forbids_repair(each) for each in budgets):
+        blocked = any(each.blocks(_REASON) and each.schedule is None for each in pool.budgets)
+        if pool.kind == "karpenter" and blocked:
             yield Problem.from_subject(
                 pool, "a budget lets no node go, and Karpenter may not repair one that is broken"
             )
@@ -283,13 +282,6 @@ def _repairs_within_budgets(cluster: Cluster) -> bool:
     newer = karpenter is not None and minor(karpenter.version or "") >= _WITHIN_BUDGETS
     legacy = option(cluster, "legacyNodeRepair") not in (None, False, "false")
     return newer and not legacy and feature_gate(cluster, "nodeRepair", default=False) is Answer.YES
-
-
-def _forbids_repair(budget: dict[str, Any]) -> bool:
-    """Whether a budget always holds and lets none go for this reason."""
-    reasons = budget.get("reasons")
-    counts = not reasons or (isinstance(reasons, list) and _REASON in reasons)
-    return budget.get("nodes") in ("0", "0%", 0) and budget.get("schedule") is None and counts
 
 
 @rule("GPU481", "error", source="https://kueue.sigs.k8s.io/docs/installation/", stops=False)

@@ -13,7 +13,7 @@ from gpu_preflight.cluster.images import ami_alias
 from gpu_preflight.cluster.network import class_has_subnet, is_own_network, may_select, tags_later, zone_requirements
 from gpu_preflight.cluster.references import cluster_resources, setting
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Requirement
 from gpu_preflight.node.gpu_pools import gpu_node_pools
 from gpu_preflight.node.nodes import minor
@@ -39,11 +39,6 @@ imageGCHighThresholdPercent imageGCLowThresholdPercent kubeReserved maxPods pods
 _KUBELET = tuple(_NAMES.split())
 
 
-def _reference(pool: Pool) -> tuple[str, str]:
-    reference = mapping(dig(pool.properties, "template", "spec", "nodeClassRef"))
-    return known_text(reference.get("kind")) or "", known_text(reference.get("name")) or ""
-
-
 @rule("GPU174", "error", source="https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref")
 def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """NodePool of a class that does not exist.
@@ -54,10 +49,11 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        kind, name = _reference(pool)
+        reference = mapping(pool.node_template.get("nodeClassRef"))
+        group, kind, name = (known_text(reference.get(each)) for each in ("group", "kind", "name"))
         if pool.is_group or not kind or not name:
             continue
-        if text := _unmanaged_reason(pool, kind):
+        if text := _unmanaged_reason(group, kind):
             yield Problem.from_subject(pool, text)
             continue
         known = [each.name for each in cluster.objects_of_kind(kind)]
@@ -66,12 +62,11 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         yield Problem.from_subject(pool, f"{kind} {name} does not exist", unknown=not cluster.has_every_object(kind))
 
 
-def _unmanaged_reason(pool: Pool, kind: str) -> str | None:
+def _unmanaged_reason(group: str | None, kind: str) -> str | None:
     """Return why nobody takes a NodePool for its own: Karpenter leaves those of other classes alone.
 
     Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/utils/nodepool/nodepool.go ``IsManaged``
     """
-    group = known_text(dig(pool.properties, "template", "spec", "nodeClassRef", "group"))
     if group is None or is_expression(group) or is_expression(kind) or _CLASS_KINDS.get(group) == kind:
         return None
     known = " nor ".join(f"{each} of {domain}" for domain, each in _CLASS_KINDS.items())

@@ -269,9 +269,8 @@ def _interchangeable(pools: list[Pool]) -> list[list[Pool]]:
     """
     found: dict[Any, list[Pool]] = {}
     for pool in pools:
-        labels = mapping(dig(pool.properties, "template", "metadata", "labels")).items()
         own = [each for each in pool.requirements if not _is_of_karpenter(each.key)]
-        parts = (pool.taints, labels, own)
+        parts = (pool.taints, pool.template_labels.items(), own)
         key = (pool.kind, pool.weight, *(frozenset(map(str, each)) for each in parts))
         found.setdefault(key, []).append(pool)
     return list(found.values())

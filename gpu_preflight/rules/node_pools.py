@@ -33,7 +33,7 @@ from gpu_preflight.model.taints import boot_taints
 from gpu_preflight.node.gpu_pools import gpu_node_pools, names_gpus
 from gpu_preflight.node.node_size import own_name
 from gpu_preflight.node.nodes import gpu_types, minor
-from gpu_preflight.reading.unknown import dig, is_expression, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import dig, is_expression, known_text, mapping
 from gpu_preflight.rule import Problem, rule
 
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
@@ -235,8 +235,8 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
 
 def _architecture_of_images(pool: Pool) -> str | None:
     """Return the architecture that the names of all images of a class tell, ``None`` where they tell none or two."""
-    terms = mappings(pool.launch.written.get("amiSelectorTerms"))
-    told = {next((each for each in ("x86_64", "arm64") if each in str(term.get("name"))), None) for term in terms}
+    names = [str(each.get("name")) for each in pool.launch.image_terms]
+    told = {next((each for each in ("x86_64", "arm64") if each in name), None) for name in names}
     return next(iter(told)) if len(told) == 1 else None
 
 
@@ -362,8 +362,7 @@ def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterat
     Fix: Write the label as the message names it.
     """
     for pool in case.cluster.pools:
-        told = mapping(dig(pool.properties, "template", "metadata", "labels"))
-        for key in dict.fromkeys((*(each.key for each in pool.requirements), *told)):
+        for key in dict.fromkeys((*(each.key for each in pool.requirements), *pool.template_labels)):
             name = own_name(key, pool.kind)
             if name:
                 who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
@@ -390,22 +389,10 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
         policy = dig(pool.properties, "disruption", "consolidationPolicy")
         moves = policy in (None, "WhenEmptyOrUnderutilized", "Balanced") and pool.properties.get("replicas") is None
         kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() not in ("", "false")
-        if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not _budgeted(pool):
-            text = (
-                f"pool {pool.name} moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
-            )
-            yield Problem.from_subject(workload, text)
-
-
-def _budgeted(pool: Pool) -> bool:
-    """Whether a budget forbids moving pods."""
-    budgets = mappings(dig(pool.properties, "disruption", "budgets"))
-    for each in budgets:
-        reasons = each.get("reasons")
-        none = str(each.get("nodes")) in ("0", "0%") and not each.get("schedule")
-        if none and (not reasons or (isinstance(reasons, list) and "Underutilized" in reasons)):
-            return True
-    return False
+        blocked = any(each.blocks("Underutilized") for each in pool.budgets)
+        if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not blocked:
+            text = f"moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
+            yield Problem.from_subject(workload, f"pool {pool.name} {text}")
 
 
 @rule("GPU184", "note", source=f"{_DISRUPTION}#expiration")
@@ -417,7 +404,7 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
     Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
     """
     for workload, pool in _jobs(case):
-        written = dig(pool.properties, "template", "spec", "expireAfter")
+        written = pool.node_template.get("expireAfter")
         default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
@@ -438,10 +425,9 @@ def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
         if not kept or workload.ends:
             continue
         for pool in case.candidate_pools(workload):
-            template = dig(pool.properties, "template", "spec")
-            after = known_text(dig(template, "expireAfter"))
-            grace = dig(template, "terminationGracePeriod")
-            if pool.kind == "karpenter" and after not in (None, "Never") and grace is None:
+            after = known_text(pool.node_template.get("expireAfter"))
+            drains = pool.node_template.get("terminationGracePeriod") is None
+            if pool.kind == "karpenter" and after not in (None, "Never") and drains:
                 text = f"nodes of pool {pool.name} expire after {after}, and {DO_NOT_DISRUPT} keeps them from draining"
                 yield Problem.from_subject(workload, text)
 
@@ -456,13 +442,10 @@ def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
     """
     for pool in case.gpu_pools:
         static = pool.properties.get("replicas") is not None
-        for each in mappings(dig(pool.properties, "disruption", "budgets")) if not static else ():
-            reasons = each.get("reasons")
-            every = not reasons or (isinstance(reasons, list) and "Empty" in reasons)
-            if str(each.get("nodes")) in ("0", "0%") and not each.get("schedule") and every:
-                yield Problem.from_subject(
-                    pool, f"budget of {each['nodes']} nodes has no schedule, so Karpenter removes no empty node"
-                )
+        for each in pool.budgets if not static else ():
+            if each.blocks("Empty"):
+                text = f"budget of {each.nodes} nodes has no schedule, so Karpenter removes no empty node"
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
