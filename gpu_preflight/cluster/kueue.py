@@ -41,6 +41,7 @@ class QueuedJob:
         queue: Name of the LocalQueue.
         parts: Its pods, those without GPUs included.
         local: The LocalQueue, when it is in the input.
+        cluster_queue: The ClusterQueue behind it, when it is in the input.
     """
 
     name: str
@@ -49,16 +50,12 @@ class QueuedJob:
     queue: str
     parts: tuple[Workload, ...]
     local: Object | None
+    cluster_queue: Object | None
 
     @property
     def title(self) -> str:
         """Its name as people say it."""
         return self.name
-
-    @property
-    def cluster_queue(self) -> str | None:
-        """Name of the ClusterQueue behind its queue."""
-        return known_text(self.local.spec.get("clusterQueue")) if self.local else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +127,11 @@ def local_queues(cluster: Cluster) -> dict[tuple[str, str], Object]:
     return {(each.namespace, each.name): each for each in kueue_objects(cluster, "LocalQueue")}
 
 
-def cluster_queues(cluster: Cluster) -> dict[str, Object]:
-    """Return every ClusterQueue by name."""
-    return {each.name: each for each in kueue_objects(cluster, "ClusterQueue")}
+def cluster_queue(local: Object | None, cluster: Cluster) -> Object | None:
+    """Return the ClusterQueue behind a LocalQueue, when it is in the input."""
+    name = local.spec.get("clusterQueue") if local else None
+    queues = [each for each in kueue_objects(cluster, "ClusterQueue") if each.name == name]
+    return queues[-1] if queues else None
 
 
 def is_queued(workload: Workload) -> bool:
@@ -159,9 +158,7 @@ def candidate_flavors(workload: Workload, cluster: Cluster) -> list[Object]:
 def find_cluster_queue(workload: Workload, cluster: Cluster) -> Object | None:
     """Return the ClusterQueue behind the queue of a workload, when it is in the input."""
     name = known_text(workload_queue(workload))
-    local = local_queues(cluster).get((workload.namespace, name)) if name else None
-    behind = known_text(local.spec.get("clusterQueue")) if local else None
-    return cluster_queues(cluster).get(behind) if behind else None
+    return cluster_queue(local_queues(cluster).get((workload.namespace, name)) if name else None, cluster)
 
 
 def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
@@ -177,7 +174,8 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
         if queue and any(each.asks_for_gpu for each in group):
             name = f"{owner.kind} {owner.namespace}/{owner.name}"
             local = locals_.get((owner.namespace, queue))
-            found.append(QueuedJob(name, owner.namespace, origin, queue, tuple(group), local))
+            behind = cluster_queue(local, cluster)
+            found.append(QueuedJob(name, owner.namespace, origin, queue, tuple(group), local, behind))
     return found
 
 

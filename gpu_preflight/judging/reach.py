@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import certain_associations
-from gpu_preflight.cluster.kueue import cluster_queues, quotas
+from gpu_preflight.cluster.kueue import QueuedJob, quotas
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import Autoscaler
@@ -102,12 +102,11 @@ class Reach:
     def _waiting(self) -> dict[tuple[str, Origin], list[Workload]]:
         """Workloads by the queues that they wait in, and by the flavor of a queue that has one."""
         cluster = self._case.cluster
-        queues = cluster_queues(cluster)
         flavors = {each.name: each for each in cluster.objects_of_kind("ResourceFlavor")}
         return _grouped(
             ((each.kind, each.origin), part)
             for job in self._case.queued_jobs
-            for each in _ways(job.local, queues.get(job.cluster_queue or ""), flavors)
+            for each in _ways(job, flavors)
             for part in job.parts
         )
 
@@ -129,9 +128,10 @@ def _origins(pool: Pool) -> set[Origin]:
     return {pool.origin, *(each.origin for each in (*parts, pool.node_class) if each is not None)}
 
 
-def _ways(local: Object | None, queue: Object | None, flavors: dict[str, Object]) -> Iterator[Object]:
+def _ways(job: QueuedJob, flavors: dict[str, Object]) -> Iterator[Object]:
     """Yield what a job cannot do without: its queues, and the flavor where there is no other."""
-    yield from (each for each in (local, queue) if each is not None)
+    queue = job.cluster_queue
+    yield from (each for each in (job.local, queue) if each is not None)
     names = {name for group in quotas(queue) for name in group.flavors} if queue else set()
     if len(names) == 1:
         yield from (flavors[name] for name in names if name in flavors)

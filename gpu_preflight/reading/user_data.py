@@ -21,7 +21,7 @@ from gpu_facts.merging import merged
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.documents import UnusableInput, parse, refuse_endless
 from gpu_preflight.reading.objects import Marks
-from gpu_preflight.reading.unknown import Unknown, dig, items, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, mapping
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -142,6 +142,10 @@ class UserData:
     def kubelet_config(self) -> Mapping[str, Any]:
         """Configuration of kubelet in the NodeConfig."""
         return mapping(dig(self.node_config, "kubelet", "config"))
+
+    def has_feature_gate(self, name: str) -> bool:
+        """Whether the NodeConfig switches a feature gate of nodeadm on."""
+        return is_true(dig(self.node_config, "featureGates", name))
 
     @property
     def node_labels(self) -> dict[str, Any]:

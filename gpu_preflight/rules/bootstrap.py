@@ -283,7 +283,7 @@ def _version(pool: Pool) -> str | None:
 
 def _selected(pool: Pool) -> list[str]:
     """Return the parameters and names by which an EC2NodeClass chooses its image."""
-    terms = mappings(pool.node_class.spec.get("amiSelectorTerms")) if pool.node_class else []
+    terms = pool.launch.image_terms
     return [text for each in terms for key in ("ssmParameter", "name") if (text := known_text(each.get(key)))]
 
 

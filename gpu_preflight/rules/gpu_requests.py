@@ -95,7 +95,7 @@ def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
 
     def strange_requests(workload: Workload) -> Iterator[Problem]:
         for container in workload.containers:
-            for name in sorted({*mapping(container.limits), *mapping(container.asked)} - registered):
+            for name in sorted(container.names - registered):
                 if why := _strange(name):
                     sure = cluster.sees_software or name.startswith((NVIDIA, _OLD))
                     yield Problem.from_subject(

@@ -20,7 +20,7 @@ from gpu_preflight.node.gpu_pools import gpu_node_pools
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart
-from gpu_preflight.reading.unknown import Unknown, is_expression, items, mapping, mappings, may_equal
+from gpu_preflight.reading.unknown import Unknown, all_known, is_expression, items, mapping, mappings, may_equal
 from gpu_preflight.rule import Problem, rule
 
 _SETTINGS = "https://karpenter.sh/docs/reference/settings/"
@@ -278,8 +278,7 @@ def _sends(rule_: Resource, queue: Resource) -> bool:
 def _sources(rule_: Resource) -> list[str]:
     """Return the sources whose events a rule matches; none where it matches others, or isn't known."""
     listed_ = items(mapping(rule_.properties.get("EventPattern")).get("source"))
-    known = [each for each in listed_ if isinstance(each, str) and not is_expression(each)]
-    return known if len(known) == len(listed_) else []
+    return all_known(each if isinstance(each, str) and not is_expression(each) else None for each in listed_)
 
 
 def _may_send(queue: Resource, cluster: Cluster) -> Answer:

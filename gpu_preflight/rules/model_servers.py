@@ -108,7 +108,7 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
         if folder is None or container.has_env_from or not _is_on_disk(workload, container, folder):
             continue
         pools = [each.pool for each in case.verdict(workload).pools if each.answer is not Answer.NO]
-        disks = [(pool, _disk_max(case, pool)) for pool in pools]
+        disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and weights.bytes_likely > most]
         for pool, most in small:
             text = (
@@ -236,13 +236,6 @@ def _is_on_disk(workload: Workload, container: Container, folder: str) -> bool:
         return not any(path.startswith(f"{folder}/") or "huggingface" in path or "cache" in path for path in mounts)
     volume = {each.name: each for each in workload.pod.volumes}.get(mounts[max(inside, key=len)])
     return volume is not None and "emptyDir" in volume.source and not dig(volume.source, "emptyDir", "medium")
-
-
-def _disk_max(case: Case, pool: Pool) -> int | None:
-    """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
-    sizes = [each.most.get(DISK) for each in case.nodes(pool)]
-    known = [each for each in sizes if each is not None]
-    return max(known) if known and len(known) == len(sizes) else None
 
 
 def _unused(pool: Pool) -> str:

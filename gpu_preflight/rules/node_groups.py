@@ -302,7 +302,7 @@ def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tu
     """Yield the policies that a role lacks, each with actions of a policy of its own that make up for it."""
     auto = pool.kind == "auto-mode"
     worker = "AmazonEKSWorkerNodeMinimalPolicy" if auto else "AmazonEKSWorkerNodePolicy"
-    by_id = is_true(mapping(pool.user_data.node_config.get("featureGates")).get("InstanceIdNodeName"))
+    by_id = pool.user_data.has_feature_gate("InstanceIdNodeName")
     if worker not in names and "AmazonEKSWorkerNodePolicy" not in names and not by_id:
         yield worker, ("ec2:*", "ec2:describe", "eks-auth:")
     if not any(each in names for each in _PULL):
@@ -396,8 +396,8 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        gates = mapping(pool.user_data.node_config.get("featureGates"))
-        role = node_role(pool, cluster.resources) if is_true(gates.get("InstanceIdNodeName")) else None
+        by_id = pool.user_data.has_feature_gate("InstanceIdNodeName")
+        role = node_role(pool, cluster.resources) if by_id else None
         entries = _entries(cluster, role) if role else None
         if entries is None or any(
             _type(each) in ("EC2",) or isinstance(each.properties.get("Type"), Unknown) for each in entries

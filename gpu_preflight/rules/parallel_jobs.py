@@ -11,9 +11,9 @@ from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.operators import count
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import Workload
+from gpu_preflight.model.pod import read_pod
 from gpu_preflight.model.programs import LAUNCHERS, Program, count_whole_gpus, programs, uses_ray, visible_gpus
-from gpu_preflight.reading.objects import Object
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 
@@ -110,9 +110,10 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
     Fix: Set -np to slotsPerWorker times the workers.
     """
     for job in case.cluster.objects_of_kind("MPIJob"):
-        workers = known_number(dig(job.content, "spec", "mpiReplicaSpecs", "Worker", "replicas"))
+        workers = known_number(dig(job.spec, "mpiReplicaSpecs", "Worker", "replicas"))
+        launcher = read_pod(mapping(dig(job.spec, "mpiReplicaSpecs", "Launcher", "template", "spec")))
         slots = known_number(job.spec.get("slotsPerWorker", 1))
-        words = " ".join(map(str, _words(job, "Launcher")))
+        words = " ".join(str(word) for each in launcher.containers or () for word in each.words)
         started = _MPI.search(words)
         named = _RANKS.search(started[1]) if started else None
         ranks = int(named[1]) if named else 0
@@ -140,12 +141,6 @@ def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(
                 workload, f"slotsPerWorker is {slots}, and a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
             )
-
-
-def _words(job: Object, role: str) -> list[object]:
-    template = dig(job.content, "spec", "mpiReplicaSpecs", role, "template", "spec")
-    containers = mappings(mapping(template).get("containers"))
-    return [word for each in containers for part in ("command", "args") for word in each.get(part) or ()]
 
 
 @rule("GPU488", "warning", source="https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html")

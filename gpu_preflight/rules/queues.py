@@ -15,7 +15,7 @@ from gpu_preflight.cluster.kueue import (
     QueuedJob,
     Quotas,
     accepts_namespace,
-    cluster_queues,
+    cluster_queue,
     flavor_labels,
     flavor_tolerations,
     gpu_flavors,
@@ -120,15 +120,13 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
     if reads_other_resources(cluster):
         return
     for job in case.queued_jobs:
-        queue = cluster_queues(cluster).get(job.cluster_queue or "")
-        for part in job.parts if queue else ():
+        for part in job.parts:
             asked = {name: amount for name, amount in part.pod.requests.items() if amount}
-            yield from _too_much(cluster, job, queue, asked, pods_at_once(part))
+            yield from _too_much(cluster, job, asked, pods_at_once(part))
 
 
-def _too_much(
-    cluster: Cluster, job: QueuedJob, queue: Object | None, asked: dict[str, int], pods: int
-) -> Iterator[Problem]:
+def _too_much(cluster: Cluster, job: QueuedJob, asked: dict[str, int], pods: int) -> Iterator[Problem]:
+    queue = job.cluster_queue
     if queue is None:
         return
     groups = quotas(queue, cluster)
@@ -190,8 +188,8 @@ def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem
     cluster = case.cluster
     used = {each.name: each for each in gpu_flavors(cluster)}
     for job in case.queued_jobs:
-        queue = cluster_queues(cluster).get(job.cluster_queue or "")
-        names = [flavor for group in quotas(queue) for flavor in group.flavors] if queue else []
+        groups = quotas(job.cluster_queue) if job.cluster_queue else []
+        names = [flavor for group in groups for flavor in group.flavors]
         flavors = [used[name] for name in dict.fromkeys(names) if name in used]
         yield from _never_admitted(job, flavors)
         for flavor in flavors:
@@ -255,14 +253,13 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
     Fix: Set namespaceSelector: {} for every namespace, or one that matches.
     """
     cluster = case.cluster
-    queues = cluster_queues(cluster)
     for each in kueue_objects(cluster, "LocalQueue"):
-        queue = queues.get(known_text(each.spec.get("clusterQueue")) or "")
+        queue = cluster_queue(each, cluster)
         if queue is not None and accepts_namespace(queue, each.namespace, cluster) is Answer.NO:
             shown = f"LocalQueue {each.namespace}/{each.name}"
             yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
     for job in case.queued_jobs:
-        queue = queues.get(job.cluster_queue or "")
+        queue = job.cluster_queue
         if queue is not None and accepts_namespace(queue, job.namespace, cluster) is Answer.UNKNOWN:
             text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
             yield Problem.from_subject(job, f"{text}: it selects namespaces by labels", unknown=True)
@@ -271,9 +268,8 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
 
 def _stopped(case: Case) -> Iterator[Problem]:
     """Yield each queue that somebody stopped while jobs wait in it."""
-    queues = cluster_queues(case.cluster)
-    ways = [(job.local, queues.get(job.cluster_queue or "")) for job in case.queued_jobs]
-    for each in {id(one): one for way in ways for one in way if one is not None}.values():
+    ways = (each for job in case.queued_jobs for each in (job.local, job.cluster_queue) if each is not None)
+    for each in {id(one): one for one in ways}.values():
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:
             yield Problem(each, f"{each.kind} {each.name}: its stopPolicy {policy} admits no job")

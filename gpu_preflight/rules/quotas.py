@@ -10,7 +10,7 @@ from gpu_facts.labels import KUEUE_DOMAIN
 from gpu_facts.light import regex
 from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.kueue import QueuedJob, cluster_queues, flavor_labels, kueue_objects, quotas, resource_groups
+from gpu_preflight.cluster.kueue import QueuedJob, flavor_labels, kueue_objects, quotas, resource_groups
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.reading.objects import Object
@@ -120,7 +120,7 @@ def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     seen = _looks_at_topologies(cluster)
     for job in case.queued_jobs if seen is not Answer.NO else ():
-        queue = cluster_queues(cluster).get(job.cluster_queue or "")
+        queue = job.cluster_queue
         for text in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
             yield Problem.from_subject(job, text, unknown=seen is Answer.UNKNOWN)
 

@@ -110,9 +110,8 @@ def _pulls_by_soci(pool: Pool) -> bool:
 
     Sources: https://github.com/awslabs/soci-snapshotter/issues/1561, .../pull/2083 (closed 2026-09)
     """
-    config, settings = pool.user_data.node_config, pool.user_data.settings
-    fast = is_true(dig(config, "featureGates", "FastImagePull"))
-    return fast or dig(settings, "container-runtime", "snapshotter") == "soci"
+    by_setting = dig(pool.user_data.settings, "container-runtime", "snapshotter") == "soci"
+    return by_setting or pool.user_data.has_feature_gate("FastImagePull")
 
 
 @rule("GPU296", "note", source=_CHINA)

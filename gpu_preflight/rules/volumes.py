@@ -34,7 +34,7 @@ from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
-from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, items, known_number, known_text
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, known_text
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.verdict import PoolVerdict
 from gpu_preflight.schema.fault import is_slip_for_one
@@ -221,7 +221,7 @@ def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
     Fix: Give the volume 600 MiB/s or more, or put images on the local NVMe disks.
     """
     for pool in case.gpu_groups:
-        fast = is_true(dig(pool.user_data.node_config, "featureGates", "FastImagePull"))
+        fast = pool.user_data.has_feature_gate("FastImagePull")
         throughput = _root_throughput(pool) if fast and not _uses_local_disks(pool) else None
         if throughput is not None and throughput < _FAST_PULL_THROUGHPUT:
             message = f"FastImagePull on a disk of {throughput} MiB/s"
@@ -360,7 +360,7 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
             continue
         # Where it asks for as much, no node is open to it, or to so many pods, that has less.
         pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
-        disks = [(each, _most(case, each.pool)) for each in pools]
+        disks = [(each, case.disk_max(each.pool)) for each in pools]
         small = [
             (each, most) for each, most in disks if most is not None and wanted * _pods_per_node(workload, each) > most
         ]
@@ -387,7 +387,7 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         if volume is None or bound is None:
             continue
         pools = case.candidate_pools(workload)
-        disks = [(pool, _most(case, pool)) for pool in pools]
+        disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
             text = f"the cache of {volume.title} may hold {show(DISK, bound)}, pods have"
@@ -410,10 +410,3 @@ def _pods_per_node(workload: Workload, judged: PoolVerdict) -> int:
 def _scratch(pod: Pod) -> int:
     """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
     return sum(quantity(DISK, each.size_limit) or 0 for each in pod.volumes)
-
-
-def _most(case: Case, pool: Pool) -> int | None:
-    """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
-    sizes = [each.most.get(DISK) for each in case.nodes(pool)]
-    known = [each for each in sizes if each is not None]
-    return max(known) if known and len(known) == len(sizes) else None
