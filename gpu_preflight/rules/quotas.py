@@ -60,7 +60,7 @@ def _excess_quota_problems(
 ) -> Iterator[Problem]:
     """Yield that quotas come to more GPUs than some pools can have."""
     quota, most = sum(amount for _, amount in quotas), _most(pools, case)
-    if most is None or quota <= most:
+    if most is None or not quotas or quota <= most:
         return
     queues = list({id(queue): queue for queue, _ in quotas}.values())
     names = ", ".join(f"{queue.kind} {queue.name}" for queue in queues[:_SHOWN])
