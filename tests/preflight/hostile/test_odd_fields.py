@@ -40,7 +40,7 @@ def test_command_of_a_launcher(tmp_path: Path, odd: Any) -> None:
 
 @pytest.mark.parametrize("odd", ["[]", "-1", "x"])
 def test_capacity_of_a_node_overlay(tmp_path: Path, odd: str) -> None:
-    capacity = "capacity: {nvidia.com/gpu: '0'}"
+    capacity = "capacity: {nvidia.com/gpu: '1'}"
     text = (FIXTURES / "GPU178" / "passes_heavier_overlay_with_gpus.yaml").read_text()
     assert capacity in text
     (tmp_path / "input.yaml").write_text(text.replace(capacity, f"capacity: {{nvidia.com/gpu: {odd}}}"))
