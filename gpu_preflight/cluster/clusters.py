@@ -162,7 +162,7 @@ def _spec(template: Any) -> dict[str, Any]:
 def _workload(
     owner: Object, template: Any, replicas: int | None, *, part: str = "", together: bool = False
 ) -> dict[str, Any]:
-    place = f"{owner.kind} {owner.namespace}/{owner.name}"
+    place = owner.title
     return {
         "name": f"{place} {part}" if part else place,
         "namespace": owner.namespace,

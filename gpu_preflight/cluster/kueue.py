@@ -172,7 +172,7 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
         owner = group[0].owner
         queue = known_text(_queue(owner))
         if queue and any(each.asks_for_gpu for each in group):
-            name = f"{owner.kind} {owner.namespace}/{owner.name}"
+            name = owner.title
             local = locals_.get((owner.namespace, queue))
             behind = cluster_queue(local, cluster)
             found.append(QueuedJob(name, owner.namespace, origin, queue, tuple(group), local, behind))

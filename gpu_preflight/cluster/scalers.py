@@ -103,7 +103,7 @@ class Scaler:
     @property
     def title(self) -> str:
         """Its kind, namespace and name."""
-        return f"{self.kind} {self.object.namespace}/{self.object.name}"
+        return self.object.title
 
     @property
     def is_made_by_keda(self) -> bool:

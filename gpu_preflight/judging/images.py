@@ -216,7 +216,7 @@ def pulls(clusters: Iterable[Cluster], charts: Path | None = None) -> list[Pulls
 def _collect_pulls(cluster: Cluster, folder: Path | None, made: Rendering) -> Pulls:
     found = Pulls(cluster, region_of_cluster(cluster))
     for each in cluster.objects:
-        _add_object(each, Asker(f"{each.kind} {each.namespace}/{each.name}", each.origin), found)
+        _add_object(each, Asker(each.title, each.origin), found)
     for chart in cluster.charts:
         _add_chart(chart, found, folder, made)
     return found

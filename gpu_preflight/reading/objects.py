@@ -216,6 +216,11 @@ class Object:
         object.__setattr__(self, "group", group if slash else "")
 
     @property
+    def title(self) -> str:
+        """Its kind, namespace and name."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
     def labels(self) -> Mapping[str, Any]:
         """Its labels."""
         return mapping(dig(self.content, "metadata", "labels"))

@@ -55,8 +55,8 @@ def load_balancer_that_nobody_makes(case: Case) -> Iterator[Problem]:
     for each in (*application_load_balancers(cluster), *network_load_balancers(cluster)):
         # Beside plain files somebody may have installed it by hand; of Auto Mode the class may be, under the same name.
         by_hand = (each.origin.resource is None and not cluster.charts) or cluster.auto_mode
-        message = f"{each.kind} {each.namespace}/{each.name}: nothing installs {LOAD_BALANCER_CONTROLLER}"
-        yield Problem(each, message, unknown=by_hand or not cluster.sees_software)
+        unknown = by_hand or not cluster.sees_software
+        yield Problem.from_subject(each, f"nothing installs {LOAD_BALANCER_CONTROLLER}", unknown=unknown)
 
 
 def _before_gpus(case: Case) -> Iterator[tuple[Object, Object, Workload]]:
@@ -80,10 +80,8 @@ def load_balancer_that_ends_long_answers(case: Case) -> Iterator[Problem]:
         set_to = attributes(alb_annotation(ingress, "load-balancer-attributes"))
         if set_to is None or is_shared(ingress) or has_class_parameters(ingress, case.cluster) or _IDLE in set_to:
             continue
-        yield Problem(
-            ingress,
-            f"{_who(ingress)}: 60 s before {workload.name}, since {ALB}load-balancer-attributes sets no {_IDLE}",
-        )
+        text = f"60 s before {workload.name}, since {ALB}load-balancer-attributes sets no {_IDLE}"
+        yield Problem.from_subject(ingress, text)
 
 
 @rule(
@@ -105,8 +103,8 @@ def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -
                 continue
             kind = _target_type(ingress, service, case.cluster)
             if kind in ("instance", None):
-                message = f"{_who(ingress)}: sends to instances, and Service {service.name} is a ClusterIP"
-                yield Problem(ingress, message, unknown=kind is None)
+                message = f"sends to instances, and Service {service.name} is a ClusterIP"
+                yield Problem.from_subject(ingress, message, unknown=kind is None)
 
 
 def _target_type(ingress: Object, service: Object, cluster: Cluster) -> str | None:
@@ -133,7 +131,7 @@ def gpus_for_everybody_on_the_internet_in_the_clear(case: Case) -> Iterator[Prob
     for ingress, _, workload in _before_gpus(case):
         known = not is_shared(ingress) and not has_class_parameters(ingress, case.cluster)
         if known and alb_annotation(ingress, "scheme") == "internet-facing" and not has_https(ingress):
-            yield Problem(ingress, f"plain HTTP from the internet to {workload.name}", name=_who(ingress))
+            yield Problem.from_subject(ingress, f"plain HTTP from the internet to {workload.name}")
 
 
 @rule("GPU441", "note", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination")
@@ -153,12 +151,8 @@ def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
         lives = known_number(grace)
         if delay is not None and lives is not None and lives < delay:
             yield Problem.from_subject(
-                workload, f"is ended after {lives} s, and {_who(ingress)} lets its answers end for {delay} s"
+                workload, f"is ended after {lives} s, and {ingress.title} lets its answers end for {delay} s"
             )
-
-
-def _who(asked: Object) -> str:
-    return f"{asked.kind} {asked.namespace}/{asked.name}"
 
 
 @rule("GPU436", "error", source="kubernetes-sigs/aws-load-balancer-controller v3.5.0 pkg/aws/cloud.go", stops=False)

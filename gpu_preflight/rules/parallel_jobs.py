@@ -120,8 +120,8 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
         if workers is not None and is_true(job.spec.get("runLauncherAsWorker")):
             workers += 1
         if workers is not None and slots is not None and ranks > workers * slots and "oversubscribe" not in words:
-            text = f"MPIJob {job.namespace}/{job.name}: mpirun starts {ranks} processes, and {workers} workers with"
-            yield Problem(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
+            text = f"mpirun starts {ranks} processes, and {workers} workers with"
+            yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
 
 
 @rule("GPU487", "warning", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")

@@ -276,8 +276,8 @@ def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
     for each in case.cluster.objects_of_kind("ServiceMonitor", "PodMonitor"):
         have = each.labels.get("release")
         if not isinstance(have, Unknown) and have != release:
-            text = f"{each.kind} {each.namespace}/{each.name}: has no label release={release}"
-            yield Problem(each, text, unknown=bool(case.cluster.objects_of_kind("Prometheus")))
+            unknown = bool(case.cluster.objects_of_kind("Prometheus"))
+            yield Problem.from_subject(each, f"has no label release={release}", unknown=unknown)
 
 
 @rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")

@@ -13,9 +13,9 @@ from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.pod import Pod, Workload, read_pod_template
+from gpu_preflight.model.pod import Pod, read_pod_template
 from gpu_preflight.model.taints import Taint, stay
-from gpu_preflight.reading.objects import Object
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
 from gpu_preflight.scheduling.scheduler import priority_cutoff
@@ -171,8 +171,8 @@ def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
         differing = [key for key, value in wanted.items() if _differs(labels, key, value)]
         if differing:
             key = differing[0]
-            text = f"{_title(each)}: selects pods of label {key}={wanted[key]}, which its template does not give them"
-            yield Problem(each, text, unknown=may_be_excerpt(each))
+            text = f"selects pods of label {key}={wanted[key]}, which its template does not give them"
+            yield Problem.from_subject(each, text, unknown=may_be_excerpt(each))
 
 
 def _differs(labels: Any, key: str, value: Any) -> bool:
@@ -180,10 +180,6 @@ def _differs(labels: Any, key: str, value: Any) -> bool:
         return False
     have = mapping(labels).get(key)
     return not isinstance(have, Unknown) and not is_expression(str(have)) and have != value
-
-
-def _title(each: Object) -> str:
-    return f"{each.kind} {each.namespace}/{each.name}"
 
 
 @rule("GPU381", "error", source="https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-template")

@@ -216,9 +216,8 @@ def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
             or not _has_no_room(case, pods, (groups + surge) * size)
         ):
             continue
-        who = f"LeaderWorkerSet {owner.namespace}/{owner.name}"
         nodes = f"{(groups + surge) * size} pods, for {groups * size} of which the pools have room"
-        yield Problem(owner, f"{who}: an update makes {nodes}", unknown=not case.cluster.whole)
+        yield Problem.from_subject(owner, f"an update makes {nodes}", unknown=not case.cluster.whole)
 
 
 @rule(

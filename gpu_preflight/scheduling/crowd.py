@@ -247,7 +247,7 @@ def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     by_owner: dict[tuple[Origin, str], list[Verdict]] = {}
     for each in verdicts:
         owner = each.workload.owner
-        by_owner.setdefault((each.workload.origin, f"{owner.kind} {owner.namespace}/{owner.name}"), []).append(each)
+        by_owner.setdefault((each.workload.origin, owner.title), []).append(each)
     return list(by_owner.values())
 
 

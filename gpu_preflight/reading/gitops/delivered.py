@@ -101,7 +101,7 @@ def missing_folder(each: Deployment, beside: Beside) -> Iterator[BrokenReference
     # At the top of a repository, only a similar name shows that it is this one.
     if not known or (not above and near(name, known) is None):
         return
-    text = f"{each.owner.kind} {each.owner.namespace}/{each.owner.name}: path {each.path} doesn't exist"
+    text = f"{each.owner.title}: path {each.path} doesn't exist"
     yield BrokenReference(each.owner.origin, f"{text}{did_you_mean(name, known)}", unsure=True)
 
 
@@ -118,7 +118,7 @@ def missing_source(each: Object, every: list[Object]) -> Iterator[BrokenReferenc
     named = [one for one in alike if one.kind == kind and one.name == name]
     if any(one.namespace == space for one in named):
         return
-    text = f"{each.kind} {each.namespace}/{each.name}: sourceRef names {kind} {space}/{name}, which isn't in the input"
+    text = f"{each.title}: sourceRef names {kind} {space}/{name}, which isn't in the input"
     if named:
         text += f"; it is in namespace {named[0].namespace}"
     known = [one.name for one in alike if one.kind == kind]
@@ -136,14 +136,13 @@ def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenRefe
             name, space = known_text(depends.get("name")), known_text(depends.get("namespace")) or each.namespace
             found = any((one.namespace, one.name) == (space, name) for one in alike)
             if name is not None and alike and not found and not is_expression(name):
-                who = f"{each.kind} {each.namespace}/{each.name}"
-                text = f"{who}: dependsOn names {space}/{name}, which isn't in the input"
+                text = f"{each.title}: dependsOn names {space}/{name}, which isn't in the input"
                 yield BrokenReference(each.origin, text + did_you_mean(name, [one.name for one in alike]), unsure=True)
     elif argo.is_application(each):
         projects = [one.name for one in every if one.group == argo.GROUP and one.kind == "AppProject"]
         name = known_text(argo.application_spec(each).get("project"))
         if projects and name not in (None, "", "default", *projects) and not is_expression(str(name)):
-            text = f"{each.kind} {each.namespace}/{each.name}: project {name} isn't in the input"
+            text = f"{each.title}: project {name} isn't in the input"
             yield BrokenReference(each.origin, text + did_you_mean(str(name), projects), unsure=True)
 
 
@@ -161,7 +160,7 @@ def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReferenc
             # Another repository may hold the file, unless the folder around it is here.
             near_by = reference in references and above and beside.folder(above, each) is not None
             if near_by and not is_expression(path_in) and beside.file(path_in, each) is None:
-                text = f"{each.kind} {each.namespace}/{each.name}: file {path_in} of values doesn't exist"
+                text = f"{each.title}: file {path_in} of values doesn't exist"
                 yield BrokenReference(each.origin, text, unsure=True)
         path, helm = known_text(source.get("path")), mapping(source.get("helm"))
         folder = beside.folder(path, each) if path else None
@@ -171,7 +170,7 @@ def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReferenc
             if name.startswith("$") or "://" in name or is_expression(name) or "*" in name:
                 continue
             if beside.file(name if name.startswith("/") else f"{path}/{name}", each) is None:
-                text = f"{each.kind} {each.namespace}/{each.name}: chart {path} has no file {name} of values"
+                text = f"{each.title}: chart {path} has no file {name} of values"
                 # A path that leaves the chart may lead out of the input.
                 yield BrokenReference(each.origin, text, unsure=".." in name or name.startswith("/"))
 
