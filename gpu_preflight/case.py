@@ -20,18 +20,18 @@ from gpu_preflight.model.answer import Answer, Reason, any_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import selection
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import Program, programs
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.autoscaler_view import Conflict, active_overlays
 from gpu_preflight.node.daemon_reach import refusing_taints
 from gpu_preflight.node.gpu_pools import pools_for_gpus
 from gpu_preflight.node.nodes import NodeToBe, daemon_set_answers, nodes_to_be, overlays_in_conflict, reaches
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import all_known
-from gpu_preflight.scheduling.scheduler import Scheduler
 from gpu_preflight.scheduling.crowd import check_contention
+from gpu_preflight.scheduling.scheduler import Scheduler
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from gpu_preflight.schema.fields import Fields
 

@@ -14,9 +14,9 @@ from gpu_facts.light import dataclass
 from gpu_facts.quantities import GIB, quantity
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.launch import Disk
+from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume, StorageClass
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mappings
 
 

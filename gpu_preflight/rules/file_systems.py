@@ -16,9 +16,8 @@ from gpu_preflight.cluster.references import referred
 from gpu_preflight.cluster.storage import Claimed, is_stateful_set_claim
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule

@@ -11,9 +11,8 @@ from gpu_facts.resources import GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.operators import count
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.pod import read_pod
+from gpu_preflight.model.pod import Workload, read_pod
 from gpu_preflight.model.programs import LAUNCHERS, Program, count_whole_gpus, programs, uses_ray, visible_gpus
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 

@@ -13,9 +13,8 @@ from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.objects import may_be_excerpt
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.model.pod import Pod, read_pod_template
+from gpu_preflight.model.pod import Pod, Workload, read_pod_template
 from gpu_preflight.model.taints import Taint, stay
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
 from gpu_preflight.scheduling.scheduler import priority_cutoff

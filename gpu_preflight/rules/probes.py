@@ -8,8 +8,8 @@ from typing import Any
 from gpu_facts.model_servers import estimate_weights
 from gpu_preflight.case import Case
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.programs import SERVERS, Program, programs
 from gpu_preflight.model.pod import Workload
+from gpu_preflight.model.programs import SERVERS, Program, programs
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text, mappings, may_equal
 from gpu_preflight.rule import Problem, check_each_pod, rule
 

@@ -29,9 +29,8 @@ from gpu_preflight.cluster.storage import claim_source, gp3_volume, installs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Disk
-from gpu_preflight.model.pod import Pod
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
-from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, known_text

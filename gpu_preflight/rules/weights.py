@@ -14,8 +14,7 @@ from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container, Mount
-from gpu_preflight.model.pod import Pod
-from gpu_preflight.model.pod import Workload
+from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.rule import Problem, rule
