@@ -235,8 +235,10 @@ def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
             near = did_you_mean(kind, known, closeness=_NEAR) if kind not in known else ""
             if near:
                 yield Problem.from_subject(each, f"KEDA has no trigger {kind}{near}", unknown=True)
+            if isinstance(trigger.metadata, Unknown):
+                continue
             lacking = [name for name in _NEEDS.get(kind, ()) if name not in metadata]
-            if lacking and not isinstance(trigger.metadata, Unknown):
+            if lacking:
                 lent = trigger.authentication is not None and lacking == ["serverAddress"]
                 yield Problem.from_subject(each, f"trigger {kind} lacks {', '.join(lacking)}", unknown=lent)
             elif kind == "cron":
