@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLAIN = ("text", "json", "markdown")
-WITH_SARIF = ("text", "json", "sarif", "markdown")
+# Of `check` and `review`.
+JUDGED = ("text", "json", "sarif", "markdown", *console.CI_FORMS)
 
 
 class _Parameter(click.ParamType[Any]):
@@ -104,9 +105,9 @@ class _Form(Word):
     """A format that the command can write."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "sarif" and value not in self.choices:
+        if value in JUDGED and value not in self.choices:
             self.fail(
-                f"must be one of {', '.join(self.choices)}, got 'sarif', which is for check and review", param, ctx
+                f"must be one of {', '.join(self.choices)}, got {value!r}, which is for check and review", param, ctx
             )
         return super().convert(value, param, ctx)
 
@@ -122,6 +123,30 @@ def written(*forms: str) -> Callable[[F], F]:
         return to(form(command))
 
     return add
+
+
+class _Also(click.ParamType[Any]):
+    """A further format, and the file for it."""
+
+    name = "FORMAT=FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        form, equals, file = str(value).partition("=")
+        if not equals or not file:
+            self.fail(f"must be FORMAT=FILE, got {value!r}", param, ctx)
+        return Word(JUDGED).convert(form, param, ctx), file
+
+
+def reported(command: F) -> F:
+    """Add the options of what a command writes beside its report, and of what makes it fail."""
+    further = "Write the report to FILE in another format, too. May be given several times."
+    least = "What makes the command fail: the least severity, something that is not known, or nothing."
+    for option in (
+        click.option("--also", type=_Also(), multiple=True, help=further),
+        click.option("--fail-on", type=Word(("error", "warning", "unknown", "never")), default="error", help=least),
+    ):
+        command = option(command)
+    return command
 
 
 def _say(_context: click.Context, _option: click.Parameter, day: datetime | None) -> None:
@@ -190,7 +215,8 @@ def cli() -> None:
 @cli.command()
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @judged
-@written(*WITH_SARIF)
+@reported
+@written(*JUDGED)
 def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
     """Judge every cluster of PATH by every rule.
 
@@ -274,7 +300,8 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
 @click.argument("old", type=File())
 @click.argument("new", type=File())
 @judged
-@written(*WITH_SARIF)
+@reported
+@written(*JUDGED)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
     """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
     if old == new == console.STDIN:
@@ -303,13 +330,28 @@ def _usable(judge: Callable[..., Any], *given: Any) -> Any:
         raise click.UsageError(str(error)) from None
 
 
-def _end(view: CheckView | ExplainView | ReviewView, *, html: str | None, strict: bool, **_: Any) -> int:
-    """Write the page, when one is wanted, and return the exit code."""
+def _end(
+    view: CheckView | ExplainView | ReviewView,
+    *,
+    html: str | None,
+    strict: bool,
+    also: tuple[tuple[str, str], ...] = (),
+    fail_on: str = "error",
+    **_: Any,
+) -> int:
+    """Write what is wanted beside the report, and return the exit code."""
     if html:
         from gpu_preflight.report.html.page import render
 
         console.write(html, render(view))
-    return _exit_code(view, strict)
+    for form, file in also:
+        console.emit(view, form, file)
+    if fail_on == "warning" and view.command != "explain" and view.outcome != "fail" and view.warnings:
+        click.echo(f"gpu-constructs: --fail-on warning: {view.warnings} to correct or acknowledge", err=True)
+        return console.FAILED
+    if fail_on == "never" and not strict:
+        return console.PASSED
+    return _exit_code(view, strict or fail_on == "unknown")
 
 
 def _exit_code(view: OutcomeView, strict: bool) -> int:

@@ -44,7 +44,9 @@ DEFAULT_INPUT = "cdk.out"
 STDIN = "-"
 # How a write to a full disk fails.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_JSON = ("json", "sarif")
+_JSON = ("json", "sarif", "gitlab")
+# In report/ci.py, a function each.
+CI_FORMS = ("concise", "github", "gitlab", "junit")
 # Raises what was not expected, for a bug report.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
 
@@ -96,18 +98,19 @@ class Progress:
 PROGRESS = Progress()
 
 
-def without_commands(text: str, *, escaped: bool = False) -> str:
+def without_commands(text: str, *, escaped: bool = False, own: bool = False) -> str:
     """Return a text in which no line is a command of a CI system.
 
     Args:
         text: Lines as they are printed.
         escaped: Whether the text is JSON, which reads the same with an escape in it.
+        own: Whether its lines are commands that the renderer writes, with escaped data.
     """
     if "::" not in text and "##" not in text:
         return text
     if escaped:
         return _ANYWHERE.sub(r"\\u0023", text)
-    return _ANYWHERE.sub(f"#{_BREAK}", _LINE_START.sub(_BREAK, text))
+    return _ANYWHERE.sub(f"#{_BREAK}", text if own else _LINE_START.sub(_BREAK, text))
 
 
 class _Terminated(BaseException):
@@ -260,7 +263,7 @@ def emit(view: View, form: str, output: str | None = None) -> None:
 
     Args:
         view: The view.
-        form: ``text``, ``json``, ``sarif`` or ``markdown``.
+        form: ``text``, ``json``, ``markdown``, ``sarif`` or one of `CI_FORMS`.
         output: The file.
 
     Raises:
@@ -269,9 +272,10 @@ def emit(view: View, form: str, output: str | None = None) -> None:
     from importlib import import_module
 
     PROGRESS.step = "writing the report"
-    renderer = import_module(f"gpu_preflight.report.{form}")
-    text = renderer.render(view, **(_terminal() if form == "text" and not output else {}))
-    text = without_commands(text, escaped=form in _JSON)
+    module, function = ("ci", form) if form in CI_FORMS else (form, "render")
+    render = getattr(import_module(f"gpu_preflight.report.{module}"), function)
+    text = render(view, **(_terminal() if form == "text" and not output else {}))
+    text = without_commands(text, escaped=form in _JSON, own=form == "github")
     if output:
         write(output, text)
     else:

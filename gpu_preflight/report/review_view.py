@@ -86,6 +86,11 @@ class ReviewView(OutcomeView):
     standing: tuple[FindingView, ...]
     clusters: Sides[tuple[ClusterView, ...]]
 
+    @property
+    def warnings(self) -> int:
+        """How many warnings of the new version nobody acknowledged."""
+        return self.counts.new.warnings + self.counts.standing.warnings
+
 
 def review_view(review: Review) -> ReviewView:
     """Return what a change means, with the clusters before and after it."""

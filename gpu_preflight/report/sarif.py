@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _Object = dict[str, Any]
 # What a deployment does to resources and objects, where somebody has to act before it.
-_CHANGES = {
+CHANGES = {
     "destructive": ("warning", "The deployment loses data, or stops a run that has not ended"),
     "fails": ("error", "AWS or Kubernetes rejects the update"),
     "left behind": ("warning", "The object keeps running, in no stack"),
 }
-_UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
+UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 
 
 def render(view: CheckView | ReviewView) -> str:
     """Return the findings of a check or a review as SARIF."""
-    findings = list(_findings(view))
+    findings = list(reported(view))
     unread, differing = (view.unread, ()) if view.command == "check" else ((), view.changes)
-    changes = [(each, each.origin) for each in differing if each.change in _CHANGES and each.origin]
+    changes = [(each, each.origin) for each in differing if each.change in CHANGES and each.origin]
     rules = {each.id: _rule(each) for each, _ in reversed(findings)}
-    rules |= {_change_id(each.change): _change_rule(each.change) for each, _ in changes}
+    rules |= {change_id(each.change): _change_rule(each.change) for each, _ in changes}
     order = sorted(rules)
     run = {
         "tool": {"driver": asdict(view.tool) | {"rules": [rules[each] for each in order]}},
@@ -52,7 +52,7 @@ def render(view: CheckView | ReviewView) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _findings(view: CheckView | ReviewView) -> Iterator[tuple[FindingView, str | None]]:
+def reported(view: CheckView | ReviewView) -> Iterator[tuple[FindingView, str | None]]:
     """Yield findings, in a review each with what became of it."""
     if view.command == "check":
         yield from ((each, None) for each in view.findings)
@@ -79,17 +79,18 @@ def _results(findings: list[tuple[FindingView, str | None]], rules: list[str]) -
     for finding, state in findings:
         place = "\n".join((finding.id, finding.cluster, finding.origin.path))
         seen[place] += 1
-        yield _result(finding, rules.index(finding.id), _fingerprint(f"{place}\n{seen[place]}"), state)
+        yield _result(finding, rules.index(finding.id), fingerprint(f"{place}\n{seen[place]}"), state)
 
 
-def _change_id(change: str) -> str:
+def change_id(change: str) -> str:
+    """Return the id of a change of a resource, as rules have one."""
     return f"change-{change.replace(' ', '-')}"
 
 
 def _change_rule(change: str) -> _Object:
-    level, title = _CHANGES[change]
+    level, title = CHANGES[change]
     return {
-        "id": _change_id(change),
+        "id": change_id(change),
         "shortDescription": {"text": title},
         "help": {"text": f"{title}. See docs/changes.md for each option."},
         "defaultConfiguration": {"level": level},
@@ -97,8 +98,8 @@ def _change_rule(change: str) -> _Object:
 
 
 def _change(change: ResourceChange, origin: Origin, rules: list[str]) -> _Object:
-    id, (level, _) = _change_id(change.change), _CHANGES[change.change]
-    fingerprint = _fingerprint(f"{id}\n{change.what}")
+    id, (level, _) = change_id(change.change), CHANGES[change.change]
+    own = fingerprint(f"{id}\n{change.what}")
     return {
         "ruleId": id,
         "ruleIndex": rules.index(id),
@@ -106,26 +107,27 @@ def _change(change: ResourceChange, origin: Origin, rules: list[str]) -> _Object
         "level": level,
         "message": {"text": f"{change.what}: {change.detail}"},
         "locations": [_location(origin)],
-        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "gpuConstructs/v1": fingerprint},
+        "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},
         "baselineState": "new",
     }
 
 
-def _fingerprint(text: str) -> str:
+def fingerprint(text: str) -> str:
+    """Return a short hash of what tells a result from others."""
     return sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-def _result(finding: FindingView, index: int, fingerprint: str, state: str | None) -> _Object:
+def _result(finding: FindingView, index: int, own: str, state: str | None) -> _Object:
     unsure = finding.unknown
     result: _Object = {
         "ruleId": finding.id,
         "ruleIndex": index,
         "kind": "fail",
-        "level": _UNSURE_LEVELS[finding.severity] if unsure else finding.severity,
+        "level": UNSURE_LEVELS[finding.severity] if unsure else finding.severity,
         "message": {"text": f"{finding.message}{f' ({MAY_BE})' if unsure else ''}. Fix: {finding.fix}"},
         "locations": [_location(finding.origin)],
         # GitHub matches alerts by the first, everybody else by either.
-        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "gpuConstructs/v1": fingerprint},
+        "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},
     }
     if state is not None:
         result["baselineState"] = state
@@ -148,10 +150,14 @@ def _location(origin: Origin) -> _Object:
     }
 
 
-def _artifact(file: str) -> _Object:
+def repository_path(file: str) -> Path:
+    """Return the path of a file relative to the working directory; as it is, if the file is elsewhere."""
     path = Path(file)
-    if path.is_absolute() and path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
+    return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
+
+
+def _artifact(file: str) -> _Object:
+    path = repository_path(file)
     if path.is_absolute():
         return {"uri": path.as_uri()}
     return {"uri": quote(path.as_posix(), errors="replace"), "uriBaseId": "%SRCROOT%"}

@@ -39,6 +39,11 @@ class CheckView(OutcomeView):
     unasked: tuple[str, ...]
     clusters: tuple[ClusterView, ...]
 
+    @property
+    def warnings(self) -> int:
+        """How many warnings nobody acknowledged."""
+        return self.counts.warnings
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerCounts:

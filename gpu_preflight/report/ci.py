@@ -1,0 +1,138 @@
+"""Findings in the formats that CI systems read: annotations of GitHub, GitLab's code quality, JUnit, one line each.
+
+Acknowledged findings are left out. One that only may be true has one level less.
+
+Sources, 2026-11: actions/toolkit packages/core/src/command.ts (GitHub),
+https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format,
+https://docs.gitlab.com/ci/testing/unit_test_reports/ (JUnit)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from gpu_facts.light import dataclass
+from gpu_preflight.report.sarif import CHANGES, UNSURE_LEVELS, change_id, fingerprint, reported, repository_path
+from gpu_preflight.report.wording import MAY_BE
+
+if TYPE_CHECKING:
+    from gpu_preflight.reading.objects import Origin
+    from gpu_preflight.report.review_view import ReviewView
+    from gpu_preflight.report.view import CheckView
+
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+_GITLAB_SEVERITIES = {"error": "critical", "warning": "minor", "note": "info"}
+# What XML 1.0 has no character for.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A finding, or a change that somebody has to act on before the deployment.
+
+    Attributes:
+        level: ``error``, ``warning`` or ``note``.
+        fails: Whether it makes the command fail.
+    """
+
+    id: str
+    level: str
+    title: str
+    text: str
+    fix: str
+    origin: Origin
+    fails: bool
+
+
+def concise(view: CheckView | ReviewView) -> str:
+    """Return a line for each result, as compilers write them, and the outcome."""
+    lines = [f"{_path(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
+    return "\n".join([*(" ".join(each.split()) for each in lines), f"{view.command}: {view.outcome}", ""])
+
+
+def github(view: CheckView | ReviewView) -> str:
+    """Return workflow commands that annotate files, errors first: GitHub shows ten of each level and step."""
+    results = sorted(_new(view), key=lambda each: list(_COMMANDS).index(each.level))
+    return "".join(
+        f"::{_COMMANDS[each.level]} file={_property(_path(each.origin))},title={_property(f'{each.id} {each.title}')}"
+        f"::{_data(f'{each.text}. Fix: {each.fix}')}\n"
+        for each in results
+    )
+
+
+def gitlab(view: CheckView | ReviewView) -> str:
+    """Return a code quality report."""
+    seen: Counter[str] = Counter()
+    rows = []
+    for each in _results(view):
+        place = "\n".join((each.id, each.origin.path, each.text))
+        seen[place] += 1
+        rows.append(
+            {
+                "description": f"{each.text}. Fix: {each.fix}",
+                "check_name": each.id,
+                "fingerprint": fingerprint(f"{place}\n{seen[place]}"),
+                "severity": _GITLAB_SEVERITIES[each.level],
+                "location": {"path": _path(each.origin), "lines": {"begin": 1}},
+            }
+        )
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def junit(view: CheckView | ReviewView) -> str:
+    """Return a test report: a failed test for each result that fails the command, a passed one for each other."""
+    results = list(_results(view))
+    suite = ElementTree.Element("testsuite", name=f"gpu-constructs {view.command}")
+    for each in results:
+        case = _xml(suite, "testcase", classname=each.id, name=f"{each.title}: {each.origin.path}")
+        text = f"{each.text}\nFix: {each.fix}\nat {each.origin}"
+        if each.fails:
+            _xml(case, "failure", message=each.text, type=each.level).text = _NOT_XML.sub("\ufffd", text)
+        else:
+            _xml(case, "system-out").text = _NOT_XML.sub("\ufffd", f"{each.level}: {text}")
+    if not results:
+        _xml(suite, "testcase", classname="gpu-constructs", name=f"{view.command} finds nothing")
+    suite.set("tests", str(max(len(results), 1)))
+    suite.set("failures", str(sum(each.fails for each in results)))
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _xml(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
+    safe = {key: _NOT_XML.sub("\ufffd", value) for key, value in attributes.items()}
+    return ElementTree.SubElement(parent, tag, safe)
+
+
+def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator[_Result]:
+    for finding, state in reported(view):
+        if finding.acknowledged is None and (standing or state != "unchanged"):
+            level = UNSURE_LEVELS[finding.severity] if finding.unknown else finding.severity
+            text = f"{finding.message} ({MAY_BE})" if finding.unknown else finding.message
+            yield _Result(finding.id, level, finding.title, text, finding.fix, finding.origin, finding.fails)
+    for change in view.changes if view.command == "review" else ():
+        if change.change in CHANGES and change.origin:
+            severity, title = CHANGES[change.change]
+            text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
+            yield _Result(change_id(change.change), severity, title, text, fix, change.origin, severity == "error")
+
+
+def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
+    """Yield what a review found new, and all that a check found."""
+    return _results(view, standing=False)
+
+
+def _path(origin: Origin) -> str:
+    return repository_path(origin.file).as_posix()
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
