@@ -52,7 +52,9 @@ class _Result:
 def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
     lines = [f"{_path(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
-    return "\n".join([*(" ".join(each.split()) for each in lines), f"{view.command}: {view.outcome}", ""])
+    unread = len(view.unread) if view.command == "check" else 0
+    end = f"{view.command}: {view.outcome}" + (f"; parts of the input can't be read: {unread}" if unread else "")
+    return "\n".join([*(" ".join(each.split()) for each in lines), end, ""])
 
 
 def github(view: CheckView | ReviewView) -> str:

@@ -25,6 +25,7 @@ SAMPLES = ROOT / "tests" / "preflight" / "report"
 CLUSTER, WORKLOADS = str(SAMPLES / "cluster.yaml"), str(SAMPLES / "workloads.yaml")
 FAILING = str(FIXTURES / "GPU010" / "fails_plugin_without_toleration_of_the_taint.yaml")
 PASSING = str(FIXTURES / "GPU010" / "passes_plugin_tolerates_everything.yaml")
+WARNING = str(FIXTURES / "GPU048" / "fails_default_disk_of_20_gib.yaml")
 CONSOLE = (sys.executable, "-m", "gpu_preflight.command_line.cli")
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: small}, spec: {containers: [{name: a, image: 'b:1'}]}}"
 
@@ -156,6 +157,51 @@ def test_files_are_written(tmp_path: Path) -> None:
     assert page.read_text().startswith("<!doctype html>")
 
 
+def test_a_report_is_written_in_several_formats_at_once(tmp_path: Path) -> None:
+    files = {form: tmp_path / form for form in ("json", "sarif", "github", "gitlab", "junit", "concise", "markdown")}
+
+    done = Done("check", FAILING, *(each for form, file in files.items() for each in ("--also", f"{form}={file}")))
+
+    assert done.code == 1
+    assert "GPU010" in done.out
+    assert all("GPU010" in file.read_text() for file in files.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("sarf=a", "must be one of text, json, sarif, markdown, concise, github, gitlab, junit, got 'sarf'"),
+        ("sarif", "must be FORMAT=FILE, got 'sarif'"),
+        ("sarif=", "must be FORMAT=FILE, got 'sarif='"),
+        ("sarif=/nowhere/a", "/nowhere/a"),
+    ],
+)
+def test_a_further_format_that_cannot_be_written_is_one_line(given: str, words: str) -> None:
+    done = Done("check", FAILING, "--also", given)
+
+    assert done.code == 2
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "codes"),
+    [
+        (FAILING, {"error": 1, "warning": 1, "unknown": 1, "never": 0}),
+        (WARNING, {"error": 0, "warning": 1, "never": 0}),
+        (PASSING, {"error": 0, "never": 0}),
+    ],
+)
+def test_what_fails_is_the_users_choice(file: str, codes: dict[str, int]) -> None:
+    assert {least: Done("check", file, "--fail-on", least).code for least in codes} == codes
+
+
+def test_a_check_that_fails_on_warnings_counts_them() -> None:
+    done = Done("check", WARNING, "--fail-on", "warning")
+
+    assert "--fail-on warning: 1 to correct or acknowledge" in done.err
+
+
 def test_strict_counts_what_is_not_known(tmp_path: Path) -> None:
     gated = Path(WORKLOADS).read_text().split("---")[-1]
     (tmp_path / "gated.yaml").write_text(gated)
@@ -237,14 +283,14 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
     ("arguments", "message"),
     [
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
-        (("check", "--fast"), "option must be one of --as-of, --assume, --format, -h, --help, --html, -o, "),
+        (("check", "--fast"), "option must be one of --also, --as-of, --assume, --fail-on, --format, -h, --help, --html, -o, "),
         (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--strict, got '-x'"),
         (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),
         (("chek",), "schema, got 'chek'; did you mean 'check'?"),
         (("exlain",), "command must be one of check, explain, "),
         (("instances", "--sort", "prise"), "must be one of price, gpus, name, got 'prise'; did you mean 'price'?"),
-        (("check", "--format", "jsn"), "must be one of text, json, sarif, markdown, got 'jsn'; did you mean 'json'?"),
+        (("check", "--format", "jsn"), "must be one of text, json, sarif, markdown, concise, github, gitlab, junit, got 'jsn'; did you mean 'json'?"),
         (("review", CLUSTER), "Missing argument 'NEW'"),
         (("review", "-", "-"), "OLD and NEW must not both be standard input"),
         (("explain", CLUSTER, "-f", FAILING), "the_taint.yaml: must hold a workload, got none"),

@@ -1,0 +1,115 @@
+"""Formats of CI systems: annotations of GitHub, GitLab's code quality, JUnit, one line each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from gpu_preflight.command_line.console import without_commands
+from gpu_preflight.reading.objects import Origin
+from gpu_preflight.report import ci
+from gpu_preflight.report.review_view import ReviewView, review_view
+from gpu_preflight.report.view import CheckView, check_view
+from tests.preflight.report import samples
+
+# A command of a runner: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+COMMAND = re.compile(r"::(error|warning|notice) file=([^,:\s]+)(?:,line=(\d+),col=(\d+))?,title=([^,:]+)::(.+)")
+CHANGES = ("change-destructive", "change-fails", "change-left-behind")
+SEVERITIES = ("info", "minor", "major", "critical", "blocker")
+
+
+def checked() -> CheckView:
+    return check_view(samples.report())
+
+
+def hostile() -> CheckView:
+    found = checked().findings[0]
+    bad = f"{samples.HOSTILE}\n::error::x\r\n##[error]y, 100 %:\x00"
+    return replace(checked(), findings=(replace(found, message=bad, title=bad, origin=Origin(found.origin.file, bad)),))
+
+
+def test_concise_is_a_line_for_each_finding() -> None:
+    lines = ci.concise(checked()).splitlines()
+
+    assert lines[0] == "app.yaml: error: GPU901 pool Train: has none [Stack/Train]"
+    assert [line.split(": ")[1] for line in lines[:-1]] == ["error", "error", "warning", "note"]
+    assert lines[-1] == "check: fail; parts of the input can't be read: 1"
+
+
+def test_github_annotates_errors_first() -> None:
+    found = [COMMAND.fullmatch(line) for line in ci.github(checked()).splitlines()]
+
+    assert [each and each[1] for each in found] == ["error", "error", "warning", "notice"]
+    assert found[0]
+    assert found[0][2] == "app.yaml"
+    assert found[0][6] == "pool Train: has none. Fix: Install the plugin."
+
+
+def test_gitlab_has_what_code_quality_requires() -> None:
+    rows = json.loads(ci.gitlab(checked()))
+
+    assert [each["severity"] for each in rows] == ["critical", "critical", "minor", "info"]
+    assert len({each["fingerprint"] for each in rows}) == len(rows)
+    for each in rows:
+        assert each["severity"] in SEVERITIES
+        assert {"description", "check_name", "fingerprint", "severity", "location"} == each.keys()
+        assert not each["location"]["path"].startswith(("/", "./"))
+        assert each["location"]["lines"]["begin"] >= 1
+
+
+def test_gitlab_keeps_a_fingerprint_while_other_findings_come_and_go() -> None:
+    every = json.loads(ci.gitlab(checked()))
+    fewer = json.loads(ci.gitlab(check_view(samples.report(samples.FINDINGS[1:]))))
+
+    assert {each["fingerprint"] for each in fewer} < {each["fingerprint"] for each in every}
+
+
+def test_junit_fails_a_test_for_each_finding_that_fails_the_check() -> None:
+    suite = ElementTree.fromstring(ci.junit(checked()).encode())
+
+    assert suite.attrib == {"name": "gpu-constructs check", "tests": "4", "failures": "2"}
+    assert [len(case.findall("failure")) for case in suite] == [1, 1, 0, 0]
+
+
+def test_junit_has_a_test_where_nothing_is_found() -> None:
+    suite = ElementTree.fromstring(ci.junit(check_view(samples.report(()))).encode())
+
+    assert [case.get("name") for case in suite] == ["check finds nothing"]
+    assert suite.get("failures") == "0"
+
+
+def test_acknowledged_findings_are_left_out() -> None:
+    accepted = check_view(samples.report([samples.finding(acknowledged="images are small here")]))
+
+    assert ci.concise(accepted) == "check: unknown; parts of the input can't be read: 1\n"
+    assert ci.github(accepted) == ""
+    assert json.loads(ci.gitlab(accepted)) == []
+
+
+def test_a_review_annotates_what_is_new_and_what_the_deployment_loses() -> None:
+    view = review_view(samples.review())
+    ids = [line.split(": ")[2].split()[0] for line in ci.concise(view).splitlines()[:-1]]
+
+    assert set(ids) == {*(each.id for each in view.new if not each.acknowledged), *CHANGES}
+
+
+@pytest.mark.parametrize("form", [ci.concise, ci.github, ci.gitlab, ci.junit])
+def test_hostile_names_end_no_line_and_no_document(form: Callable[[CheckView | ReviewView], str]) -> None:
+    github = form is ci.github
+    text = without_commands(form(hostile()), escaped=form is ci.gitlab, own=github)
+
+    assert "##[" not in text
+    if github:
+        assert [bool(COMMAND.fullmatch(line)) for line in text.splitlines()] == [True]
+    elif form is ci.gitlab:
+        assert len(json.loads(text)) == 1
+    elif form is ci.junit:
+        assert len(ElementTree.fromstring(text.encode())) == 1
+    else:
+        assert len(text.splitlines()) == 2
+        assert not any(line.startswith("::") for line in text.splitlines())
