@@ -29,8 +29,6 @@ _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
 _MISTAKEN = "GPU420"
 # What deployment puts into a value.
 _LATER = regex(r"\$\{[^}]*\}")
-_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
-_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +166,9 @@ def evictions(given: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Re
     ]
 
 
+_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
+
+
 def _not_added(taint: Taint) -> str:
     """Return why EKS adds no toleration of a taint that has the name of a resource."""
     if not taint.key.startswith(NVIDIA):
@@ -185,6 +186,9 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
         Reason(answer, "label", _label_text(each, labels.get(each.key), answer))
         for each, answer in chosen.unmet(labels)
     ]
+
+
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
 def _label_text(asked: Requirement, have: object, answer: Answer) -> str:
@@ -391,68 +395,3 @@ def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reaso
         fix = "Auto Mode has no such pool"
     text = f"{who} expects {show(name, have)} {name} on a node it has not made yet, the pod asks for "
     return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What tells a node from others, as numbers that are quick to compare.
-
-    Attributes:
-        taints: Its taints, in both views.
-        resources: What it has for pods, in both views.
-        labels: Each of its labels, in both views.
-    """
-
-    taints: int
-    resources: int
-    labels: dict[str, int]
-
-
-class Memory:
-    """Remembers each part of a fit by what it depends on; `ask` is what `fits` asks with."""
-
-    def __init__(self) -> None:
-        """Remember nothing yet."""
-        self._ids: dict[object, int] = {}
-        self._profiles: dict[int, Profile] = {}
-        self._parts: dict[object, Part] = {}
-
-    def number(self, value: object) -> int:
-        """Return a number that equal values share."""
-        return self._ids.setdefault(value, len(self._ids))
-
-    def ask(self, part: PartOf, wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-        """Return what a part of a fit says, from memory where pod and node are alike in all that it depends on."""
-        profile = self._profiles.get(id(node)) or self.profile(node, pool)
-        key: object
-        if part is check_taints:
-            key = part, wanted.tolerations_key, profile.taints
-        elif part is check_resources:
-            key = part, wanted.requests_key, profile.resources
-        elif part is check_labels:
-            key = part, wanted.selection_key, pool.kind, *[profile.labels.get(name) for name in wanted.keys]
-        else:
-            return part(wanted, node, pool)
-        found = self._parts.get(key)
-        if found is None:
-            found = self._parts[key] = part(wanted, node, pool)
-        return found
-
-    def profile(self, node: NodeToBe, pool: Pool) -> Profile:
-        """Return what tells a node from others; nodes and pools outlive the memory of them."""
-        found = self._profiles.get(id(node))
-        if found is None:
-            found = self._profiles[id(node)] = self._profile(node, pool)
-        return found
-
-    def _profile(self, node: NodeToBe, pool: Pool) -> Profile:
-        sizes = (frozenset(each.items()) for each in (node.least, node.most, node.believed))
-        taken = frozenset(node.taken.items())
-        keys = {**node.labels, **node.believed_labels}
-        return Profile(
-            taints=self.number(("taints", node.taints, node.believed_taints, pool.kind)),
-            resources=self.number(
-                ("resources", *sizes, node.unsaid, node.unseen, node.alone, taken, node.instance_type, pool.kind)
-            ),
-            labels={key: self.number((node.labels.get(key), node.believed_labels.get(key))) for key in keys},
-        )
