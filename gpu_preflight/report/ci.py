@@ -10,13 +10,12 @@ https://docs.gitlab.com/ci/testing/unit_test_reports/ (JUnit)
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from gpu_facts.light import dataclass
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.report.sarif import CHANGES, UNSURE_LEVELS, change_id, fingerprint, reported, repository_path
 from gpu_preflight.report.wording import MAY_BE
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _GITLAB_SEVERITIES = {"error": "critical", "warning": "minor", "note": "info"}
 # What XML 1.0 has no character for.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
