@@ -29,7 +29,8 @@ def _outcomes(report: Report) -> dict[str, Outcome]:
 def test_a_group_without_an_autoscaler_gets_one_node_by_hand(tmp_path: Path, props: Props) -> None:
     report = play(PLAYS["quickstart"].assemblies(tmp_path), props)
 
-    assert report.exit_code(PLAYS["quickstart"].require) == 0, report.text()
+    # Without the updates and failures of `make rehearse`.
+    assert report.exit_code(("Create", "Scale", "Permissions", "Destroy")) == 0, report.text()
     outcomes = _outcomes(report)
     steps = ("a node comes when its group is asked for one by hand", "the node shows a GPU", "the job runs")
     assert {outcomes[f"pool l4: {each}"] for each in (*steps, "the job ends", "the node goes")} == {Outcome.HELD}
