@@ -148,7 +148,7 @@ def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
         return list(parse("<stdin>", _decode("<stdin>", _read_bounded(sys.stdin.buffer))))
     place = Path(path)
     if not is_folder(place):
-        return list(parse(path, _text(place)))
+        return list(parse(path, read_text(place)))
     found: list[Document] = []
     total = 0
     left_out = {each.resolve() for each in skip}
@@ -384,7 +384,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _quietly(file: Path) -> list[Document]:
     """Read a file of a folder; what is plainly no input, such as a chart's template, is left out."""
-    text = _text(file)
+    text = read_text(file)
     if "{{" in text and file.parent.name == "templates":
         return [Document(str(file), NOT_RENDERED)]
     try:
@@ -393,7 +393,12 @@ def _quietly(file: Path) -> list[Document]:
         return [Document(str(file), NOT_RENDERED)]
 
 
-def _text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UnusableInput: It is too large, no UTF-8, or cannot be read.
+    """
     try:
         data = _bytes(file)
     except TimeoutError as error:
