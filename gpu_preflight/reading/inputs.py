@@ -210,7 +210,7 @@ def _read_path(path: str, found: _Found) -> None:
     if not path:
         raise UnusableInput("path must name a file or folder, got ''")
     folder = path != STDIN and is_folder(Path(path))
-    if folder and (manifest := _assembly(Path(path))) is not None:
+    if folder and (manifest := assembly_manifest(Path(path))) is not None:
         _read_assembly(Path(path), manifest, found)
         return
     if Path(path).name in KUSTOMIZATIONS and Path(path).is_file():
@@ -233,7 +233,12 @@ def _read_folder(path: str, found: _Found) -> list[Document]:
     return documents
 
 
-def _assembly(folder: Path) -> Mapping[str, Any] | None:
+def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:
+    """Return the manifest of a cloud assembly, ``None`` for another folder.
+
+    Raises:
+        UnusableInput: The manifest of an assembly cannot be read.
+    """
     file = folder / "manifest.json"
     if not file.is_file():
         return None
@@ -251,13 +256,13 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
     for name, artifact in sorted(mapping(manifest.get("artifacts")).items()):
         properties = mapping(mapping(artifact).get("properties"))
         if mapping(artifact).get("type") == "aws:cloudformation:stack":
-            file = _inside(folder, properties.get("templateFile"))
+            file = file_inside(folder, properties.get("templateFile"))
             paths = _read_metadata(folder, mapping(artifact), found)
             account, region = _environment(mapping(artifact).get("environment"))
             _read_template(Stack(str(file), str(properties.get("stackName") or name), account, region, paths), found)
         elif mapping(artifact).get("type") == "cdk:cloud-assembly":
-            inner = _inside(folder, properties.get("directoryName"))
-            if (nested := _assembly(inner)) is not None:
+            inner = file_inside(folder, properties.get("directoryName"))
+            if (nested := assembly_manifest(inner)) is not None:
                 _read_assembly(inner, nested, found)
 
 
@@ -266,7 +271,7 @@ def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> 
     paths: dict[str, str] = {}
     metadata = dict(mapping(artifact.get("metadata")))
     if (name := artifact.get("additionalMetadataFile")) is not None:
-        for document in found.read(str(_inside(folder, name))):
+        for document in found.read(str(file_inside(folder, name))):
             metadata |= mapping(document.content)
     for path, entries in metadata.items():
         for entry in mappings(entries):
@@ -291,8 +296,12 @@ def _read_template(stack: Stack, found: _Found) -> None:
         _add_template(template, found)
 
 
-def _inside(folder: Path, name: Any) -> Path:
-    """Return a file of a folder; a name that leads out of it is refused."""
+def file_inside(folder: Path, name: Any) -> Path:
+    """Return a file of a folder.
+
+    Raises:
+        UnusableInput: The name leads out of the folder.
+    """
     try:
         file = folder / str(name)
         inside = isinstance(name, str) and folder.resolve() in file.resolve().parents
@@ -323,7 +332,7 @@ def _add_template(template: Template, found: _Found) -> None:
         nested = dig(raw, "Type") == "AWS::CloudFormation::Stack"
         asset = _asset(template, mapping(raw), found) if nested else None
         if isinstance(asset, str) and asset.endswith(".json"):
-            file = _inside(Path(template.file).parent, asset)
+            file = file_inside(Path(template.file).parent, asset)
             for document in found.read(str(file)):
                 nested = Template(
                     str(file),

@@ -134,6 +134,24 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file.
+
+    Attributes:
+        file: Path of the file.
+        line: Line, from 1.
+        column: Column, from 1; ``None`` where only the line is known.
+    """
+
+    file: str
+    line: int
+    column: int | None
+
+    def __str__(self) -> str:
+        return ":".join(str(each) for each in (self.file, self.line, self.column) if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Unread:
     """A part of the input that preflight can't read.
 

@@ -11,7 +11,7 @@ import yaml
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import MAX_DEPTH, UnusableInput, read_text
 from gpu_preflight.reading.notation import events
-from gpu_preflight.reading.objects import Marks, Origin, has_actions, marked
+from gpu_preflight.reading.objects import Marks, Origin, Position, has_actions, marked
 
 # A larger file is a dump of a running cluster, in which nobody edits a line. This much takes half a second to read.
 MAX_BYTES = 2 * 1024**2
@@ -22,21 +22,6 @@ _LINE = regex(r"line ([0-9]{1,8}) of ")
 _CONFIG = "ClusterConfig"
 # How the resources that eksctl makes of a list are named, next to node groups.
 _PREFIXES = {"addons": "addon ", "fargateProfiles": "fargate "}
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a file.
-
-    Attributes:
-        file: Path of the file.
-        line: Line, from 1.
-        column: Column, from 1; ``None`` where only the line is known.
-    """
-
-    file: str
-    line: int
-    column: int | None
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.model.answer import Reason
 from gpu_preflight.model.software import Autoscaler
-from gpu_preflight.reading.objects import Origin, Unread
+from gpu_preflight.reading.objects import Origin, Position, Unread
 from gpu_preflight.rule import Finding, Rule, Severity
 
 Outcome = Literal["pass", "fail", "unknown"]
@@ -74,6 +74,29 @@ class Counts:
     acknowledged: int
 
 
+@dataclass(frozen=True, slots=True)
+class FindingOrigin(Origin):
+    """Where a finding is.
+
+    Attributes:
+        line: Its line in the file, from 1; ``None`` where that isn't known, and in what CDK wrote.
+        column: Its column in the file, from 1; ``None`` where that isn't known.
+        code: Where the app's own code created the construct; ``None`` without stack traces in CDK's metadata.
+    """
+
+    line: int | None = None
+    column: int | None = None
+    code: Position | None = None
+
+    @property
+    def position(self) -> Position | None:
+        """The line that a person edits."""
+        return self.code or (Position(self.file, self.line, self.column) if self.line else None)
+
+    def __str__(self) -> str:
+        return f"{self.path} in {self.position or self.file}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingView:
     """A finding with everything that its rule says.
@@ -91,19 +114,33 @@ class FindingView:
     fix: str
     source: str
     cluster: str
-    origin: Origin
+    origin: FindingOrigin
     message: str
     unknown: bool
     acknowledged: str | None
     fails: bool
 
 
-def finding_views(findings: Iterable[Finding]) -> tuple[FindingView, ...]:
-    """Return findings with everything that their rules say."""
-    return tuple(map(_finding, findings))
+def finding_views(*groups: Iterable[Finding]) -> tuple[tuple[str, ...], list[tuple[FindingView, ...]]]:
+    """Return hints at how to get lines, and groups of findings with their lines and everything that their rules say."""
+    # What reads files again is loaded after the rules ran.
+    from gpu_preflight.reading.creation_stacks import HINT, CreationStacks
+    from gpu_preflight.reading.positions import Positions
+
+    stacks, positions = CreationStacks(), Positions()
+
+    def locate(origin: Origin) -> FindingOrigin:
+        code = stacks.find(origin)
+        # Nobody edits a line of what CDK wrote.
+        position = None if origin.resource and stacks.has_assembly(origin.file) else positions.find(origin)
+        line, column = (position.line, position.column) if position else (None, None)
+        return FindingOrigin(origin.file, origin.path, origin.resource, line, column, code)
+
+    views = [tuple(_finding(each, locate(each.problem.origin)) for each in group) for group in groups]
+    return ((HINT,) if stacks.is_incomplete else ()), views
 
 
-def _finding(finding: Finding) -> FindingView:
+def _finding(finding: Finding, origin: FindingOrigin) -> FindingView:
     rule, problem = finding.rule, finding.problem
     return FindingView(
         id=rule.id,
@@ -113,7 +150,7 @@ def _finding(finding: Finding) -> FindingView:
         fix=finding.fix,
         source=rule.source,
         cluster=finding.cluster,
-        origin=problem.origin,
+        origin=origin,
         message=problem.message,
         unknown=problem.unknown,
         acknowledged=f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,

@@ -122,7 +122,7 @@ def _finding(finding: FindingView) -> tuple[str, ...]:
     return (
         f"{rule} {finding.severity}",
         escape_markdown(finding.message) + unsure,
-        code(finding.origin.path),
+        "<br>".join(code(each) for each in (finding.origin.path, finding.origin.position) if each),
         fix,
     )
 

@@ -71,6 +71,7 @@ class ReviewView(OutcomeView):
         control_planes: Clusters that are replaced, whose version EKS does not go to, or not yet.
         changes: What the deployment does to each resource and object that differs, from what is lost to what is added.
         workloads: Those whose verdict changes; ``None`` where there is none.
+        hints: How to get lines of the app's own code.
     """
 
     command: Literal["review"] = "review"
@@ -84,6 +85,7 @@ class ReviewView(OutcomeView):
     new: tuple[FindingView, ...]
     fixed: tuple[FindingView, ...]
     standing: tuple[FindingView, ...]
+    hints: tuple[str, ...]
     clusters: Sides[tuple[ClusterView, ...]]
 
     @property
@@ -95,6 +97,7 @@ class ReviewView(OutcomeView):
 def review_view(review: Review) -> ReviewView:
     """Return what a change means, with the clusters before and after it."""
     remaining = (*review.new, *review.standing)
+    hints, [new, fixed, standing] = finding_views(review.new, review.fixed, review.standing)
     unknown = any(each.problem.unknown for each in remaining if each.acknowledged is None)
     unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
     return ReviewView(
@@ -106,9 +109,10 @@ def review_view(review: Review) -> ReviewView:
         ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
         workloads=review.fates,
         counts=ReviewCounts(counts(review.new), counts(review.fixed), counts(review.standing)),
-        new=finding_views(review.new),
-        fixed=finding_views(review.fixed),
-        standing=finding_views(review.standing),
+        new=new,
+        fixed=fixed,
+        standing=standing,
+        hints=hints,
         clusters=Sides(
             cluster_views(review.explained_before, most_pools=1), cluster_views(review.explained_after, most_pools=1)
         ),

@@ -142,10 +142,13 @@ def _notification(unread: Unread) -> _Object:
 
 
 def _location(origin: Origin) -> _Object:
-    # Code scanning wants a line; where in a template something stands is told by its path.
-    region = {"startLine": 1}
+    position = getattr(origin, "position", None)
+    # Code scanning requires a line.
+    region = {"startLine": position.line if position else 1}
+    if position and position.column:
+        region["startColumn"] = position.column
     return {
-        "physicalLocation": {"artifactLocation": _artifact(origin.file), "region": region},
+        "physicalLocation": {"artifactLocation": _artifact((position or origin).file), "region": region},
         "logicalLocations": [{"fullyQualifiedName": origin.path, "kind": "resource"}],
     }
 

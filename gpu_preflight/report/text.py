@@ -153,6 +153,7 @@ def _check(view: CheckView) -> Iterator[Part]:
     yield from _unread(view)
     yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
+    yield from (heading(each, "dim") for each in view.hints)
     yield heading(f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}")
     yield _outcome(view)
 
@@ -255,6 +256,7 @@ def _review(view: ReviewView) -> Iterator[Part]:
     yield from _group("New", view.new, "bold")
     yield from _group("Fixed", view.fixed, "bold", advice=False)
     yield from _group("Standing", view.standing, "bold")
+    yield from (heading(each, "dim") for each in view.hints)
     new = findings_summary(view.new)
     yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} standing")
     yield _outcome(view)

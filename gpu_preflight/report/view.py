@@ -29,6 +29,7 @@ class CheckView(OutcomeView):
         unread: What can't be read before deployment.
         open_values: Values that only deployment sets, in fields that rules judge.
         unasked: What was not judged.
+        hints: How to get lines of the app's own code.
     """
 
     command: Literal["check"] = "check"
@@ -37,6 +38,7 @@ class CheckView(OutcomeView):
     unread: tuple[Unread, ...]
     open_values: tuple[OpenValue, ...]
     unasked: tuple[str, ...]
+    hints: tuple[str, ...]
     clusters: tuple[ClusterView, ...]
 
     @property
@@ -79,14 +81,16 @@ class RulesView(View):
 def check_view(report: Report) -> CheckView:
     """Return what a check found."""
     explanations = list(map(report.explanation, report.cases))
+    hints, [findings] = finding_views(report.findings)
     undecided = any(each.answer is Answer.UNKNOWN for one in explanations for each in one.verdicts)
     return CheckView(
         outcome=outcome(fails=report.fails or bool(report.pending), unknown=report.unknown or undecided),
         counts=counts(report.findings),
-        findings=finding_views(report.findings),
+        findings=findings,
         unread=report.unread,
         open_values=report.open_values,
         unasked=report.unasked,
+        hints=hints,
         clusters=cluster_views(explanations, most_pools=1),
     )
 

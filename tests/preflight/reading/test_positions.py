@@ -10,8 +10,8 @@ import pytest
 
 from gpu_preflight.reading import positions
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.reading.objects import Origin
-from gpu_preflight.reading.positions import Position, Positions
+from gpu_preflight.reading.objects import Origin, Position
+from gpu_preflight.reading.positions import Positions
 
 _POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
