@@ -29,6 +29,7 @@ _FOREIGN = regex(
 )
 # This library, where it isn't installed but runs from a checkout.
 _OWN = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
+_NESTED = ".nested.template.json"
 _SYNTH = regex(r"\bsynth\(")
 
 
@@ -38,22 +39,20 @@ class _Assembly:
 
     Attributes:
         traces: Frames of the stack trace by construct path, the innermost first.
-        paths: Construct paths by file of the stack's template and logical id.
+        paths: Construct paths by logical id, by file of the stack's template.
     """
 
     traces: dict[str, tuple[str, ...]]
-    paths: dict[tuple[str, str], str]
+    paths: dict[str, dict[str, str]]
 
     def find_path(self, origin: Origin) -> str | None:
         """Return the construct path of an origin; ``None`` where there is none, or several may be meant."""
-        logical_id = (origin.resource or "").rpartition("/")[2]
-        own = self.paths.get((Path(origin.file).name, logical_id), "")
-        known = next(
-            (each for each in (f"/{origin.path}/Resource", f"/{origin.path}", own) if each in self.traces), None
-        )
+        file, logical_id = Path(origin.file).name, (origin.resource or "").rpartition("/")[2]
         # The constructs of a nested stack are among those of the stack around it.
-        nested = {path for (_, id), path in self.paths.items() if id == logical_id}
-        return known or (nested.pop() if len(nested) == 1 else None)
+        stacks = list(self.paths.values()) if file.endswith(_NESTED) else [self.paths.get(file, {})]
+        named = {each[logical_id] for each in stacks if logical_id in each}
+        own = [each for each in (f"/{origin.path}/Resource", f"/{origin.path}") if any(stacks) and each in self.traces]
+        return own[0] if own else named.pop() if len(named) == 1 else None
 
 
 class CreationStacks:
@@ -108,8 +107,8 @@ def _own_frames(trace: tuple[str, ...]) -> Iterator[Position]:
     """Yield the frames of an app's own code."""
     for frame in trace:
         if found := _LINE.search(frame):
-            before = frame[: found.start()]
-            file = (before.partition(" (")[2] or before.strip().removeprefix("at ")).removeprefix("file://")
+            function, parenthesis, file = frame[: found.start()].partition(" (")
+            file = (file if parenthesis else function.strip().removeprefix("at ")).removeprefix("file://")
             if file and not _FOREIGN.search(file) and not file.startswith(_OWN):
                 yield Position(file, int(found[1]), int(found[2]) if found[2] else None)
 
@@ -140,7 +139,7 @@ def _read(folder: Path) -> _Assembly:
 def _note(found: _Assembly, template: str, path: str, entry: dict[str, Any]) -> None:
     kind, data = entry.get("type"), entry.get("data")
     if kind == "aws:cdk:logicalId":
-        found.paths[template, str(data)] = path
+        found.paths.setdefault(template, {})[str(data)] = path
         found.traces.setdefault(path, _frames(entry.get("trace")))
     elif kind == "aws:cdk:creationStack":
         found.traces[path] = _frames(data)

@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 _FORMATTING = regex(r"[\\`*_\[\]<>|~&$]")
 _MENTION = regex(r"(@|#|GH-)(?=\w)")
 _LONGEST = 300
+_LONGEST_POSITION = 100
 # A comment holds 65,536 characters.
 MOST_FINDINGS = 60
 # Rows of findings, so that a comment stays below what it may hold.
-MOST = {"new": 40, "fixed": 15, "standing": 15}
+MOST = {"new": 40, "fixed": 10, "standing": 15}
 _MOST_POOLS = 30
 _MOST_DETAILS = 12
 # So that a comment stays below what it may hold.
@@ -119,10 +120,11 @@ def _finding(finding: FindingView) -> tuple[str, ...]:
     fix = escape_markdown(finding.fix)
     if finding.acknowledged is not None:
         fix = f"accepted: {escape_markdown(finding.acknowledged)}"
+    position = finding.origin.position
     return (
         f"{rule} {finding.severity}",
         escape_markdown(finding.message) + unsure,
-        "<br>".join(code(each) for each in (finding.origin.path, finding.origin.position) if each),
+        code(finding.origin.path) + (f"<br>{code(str(position)[-_LONGEST_POSITION:])}" if position else ""),
         fix,
     )
 

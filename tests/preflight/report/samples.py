@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.judging.changes import Change, ResourceChange
@@ -56,6 +58,12 @@ FINDINGS = (
     finding(id="GPU903", title="Zones", severity="note", unknown=True),
     finding(id="GPU902", title="Small disk", severity="warning", acknowledged="images are small here"),
 )
+
+
+def write_app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the template in which the pool ``Train`` of `finding` has a line, and make its folder the current one."""
+    (folder / "app.yaml").write_text("Resources:\n  Train1A:\n    Type: AWS::EKS::Nodegroup\n")
+    monkeypatch.chdir(folder)
 
 
 def case() -> Case:

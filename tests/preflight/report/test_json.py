@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -51,6 +52,15 @@ def test_what_types_do_not_state_is_of_keys_that_exist() -> None:
 @pytest.mark.parametrize("kind", ["check", "explain", "review"])
 def test_views_are_valid(kind: str) -> None:
     assert_valid(samples.views()[kind])
+
+
+def test_findings_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples.write_app(tmp_path, monkeypatch)
+    view = check_view(samples.report([samples.finding(), samples.finding(name="Infer")]))
+    origins = [each["origin"] for each in json.loads(render(view))["findings"]]
+
+    assert_valid(view)
+    assert [(each["line"], each["column"], each["code"]) for each in origins] == [(2, 3, None), (None, None, None)]
 
 
 def test_rows_and_rules_are_valid() -> None:

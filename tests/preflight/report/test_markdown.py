@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.review import Review
 from gpu_preflight.model.answer import Answer, Reason
-from gpu_preflight.report import markdown
+from gpu_preflight.reading.objects import Position
+from gpu_preflight.report import finding_view, markdown
 from gpu_preflight.report.cluster_view import LeftReplicas
+from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.markdown import code, escape_markdown
 from gpu_preflight.report.review_view import review_view
 from gpu_preflight.report.view import check_view, explain_view
@@ -64,9 +68,20 @@ def test_only_links_to_the_web_are_links() -> None:
     assert "](javascript" not in markdown.render(check_view(samples.report([hostile])))
 
 
-def test_a_thousand_findings_fit_one_comment() -> None:
+def test_findings_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples.write_app(tmp_path, monkeypatch)
+
+    written = markdown.render(check_view(samples.report([samples.finding()])))
+
+    assert " | <code>Stack/Train</code><br><code>app.yaml:2:3</code> | " in written
+
+
+def test_a_thousand_findings_fit_one_comment(monkeypatch: pytest.MonkeyPatch) -> None:
     many = tuple(samples.finding(name=f"{'long' * 60}{index}", fix="do " * 90) for index in range(1000))
     change = Review(new=many, fixed=many, standing=many)
+
+    place = partial(FindingOrigin, "a", "b" * 250, code=Position("long/" * 60, 1, 1))
+    monkeypatch.setattr(finding_view, "FindingOrigin", lambda *_: place())
 
     assert len(markdown.render(review_view(change))) < COMMENT
     assert len(markdown.render(check_view(samples.report(many)))) < COMMENT

@@ -10,7 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpu_preflight.reading.objects import Position
 from gpu_preflight.report import sarif
+from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, check_view
 from tests.preflight.report import samples
@@ -62,6 +64,23 @@ def test_results_say_where(run: dict[str, Any]) -> None:
     assert location["physicalLocation"]["artifactLocation"] == {"uri": "app.yaml", "uriBaseId": "%SRCROOT%"}
     assert location["physicalLocation"]["region"]["startLine"] == 1
     assert location["logicalLocations"][0]["fullyQualifiedName"] == "Stack/Train"
+
+
+def test_results_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples.write_app(tmp_path, monkeypatch)
+
+    [result] = run_of(check_view(samples.report([samples.finding()])))["results"]
+
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 2, "startColumn": 3}
+
+
+def test_constructs_are_in_the_code_that_created_them() -> None:
+    origin = FindingOrigin("cdk.out/a.template.json", "Stack/Train", code=Position("app.py", 9, None))
+
+    assert sarif._location(origin)["physicalLocation"] == {
+        "artifactLocation": {"uri": "app.py", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 9},
+    }
 
 
 def test_acknowledged_findings_are_suppressed_with_their_reason(run: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -54,6 +55,15 @@ def test_names_cannot_command_the_terminal() -> None:
     assert "\x1b" not in written
     assert "\u202e" not in written
     assert "[2J[red]" in written
+
+
+def test_findings_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples.write_app(tmp_path, monkeypatch)
+
+    written = text.render(check_view(samples.report([samples.finding(), samples.finding(name="Infer")])))
+
+    assert "at      Stack/Train in app.yaml:2:3\n" in written
+    assert "at      Stack/Infer in app.yaml\n" in written
 
 
 def test_nothing_found_says_so() -> None:
