@@ -10,15 +10,17 @@ Source: aws-cdk-lib 2.275.0 core/lib/private/stack-trace.js, core/lib/cfn-elemen
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import UnusableInput, read, read_text
-from gpu_preflight.reading.inputs import assembly_manifest, file_inside
+from gpu_preflight.reading.inputs import assembly_manifest, read_metadata
 from gpu_preflight.reading.objects import Origin, Position
-from gpu_preflight.reading.unknown import items, mapping, mappings
+from gpu_preflight.reading.unknown import items, mapping
 
 HINT = "For lines of your code, synthesize with JSII_HOST_STACK_TRACES=1 (TypeScript: --stack-trace-limit=100)."
 # The end of a frame: <module> (/src/app.py:9), new Pool (/src/lib/pool.ts:12:5), /src/bin/app.js:5:1
@@ -35,15 +37,24 @@ _SYNTH = regex(r"\bsynth\(")
 
 @dataclass(frozen=True, slots=True)
 class _Assembly:
-    """What the metadata of an assembly says of its constructs.
+    """What the metadata of an assembly states about its constructs.
 
     Attributes:
         traces: Frames of the stack trace by construct path, the innermost first.
         paths: Construct paths by logical id, by file of the stack's template.
     """
 
-    traces: dict[str, tuple[str, ...]]
-    paths: dict[str, dict[str, str]]
+    traces: dict[str, list[str]] = field(default_factory=dict)
+    paths: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def note(self, template: str, path: str, entry: dict[str, Any]) -> None:
+        """Take an entry of the metadata."""
+        data, is_trace = entry.get("data"), entry.get("type") == "aws:cdk:creationStack"
+        if entry.get("type") == "aws:cdk:logicalId":
+            self.paths.setdefault(template, {})[str(data)] = path
+        trace = [each for each in items(data if is_trace else entry.get("trace")) if isinstance(each, str)]
+        if is_trace or path not in self.traces:
+            self.traces[path] = trace
 
     def find_path(self, origin: Origin) -> str | None:
         """Return the construct path of an origin; ``None`` where there is none, or several may be meant."""
@@ -66,11 +77,24 @@ class CreationStacks:
         """Begin without an assembly."""
         self.is_incomplete = False
         self._assemblies: dict[Path, _Assembly] = {}
-        self._lines: dict[str, list[str]] = {}
+        self._line = lru_cache(_line)
 
     def has_assembly(self, file: str) -> bool:
         """Whether a file is in an assembly with metadata of its constructs."""
         return bool(self._assembly(file).traces)
+
+    def find(self, origin: Origin) -> Position | None:
+        """Return the line of code that created what is at an origin; ``None`` where that isn't known."""
+        assembly = self._assembly(origin.file)
+        path = above = assembly.find_path(origin)
+        while above:
+            frame = next(_own_frames(assembly.traces.get(above, ())), None)
+            # What CDK adds while it synthesizes belongs to the construct around it.
+            if frame is not None and not _SYNTH.search(self._line(frame)):
+                return frame
+            above = above.rpartition("/")[0]
+        self.is_incomplete |= path is not None
+        return None
 
     def _assembly(self, file: str) -> _Assembly:
         folder = Path(file).parent
@@ -78,72 +102,36 @@ class CreationStacks:
             self._assemblies[folder] = _read(folder)
         return self._assemblies[folder]
 
-    def find(self, origin: Origin) -> Position | None:
-        """Return the line of code that created what is at an origin; ``None`` where that isn't known."""
-        assembly = self._assembly(origin.file)
-        path = assembly.find_path(origin)
-        if path is None:
-            return None
-        above = path
-        while above:
-            frame = next(_own_frames(assembly.traces.get(above, ())), None)
-            # What CDK adds while it synthesizes belongs to the construct around it.
-            if frame is not None and not self._is_synth(frame):
-                return Position(_relative(frame.file), frame.line, frame.column)
-            above = above.rpartition("/")[0]
-        self.is_incomplete = True
-        return None
 
-    def _is_synth(self, frame: Position) -> bool:
-        if frame.file not in self._lines:
-            try:
-                self._lines[frame.file] = read_text(Path(frame.file)).split("\n") if Path(frame.file).is_file() else []
-            except (UnusableInput, OSError, ValueError):
-                self._lines[frame.file] = []
-        return any(map(_SYNTH.search, self._lines[frame.file][frame.line - 1 : frame.line]))
-
-
-def _own_frames(trace: tuple[str, ...]) -> Iterator[Position]:
+def _own_frames(trace: Iterable[str]) -> Iterator[Position]:
     """Yield the frames of an app's own code."""
     for frame in trace:
         if found := _LINE.search(frame):
             function, parenthesis, file = frame[: found.start()].partition(" (")
             file = (file if parenthesis else function.strip().removeprefix("at ")).removeprefix("file://")
             if file and not _FOREIGN.search(file) and not file.startswith(_OWN):
+                file = os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file
                 yield Position(file, int(found[1]), int(found[2]) if found[2] else None)
 
 
-def _relative(file: str) -> str:
-    return os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file
+def _line(frame: Position) -> str:
+    """Return the line of code of a frame; empty where its file isn't there."""
+    try:
+        lines = read_text(Path(frame.file)).split("\n") if Path(frame.file).is_file() else []
+    except (UnusableInput, OSError, ValueError):
+        lines = []
+    return "".join(lines[frame.line - 1 : frame.line])
 
 
 def _read(folder: Path) -> _Assembly:
-    """Return what the metadata of an assembly says; nothing of what cannot be read."""
-    found = _Assembly({}, {})
+    """Return what the metadata of an assembly states, as far as it can be read."""
+    found = _Assembly()
     try:
-        manifest = assembly_manifest(folder) or {}
-        for artifact in map(mapping, mapping(manifest.get("artifacts")).values()):
+        artifacts = mapping((assembly_manifest(folder) or {}).get("artifacts"))
+        for artifact in map(mapping, artifacts.values()):
             template = str(mapping(artifact.get("properties")).get("templateFile"))
-            metadata = dict(mapping(artifact.get("metadata")))
-            if (name := artifact.get("additionalMetadataFile")) is not None:
-                for document in read(str(file_inside(folder, name))):
-                    metadata |= mapping(document.content)
-            for path, entries in metadata.items():
-                for entry in mappings(entries):
-                    _note(found, template, str(path), entry)
+            for path, entry in read_metadata(folder, artifact, read):
+                found.note(template, path, entry)
     except (UnusableInput, OSError, ValueError):
         pass
     return found
-
-
-def _note(found: _Assembly, template: str, path: str, entry: dict[str, Any]) -> None:
-    kind, data = entry.get("type"), entry.get("data")
-    if kind == "aws:cdk:logicalId":
-        found.paths.setdefault(template, {})[str(data)] = path
-        found.traces.setdefault(path, _frames(entry.get("trace")))
-    elif kind == "aws:cdk:creationStack":
-        found.traces[path] = _frames(data)
-
-
-def _frames(trace: Any) -> tuple[str, ...]:
-    return tuple(each for each in items(trace) if isinstance(each, str))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -256,12 +256,12 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
     for name, artifact in sorted(mapping(manifest.get("artifacts")).items()):
         properties = mapping(mapping(artifact).get("properties"))
         if mapping(artifact).get("type") == "aws:cloudformation:stack":
-            file = file_inside(folder, properties.get("templateFile"))
+            file = _inside(folder, properties.get("templateFile"))
             paths = _read_metadata(folder, mapping(artifact), found)
             account, region = _environment(mapping(artifact).get("environment"))
             _read_template(Stack(str(file), str(properties.get("stackName") or name), account, region, paths), found)
         elif mapping(artifact).get("type") == "cdk:cloud-assembly":
-            inner = file_inside(folder, properties.get("directoryName"))
+            inner = _inside(folder, properties.get("directoryName"))
             if (nested := assembly_manifest(inner)) is not None:
                 _read_assembly(inner, nested, found)
 
@@ -269,17 +269,32 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
 def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> dict[str, str]:
     """Read what constructs acknowledge, and return the construct path of each logical id."""
     paths: dict[str, str] = {}
+    for path, entry in read_metadata(folder, artifact, found.read):
+        if entry.get("type") == _ACKNOWLEDGED:
+            found.accepted.setdefault(path.strip("/"), {}).update(_reasons(entry.get("data")))
+        elif entry.get("type") == _LOGICAL_ID:
+            paths[str(entry.get("data"))] = path.strip("/")
+    return paths
+
+
+def read_metadata(
+    folder: Path, artifact: Mapping[str, Any], read: Callable[[str], list[Document]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the metadata of an artifact's constructs: path and entry.
+
+    Args:
+        folder: The assembly.
+        artifact: The artifact.
+        read: Reads a file.
+
+    Raises:
+        UnusableInput: Its metadata cannot be read.
+    """
     metadata = dict(mapping(artifact.get("metadata")))
     if (name := artifact.get("additionalMetadataFile")) is not None:
-        for document in found.read(str(file_inside(folder, name))):
+        for document in read(str(_inside(folder, name))):
             metadata |= mapping(document.content)
-    for path, entries in metadata.items():
-        for entry in mappings(entries):
-            if entry.get("type") == _ACKNOWLEDGED:
-                found.accepted.setdefault(str(path).strip("/"), {}).update(_reasons(entry.get("data")))
-            elif entry.get("type") == _LOGICAL_ID:
-                paths[str(entry.get("data"))] = str(path).strip("/")
-    return paths
+    yield from ((str(path), entry) for path, entries in metadata.items() for entry in mappings(entries))
 
 
 def _reasons(data: Any) -> dict[str, str]:
@@ -296,12 +311,8 @@ def _read_template(stack: Stack, found: _Found) -> None:
         _add_template(template, found)
 
 
-def file_inside(folder: Path, name: Any) -> Path:
-    """Return a file of a folder.
-
-    Raises:
-        UnusableInput: The name leads out of the folder.
-    """
+def _inside(folder: Path, name: Any) -> Path:
+    """Return a file of a folder; a name that leads out of it is refused."""
     try:
         file = folder / str(name)
         inside = isinstance(name, str) and folder.resolve() in file.resolve().parents
@@ -332,7 +343,7 @@ def _add_template(template: Template, found: _Found) -> None:
         nested = dig(raw, "Type") == "AWS::CloudFormation::Stack"
         asset = _asset(template, mapping(raw), found) if nested else None
         if isinstance(asset, str) and asset.endswith(".json"):
-            file = file_inside(Path(template.file).parent, asset)
+            file = _inside(Path(template.file).parent, asset)
             for document in found.read(str(file)):
                 nested = Template(
                     str(file),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from gpu_facts.light import dataclass, regex
-from gpu_preflight.reading.documents import MAX_DEPTH, UnusableInput, read_text
+from gpu_facts.light import regex
+from gpu_preflight.reading.documents import MAX_DEPTH, UnusableInput, read_text, refuse_endless
 from gpu_preflight.reading.notation import events
-from gpu_preflight.reading.objects import Marks, Origin, Position, has_actions, marked
+from gpu_preflight.reading.objects import Marks, Origin, Position, has_actions, marked, parse_objects
+from gpu_preflight.reading.unknown import items, mapping
 
 # A larger file is a dump of a running cluster, in which nobody edits a line. This much takes half a second to read.
 MAX_BYTES = 2 * 1024**2
@@ -24,54 +25,27 @@ _CONFIG = "ClusterConfig"
 _PREFIXES = {"addons": "addon ", "fargateProfiles": "fargate "}
 
 
-@dataclass(slots=True)
-class _Node:
-    """A value of a document and where it begins.
+class _Text(str):
+    """A text, and how many characters are before it."""
 
-    Attributes:
-        index: How many characters are before it.
-        scalar: Its text; ``None`` for a mapping or a sequence.
-        is_mapping: Whether its children are keys and values in turn.
-        children: What it contains.
-    """
-
-    index: int
-    scalar: str | None = None
-    is_mapping: bool = False
-    children: list[_Node] = field(default_factory=list)
-
-    @property
-    def entries(self) -> dict[str, tuple[_Node, _Node]]:
-        """Key and value by the text of the key; the last of equal keys counts."""
-        pairs = zip(self.children[::2], self.children[1::2], strict=False) if self.is_mapping else ()
-        return {key.scalar: (key, value) for key, value in pairs if key.scalar is not None}
-
-    def get(self, *path: str) -> _Node | None:
-        """Return the value at a path of keys."""
-        node: _Node | None = self
-        for key in path:
-            node = node.entries.get(key, (None, None))[1] if node else None
-        return node
-
-    def text(self, *path: str) -> str:
-        """Return the text at a path of keys; empty where there is none."""
-        node = self.get(*path)
-        return node.scalar or "" if node else ""
+    start = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file and what it has.
+class _Map(dict[Any, Any]):
+    """A mapping, and how many characters are before it."""
 
-    Attributes:
-        text: Its text, with marks in place of what another program fills in.
-        marks: The marks.
-        indexes: How many characters are before each object and resource, by its name in `_names`.
-    """
+    start = 0
 
-    text: str
-    marks: Marks
-    indexes: Mapping[str, int]
+
+class _List(list[Any]):
+    """A sequence, and how many characters are before it."""
+
+    start = 0
+
+
+_KINDS: Mapping[type, type] = {yaml.MappingStartEvent: _Map, yaml.SequenceStartEvent: _List}
+# A text with marks in place of what another program fills in, the marks, and where what has a name in it begins.
+_File = tuple[str, Marks, Mapping[str, int]]
 
 
 class Positions:
@@ -79,7 +53,7 @@ class Positions:
 
     def __init__(self) -> None:
         """Begin without a file."""
-        self._files: dict[str, _File | None] = {}
+        self._files: dict[str, _File] = {}
 
     def find(self, origin: Origin) -> Position | None:
         """Return where an origin is in its file; ``None`` where that isn't known."""
@@ -87,17 +61,17 @@ class Positions:
             return Position(origin.file, int(found[1]), None)
         if origin.file not in self._files:
             self._files[origin.file] = _read(origin.file)
-        file = self._files[origin.file]
-        index = next((file.indexes[each] for each in _names(origin) if each in file.indexes), None) if file else None
-        if file is None or index is None:
+        text, marks, indexes = self._files[origin.file]
+        index = next((indexes[each] for each in _names(origin) if each in indexes), None)
+        if index is None:
             return None
         # YAML also ends lines at characters at which editors don't.
-        before = file.text[file.text.rfind("\n", 0, index) + 1 : index]
-        return Position(origin.file, file.text.count("\n", 0, index) + 1, len(file.marks.restore(before)) + 1)
+        before = text[text.rfind("\n", 0, index) + 1 : index]
+        return Position(origin.file, text.count("\n", 0, index) + 1, len(marks.restore(before)) + 1)
 
 
 def _names(origin: Origin) -> Iterator[str]:
-    """Yield the names under which an origin may be known, the most exact first.
+    """Yield the names under which `_indexes` may know an origin, the most exact first.
 
     A resource that eksctl makes of a config: ``demo/l4 template`` of node group ``l4`` gives ``ClusterConfig demo/l4``,
     and then ``ClusterConfig demo``.
@@ -113,21 +87,18 @@ def _names(origin: Origin) -> Iterator[str]:
         yield f"{_CONFIG} {stack}"
 
 
-def _read(path: str) -> _File | None:
-    """Return what a file has; ``None`` where it can't be read again, as a pipe can't."""
+def _read(path: str) -> _File:
+    """Return what a file has: nothing, where it can't be read again, as a pipe can't."""
     try:
-        if not Path(path).is_file() or Path(path).stat().st_size > MAX_BYTES:
-            return None
-        text = read_text(Path(path))
+        text = read_text(Path(path)) if Path(path).is_file() and Path(path).stat().st_size <= MAX_BYTES else ""
     except (UnusableInput, OSError, ValueError):
-        return None
+        text = ""
     for plain, marks in _readings(text):
         try:
-            named = [each for document in _documents(plain) for each in _named(document)]
-        except (yaml.YAMLError, ValueError):
+            return plain, marks, {marks.restore(name): index for name, index in _indexes(path, plain)}
+        except (yaml.YAMLError, UnusableInput, ValueError, TypeError):
             continue
-        return _File(plain, marks, {marks.restore(name): node.index for name, node in named})
-    return None
+    return text, Marks(text), {}
 
 
 def _readings(text: str) -> Iterator[tuple[str, Marks]]:
@@ -139,59 +110,44 @@ def _readings(text: str) -> Iterator[tuple[str, Marks]]:
         yield marked(text)
 
 
-def _documents(text: str) -> Iterator[_Node]:
-    """Yield the tree of each document of a text. It is built of events: of a deep tree, libyaml's composer crashes."""
-    path: list[_Node] = []
-    anchors: dict[str, _Node] = {}
+def _indexes(file: str, text: str) -> Iterator[tuple[str, int]]:
+    """Yield what has a name in `_names`, and how many characters are before it; of equal names the last counts."""
+    for document in _documents(text):
+        # Before anything follows its aliases.
+        refuse_endless(file, document)
+        resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()
+        yield from ((f"/{name}", name.start) for name in resources)
+        for each in parse_objects(document, file):
+            content: Any = each.content
+            yield each.origin.path, content.start
+            for section, value in content.items() if each.kind == _CONFIG else ():
+                yield f"{each.origin.path}/{section}", section.start
+                for number, part in enumerate(items(value)):
+                    name = mapping(part).get("name") or f"{section}[{number}]"
+                    yield f"{each.origin.path}/{_PREFIXES.get(section, '')}{name}", part.start
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """Yield the documents of a text. They are built of events: libyaml's composer crashes on a deep tree."""
+    path: list[tuple[Any, list[Any]]] = []
+    anchors: dict[str | None, Any] = {}
     for event in events(text):
         if isinstance(event, yaml.CollectionEndEvent):
-            done = path.pop()
+            node, children = path.pop()
+            if isinstance(node, _Map):
+                node.update(zip(children[::2], children[1::2], strict=True))
+            else:
+                node += children
             if not path:
-                yield done
+                yield node
         elif isinstance(event, yaml.NodeEvent):
-            index = event.start_mark.index if event.start_mark else 0
-            node = _Node(index, getattr(event, "value", None), isinstance(event, yaml.MappingStartEvent))
-            if isinstance(event, yaml.AliasEvent):
-                node = anchors.get(str(event.anchor), node)
-            elif event.anchor:
-                anchors[event.anchor] = node
+            node = _KINDS[type(event)]() if type(event) in _KINDS else _Text(getattr(event, "value", ""))
+            node.start = event.start_mark.index if event.start_mark else 0
+            node = anchors.get(event.anchor, node) if isinstance(event, yaml.AliasEvent) else node
+            anchors[event.anchor] = node
             if path:
-                path[-1].children.append(node)
+                path[-1][1].append(node)
             if isinstance(event, yaml.CollectionStartEvent):
-                path.append(node)
+                path.append((node, []))
             if len(path) > MAX_DEPTH:
                 raise ValueError(f"more than {MAX_DEPTH} deep, which takes libyaml ever longer to read")
-
-
-def _named(document: _Node) -> Iterator[tuple[str, _Node]]:
-    """Yield what a document has with the names of `_names`: resources of a template, else objects."""
-    resources = document.get("Resources")
-    if resources and not document.text("kind"):
-        for name, (key, _) in resources.entries.items():
-            yield f"/{name}", key
-        return
-    # A List whose items are an alias of itself has no end.
-    seen: set[int] = set()
-    nodes = [document]
-    while nodes:
-        node = nodes.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        items = node if not node.is_mapping else node.get("items") if node.text("kind").endswith("List") else None
-        if items and not items.is_mapping:
-            nodes += reversed(items.children)
-        elif node.text("kind") and node.text("apiVersion"):
-            yield from _object_names(node)
-
-
-def _object_names(node: _Node) -> Iterator[tuple[str, _Node]]:
-    kind, name, space = node.text("kind"), node.text("metadata", "name"), node.text("metadata", "namespace")
-    place = f"{kind} {f'{space}/' if space else ''}{name}"
-    yield place, node
-    if kind == _CONFIG:
-        for section, (key, value) in node.entries.items():
-            yield f"{place}/{section}", key
-            for number, each in enumerate(value.children if not value.is_mapping else ()):
-                called = each.text("name") or f"{section}[{number}]"
-                yield f"{place}/{_PREFIXES.get(section, '')}{called}", each

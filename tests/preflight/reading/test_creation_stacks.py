@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -132,19 +133,22 @@ def test_files_that_are_gone_have_no_traces(tmp_path: Path) -> None:
     assert _find(Path("a\0b/a.json")) is None
 
 
-def _synthesize(folder: Path, traces: str) -> str:
-    (folder / "app.py").write_text(_APP)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "JSII_HOST_STACK_TRACES": traces, "CDK_VALIDATION": "false"}
-    subprocess.run([sys.executable, "app.py"], cwd=folder, env=environment, check=True, capture_output=True)
+def _report() -> str:
     return text.render(check_view(check(read_input(["cdk.out"]))))
 
 
 @pytest.mark.skipif(find_spec("aws_cdk") is None, reason="needs the CDK")
 def test_an_app_in_python_with_and_without_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(_APP)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JSII_HOST_STACK_TRACES": "1", "CDK_VALIDATION": "false"}
+    subprocess.run([sys.executable, "app.py"], env=environment, check=True, capture_output=True)
 
-    traced = _synthesize(tmp_path, "1")
-    plain = _synthesize(tmp_path, "")
+    traced = _report()
+    # Without the variable, only the frames of Python are missing.
+    metadata = Path("cdk.out/Inference.metadata.json")
+    metadata.write_text(re.sub(r'"[^"]+\.py:\d+\)"', '"...jsii runtime..."', metadata.read_text()))
+    plain = _report()
 
     assert "at      Inference/Gpu/Cluster in app.py:7\n" in traced
     assert "at      Inference/Gpu/Pool-l4 in app.py:11\n" in traced
