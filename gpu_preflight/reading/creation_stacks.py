@@ -31,39 +31,60 @@ _FOREIGN = regex(
 )
 # This library, where it isn't installed but runs from a checkout.
 _OWN = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
-_NESTED = ".nested.template.json"
+_NESTED = ".NestedStackResource"
+# Characters of a construct path. Longer ones, which no app has, would take ever longer to search.
+_MAX_PATH = 4096
 _SYNTH = regex(r"\bsynth\(")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Assembly:
     """What the metadata of an assembly states about its constructs.
 
     Attributes:
         traces: Frames of the stack trace by construct path, the innermost first.
-        paths: Construct paths by logical id, by file of the stack's template.
+        paths: Construct paths by logical id, by name and by file of the outermost stack. Nested stacks may repeat ids.
+        scopes: Beginnings of the construct paths in nested stacks.
     """
 
     traces: dict[str, list[str]] = field(default_factory=dict)
-    paths: dict[str, dict[str, str]] = field(default_factory=dict)
+    paths: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    scopes: set[str] = field(default_factory=set)
 
-    def note(self, template: str, path: str, entry: dict[str, Any]) -> None:
-        """Take an entry of the metadata."""
+    def note(self, ids: dict[str, list[str]], path: str, entry: dict[str, Any]) -> None:
+        """Take an entry of the metadata of a construct of a stack."""
         data, is_trace = entry.get("data"), entry.get("type") == "aws:cdk:creationStack"
         if entry.get("type") == "aws:cdk:logicalId":
-            self.paths.setdefault(template, {})[str(data)] = path
+            ids.setdefault(str(data), []).append(path)
+            self.scopes |= {_scope(path)} if path.endswith(_NESTED) else set()
         trace = [each for each in items(data if is_trace else entry.get("trace")) if isinstance(each, str)]
         if is_trace or path not in self.traces:
             self.traces[path] = trace
 
     def find_path(self, origin: Origin) -> str | None:
-        """Return the construct path of an origin; ``None`` where there is none, or several may be meant."""
-        file, logical_id = Path(origin.file).name, (origin.resource or "").rpartition("/")[2]
-        # The constructs of a nested stack are among those of the stack around it.
-        stacks = list(self.paths.values()) if file.endswith(_NESTED) else [self.paths.get(file, {})]
-        named = {each[logical_id] for each in stacks if logical_id in each}
-        own = [each for each in (f"/{origin.path}/Resource", f"/{origin.path}") if any(stacks) and each in self.traces]
-        return own[0] if own else named.pop() if len(named) == 1 else None
+        """Return the construct path of a resource; ``None`` where there is none, or several may be meant.
+
+        ``App.Inner1/Group2`` is the only ``Group2`` below ``/App/Inner/``, where ``Inner1`` in ``App`` is
+        ``/App/Inner.NestedStack/Inner.NestedStackResource``.
+        """
+        stack, _, logical_id = (origin.resource or "").rpartition("/")
+        name, *nested = stack.split(".")
+        ids = self.paths.get(Path(origin.file).name) or self.paths.get(name, {})
+        scope, path = "", None
+        for each in (*nested, logical_id):
+            paths = [one for one in ids.get(each, ()) if self._innermost_scope(one) == scope]
+            path = paths[0] if len(paths) == 1 else None
+            scope = _scope(path or "")
+        return path
+
+    def _innermost_scope(self, path: str) -> str:
+        while path and f"{path}/" not in self.scopes:
+            path = path.rpartition("/")[0]
+        return f"{path}/" if path else ""
+
+
+def _scope(path: str) -> str:
+    return f"{path.rpartition('.NestedStack/')[0]}/"
 
 
 class CreationStacks:
@@ -128,10 +149,13 @@ def _read(folder: Path) -> _Assembly:
     found = _Assembly()
     try:
         artifacts = mapping((assembly_manifest(folder) or {}).get("artifacts"))
-        for artifact in map(mapping, artifacts.values()):
-            template = str(mapping(artifact.get("properties")).get("templateFile"))
-            for path, entry in read_metadata(folder, artifact, read):
-                found.note(template, path, entry)
+        for name, artifact in artifacts.items():
+            properties = mapping(mapping(artifact).get("properties"))
+            ids: dict[str, list[str]] = {}
+            for path, entry in read_metadata(folder, mapping(artifact), read):
+                if len(path) <= _MAX_PATH:
+                    found.note(ids, path, entry)
+            found.paths |= {str(properties.get("templateFile")): ids, str(properties.get("stackName") or name): ids}
     except (UnusableInput, OSError, ValueError):
         pass
     return found

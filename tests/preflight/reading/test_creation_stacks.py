@@ -100,21 +100,25 @@ def test_synthesis_creates_nothing_of_its_own(tmp_path: Path, monkeypatch: pytes
 
 
 def test_objects_and_nested_stacks_are_found_by_their_logical_id(tmp_path: Path) -> None:
-    metadata = {
-        "/App/Manifest/Resource": _resource(["f (/a.py:1)"]),
-        "/App/Nested/One": _resource(["f (/a.py:2)"], "Own"),
-        "/App/Nested/Two": _resource(["f (/a.py:3)"], "Twice"),
-        "/App/Other/Two": _resource(["f (/a.py:4)"], "Twice"),
+    paths = {
+        "/App/Group/Resource": "Group1",
+        "/App/A.NestedStack/A.NestedStackResource": "A1",
+        "/App/A/Group/Resource": "Group1",
+        "/App/A/B.NestedStack/B.NestedStackResource": "B1",
+        "/App/A/B/Group/Resource": "Group1",
+        "/App/One": "Twice",
+        "/App/Two": "Twice",
     }
+    metadata = {path: _resource([f"f (/a.py:{line})"], id) for line, (path, id) in enumerate(paths.items(), 1)}
     file = _assembly(tmp_path, metadata)
-    nested = tmp_path / "AppNested.nested.template.json"
+    nested = tmp_path / "AppA1.nested.template.json"
 
-    assert _find(file, "Pod a") == Position("/a.py", 1, None)
-    assert _find(nested, "Pod a", "App.Nested/Own") == Position("/a.py", 2, None)
-    assert _find(nested, "App/Other/Two", "App.Other/Twice") == Position("/a.py", 4, None)
-    assert _find(tmp_path / "AppTwice.nested.template.json", "App/Third", "App.Third/None") is None
+    lines = [_find(file, "Pod a"), _find(nested, "x", "App.A1/Group1"), _find(nested, "x", "App.A1.B1/Group1")]
+    assert lines == [Position("/a.py", line, None) for line in (1, 3, 5)]
+    assert _find(file, "App/One", "App/Twice") is None
+    assert _find(nested, "x", "App.A2/Group1") is None
     # A template that isn't one of the assembly's.
-    assert _find(tmp_path / "mine.json", "Pod a") is None
+    assert _find(tmp_path / "mine.json", "Pod a", "mine/Group1") is None
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,16 @@ def test_objects_and_nested_stacks_are_found_by_their_logical_id(tmp_path: Path)
 )
 def test_metadata_of_another_form_has_no_traces(metadata: Any, tmp_path: Path) -> None:
     assert _find(_assembly(tmp_path, metadata)) is None
+
+
+def test_hostile_metadata_ends(tmp_path: Path) -> None:
+    nested = {
+        f"/App/{n}.NestedStack/{n}.NestedStackResource": _resource([" (" * 99 + ":1" * 99], "N1") for n in range(9999)
+    }
+    same = {f"/App/{n}/Group": _resource([]) for n in range(9999)}
+    file = _assembly(tmp_path, {**nested, **same, "/" * 999_999: _resource([], "Long1")})
+
+    assert [_find(file), _find(file, "x", "App.N1/Group1"), _find(file, "x", "App/Long1")] == [None] * 3
 
 
 def test_files_that_are_gone_have_no_traces(tmp_path: Path) -> None:
