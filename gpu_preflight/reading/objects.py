@@ -139,7 +139,7 @@ class Position:
 
     Attributes:
         file: Path of the file.
-        line: Line, from 1.
+        line: Line, from 1; 0 where only the file is known.
         column: Column, from 1; ``None`` where only the line is known.
     """
 
@@ -148,7 +148,7 @@ class Position:
     column: int | None
 
     def __str__(self) -> str:
-        return ":".join(str(each) for each in (self.file, self.line, self.column) if each is not None)
+        return ":".join(str(each) for each in (self.file, self.line, self.column) if each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.objects import Origin, Position
+from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.sarif import CHANGES, UNSURE_LEVELS, change_id, fingerprint, reported, repository_path
 from gpu_preflight.report.wording import MAY_BE
 
 if TYPE_CHECKING:
-    from gpu_preflight.reading.objects import Origin
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView
 
@@ -50,7 +51,7 @@ class _Result:
 
 def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
-    lines = [f"{_path(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
+    lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
     unread = len(view.unread) if view.command == "check" else 0
     end = f"{view.command}: {view.outcome}" + (f"; parts of the input can't be read: {unread}" if unread else "")
     return "\n".join([*(" ".join(each.split()) for each in lines), end, ""])
@@ -59,11 +60,15 @@ def concise(view: CheckView | ReviewView) -> str:
 def github(view: CheckView | ReviewView) -> str:
     """Return workflow commands that annotate files, errors first: GitHub shows ten of each level and step."""
     results = sorted(_new(view), key=lambda each: list(_COMMANDS).index(each.level))
-    return "".join(
-        f"::{_COMMANDS[each.level]} file={_property(_path(each.origin))},title={_property(f'{each.id} {each.title}')}"
-        f"::{_data(f'{each.text}. Fix: {each.fix}')}\n"
-        for each in results
-    )
+    return "".join(map(_annotation, results))
+
+
+def _annotation(result: _Result) -> str:
+    place = _place(result.origin)
+    found = {"file": place.file, "line": place.line or None, "col": place.column}
+    found["title"] = f"{result.id} {result.title}"
+    properties = ",".join(f"{key}={_property(str(value))}" for key, value in found.items() if value is not None)
+    return f"::{_COMMANDS[result.level]} {properties}::{_data(f'{result.text}. Fix: {result.fix}')}\n"
 
 
 def gitlab(view: CheckView | ReviewView) -> str:
@@ -73,13 +78,14 @@ def gitlab(view: CheckView | ReviewView) -> str:
     for each in _results(view):
         place = "\n".join((each.id, each.origin.path, each.text))
         seen[place] += 1
+        where = _place(each.origin)
         rows.append(
             {
                 "description": f"{each.text}. Fix: {each.fix}",
                 "check_name": each.id,
                 "fingerprint": fingerprint(f"{place}\n{seen[place]}"),
                 "severity": _GITLAB_SEVERITIES[each.level],
-                "location": {"path": _path(each.origin), "lines": {"begin": 1}},
+                "location": {"path": where.file, "lines": {"begin": where.line or 1}},
             }
         )
     return json.dumps(rows, indent=2) + "\n"
@@ -127,8 +133,11 @@ def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
     return _results(view, standing=False)
 
 
-def _path(origin: Origin) -> str:
-    return repository_path(origin.file).as_posix()
+def _place(origin: Origin) -> Position:
+    """Return the file and line that a person edits; line 0 stands for one that isn't known."""
+    found = origin.position if isinstance(origin, FindingOrigin) else None
+    file = repository_path(found.file if found else origin.file).as_posix()
+    return Position(file, found.line, found.column) if found else Position(file, 0, None)
 
 
 def _data(text: str) -> str:

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu_preflight.command_line.console import without_commands
-from gpu_preflight.reading.objects import Origin
 from gpu_preflight.report import ci
+from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, check_view
 from tests.preflight.report import samples
 
 # A command of a runner: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
-COMMAND = re.compile(r"::(error|warning|notice) file=([^,:\s]+)(?:,line=(\d+),col=(\d+))?,title=([^,:]+)::(.+)")
+COMMAND = re.compile(r"::(error|warning|notice) file=([^,:\s]+)(?:,line=(\d+))?(?:,col=(\d+))?,title=([^,:]+)::(.+)")
 CHANGES = ("change-destructive", "change-fails", "change-left-behind")
 SEVERITIES = ("info", "minor", "major", "critical", "blocker")
 
@@ -30,7 +30,9 @@ def checked() -> CheckView:
 def hostile() -> CheckView:
     found = checked().findings[0]
     bad = f"{samples.HOSTILE}\n::error::x\r\n##[error]y, 100 %:\x00"
-    return replace(checked(), findings=(replace(found, message=bad, title=bad, origin=Origin(found.origin.file, bad)),))
+    return replace(
+        checked(), findings=(replace(found, message=bad, title=bad, origin=FindingOrigin(found.origin.file, bad)),)
+    )
 
 
 def test_concise_is_a_line_for_each_finding() -> None:
@@ -48,6 +50,17 @@ def test_github_annotates_errors_first() -> None:
     assert found[0]
     assert found[0][2] == "app.yaml"
     assert found[0][6] == "pool Train: has none. Fix: Install the plugin."
+
+
+def test_each_names_the_line_that_a_person_edits() -> None:
+    found = checked().findings[0]
+    view = replace(
+        checked(), findings=(replace(found, origin=FindingOrigin("app.yaml", "Stack/Train", line=7, column=3)),)
+    )
+
+    assert ci.concise(view).startswith("app.yaml:7:3: error: GPU901")
+    assert ci.github(view).startswith("::error file=app.yaml,line=7,col=3,title=GPU901")
+    assert json.loads(ci.gitlab(view))[0]["location"]["lines"] == {"begin": 7}
 
 
 def test_gitlab_has_what_code_quality_requires() -> None:
