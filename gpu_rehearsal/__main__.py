@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpu_facts.refusals import did_you_mean
 from gpu_rehearsal.assemblies import read
 from gpu_rehearsal.cluster.control_plane import read_minor_version
 from gpu_rehearsal.play import play_and_write
@@ -56,18 +57,26 @@ def main(
 
     The exit code is 1 if a promise failed, and 3 if nothing was tried, or less than --require lists.
     """
-    stacks = [each for each in read(assembly, region=region) if not stack or each.stack in stack]
-    if not stacks:
-        raise click.ClickException(f"no stack in {assembly}" + (f" is called {', '.join(stack)}" if stack else ""))
+    needed = [(assembly, "manifest.json", "name what cdk synth wrote, such as cdk.out")]
+    needed += [(each, "kube-apiserver", "make e2e-tools writes ~/.cache/gpu-constructs/e2e") for each in programs]
+    for folder, file, fix in needed:
+        if not (folder / file).is_file():
+            raise click.UsageError(f"{folder}: must hold {file}, got none; {fix}")
     props = Props(
         control_planes={read_minor_version(each): each for each in programs},
         karpenter=_karpenters(karpenter),
         charts=charts,
         definitions=definitions,
     )
+    every = read(assembly, region=region)
+    stacks = [each for each in every if not stack or each.stack in stack]
+    if not stacks:
+        names = [each.stack for each in every]
+        raise click.UsageError(f"--stack must be one of {', '.join(names) or 'none'}, got {', '.join(stack) or 'none'}")
     report = play_and_write(stacks, props, out=out, tolerate=tolerate)
     for each in report.not_tried(require):
-        click.echo(f"rehearsal: not tried: {each}", err=True)
+        hint = did_you_mean(each, dict.fromkeys(line.scenario for line in report.lines))
+        click.echo(f"rehearsal: not tried: {each}{hint}", err=True)
     sys.exit(report.exit_code(require))
 
 
@@ -75,7 +84,7 @@ def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
     found = dict(each.partition("=")[::2] for each in said)
     for version, path in found.items():
         if not Path(path).is_file():
-            raise click.BadParameter(f"must be VERSION=FILE of a program that is there, got '{version}={path}'")
+            raise click.UsageError(f"--karpenter must be VERSION=FILE of an existing program, got '{version}={path}'")
     return {version: Path(path) for version, path in found.items()}
 
 

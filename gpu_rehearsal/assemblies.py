@@ -155,7 +155,8 @@ def find_cluster_name(template: Mapping[str, Any]) -> str:
     clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
     names = [each["Properties"].get("Name") for each in clusters]
     if len(names) != 1 or not isinstance(names[0], str):
-        raise LookupError(f"a rehearsal plays one cluster with a name in the template, got {json.dumps(names)}")
+        fix = "pass --stack with the stack that creates the cluster"
+        raise LookupError(f"a rehearsal plays one cluster with a name in the template, got {json.dumps(names)}; {fix}")
     return names[0]
 
 

@@ -9,16 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpu_facts.labels import (
-    CLUSTER_TAG,
-    GPU_TAINT,
-    INSTANCE_TYPE,
-    LABEL_TAG,
-    NODE_GROUP,
-    NODE_POOL,
-    POOL,
-    RESOURCE_TAG,
-)
+from gpu_facts.labels import CLUSTER_TAG, GPU_TAINT, INSTANCE_TYPE, LABEL_TAG, NODE_GROUP, NODE_POOL, POOL, RESOURCE_TAG
 from gpu_facts.resources import GPU, NVIDIA
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.credentials import Cloud

@@ -14,15 +14,7 @@ from moto.iam.exceptions import NotFoundException
 
 from gpu_rehearsal.aws.api import AwsRefusal, Request
 from gpu_rehearsal.aws.other_services import function_name
-from gpu_rehearsal.aws.policies import (
-    Question,
-    Unjudged,
-    decide,
-    pairs,
-    resource_tags,
-    role_statements,
-    role_tags,
-)
+from gpu_rehearsal.aws.policies import Question, Unjudged, decide, pairs, resource_tags, role_statements, role_tags
 from gpu_rehearsal.aws.policy_resources import OF_EC2, OF_IAM
 from gpu_rehearsal.aws.region import Call, Region
 

@@ -14,13 +14,7 @@ from typing import Any
 from moto.iam.models import iam_backends
 
 from gpu_rehearsal.aws.api import Request
-from gpu_rehearsal.aws.policies import (
-    Question,
-    Unjudged,
-    pairs,
-    request_tags,
-    resource_tags,
-)
+from gpu_rehearsal.aws.policies import Question, Unjudged, pairs, request_tags, resource_tags
 from gpu_rehearsal.aws.region import Region, tags_kept
 
 

@@ -212,7 +212,7 @@ def _member(member: Member) -> dict[str, Any]:
 
 # What an update of a group changes here.
 _UPDATED = {"AutoScalingGroupName", "LaunchTemplate", "MixedInstancesPolicy", "VPCZoneIdentifier"} | {
-    *("MinSize", "MaxSize", "DesiredCapacity"),
+    *("MinSize", "MaxSize", "DesiredCapacity")
 }
 _TOO_FEW = (
     "Terminating instance without replacement will violate group's min size constraint. Either set "

@@ -14,11 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # What the CDK's handlers of custom resources require (aws-cdk-lib 2.275), as of 2026-11-22.
-PACKAGES = {
-    "@aws-sdk/client-ec2": "3.1169.0",
-    "@aws-sdk/client-lambda": "3.1162.0",
-    "@aws-sdk/client-sfn": "3.1162.0",
-}
+PACKAGES = {"@aws-sdk/client-ec2": "3.1169.0", "@aws-sdk/client-lambda": "3.1162.0", "@aws-sdk/client-sfn": "3.1162.0"}
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal" / "node"
 
 

@@ -129,11 +129,7 @@ class Invocation:
     """
 
     def __init__(
-        self,
-        function: Function,
-        folder: Path,
-        environment: Mapping[str, str],
-        stopped: Callable[[], str] = lambda: "",
+        self, function: Function, folder: Path, environment: Mapping[str, str], stopped: Callable[[], str] = lambda: ""
     ) -> None:
         self._stopped = stopped
         self.function, self._folder, self._environment = function, folder, environment
@@ -359,10 +355,7 @@ class Functions:
 
     def _function_environment(self, function: Function) -> dict[str, str]:
         credentials = self._aws.assume(function.role, service="lambda.amazonaws.com", source=function.source)
-        return {
-            **self._environment,
-            **credentials.environment(endpoint=self._aws.endpoint, region=self._aws.region),
-        }
+        return {**self._environment, **credentials.environment(endpoint=self._aws.endpoint, region=self._aws.region)}
 
     def _folder_of_run(self, name: str) -> Path:
         with self._lock:

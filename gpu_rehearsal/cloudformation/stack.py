@@ -15,14 +15,7 @@ from typing import Any
 
 from gpu_rehearsal.cloudformation.assets import Assets
 from gpu_rehearsal.cloudformation.creation import Deployed
-from gpu_rehearsal.cloudformation.events import (
-    Answers,
-    Clients,
-    Deployment,
-    Event,
-    Phase,
-    StackIdentity,
-)
+from gpu_rehearsal.cloudformation.events import Answers, Clients, Deployment, Event, Phase, StackIdentity
 from gpu_rehearsal.cloudformation.intrinsics import evaluate, refuse_unless_asserted
 from gpu_rehearsal.cloudformation.invocation import Functions, Run
 from gpu_rehearsal.cloudformation.operation import Known, Operation, Replaces, Skip

@@ -106,10 +106,7 @@ def cluster_autoscaler(program: Path, given: Given) -> Launch:
     own = [f"--address={LOOPBACK}:{port}", f"--cloud-config={config}"]
     found = [f"--kubeconfig={given.kubeconfig}"] if given.kubeconfig else []
     return Launch(
-        command=[str(program), *given.arguments, *own, *found],
-        environment=given.environment,
-        ready="",
-        port=port,
+        command=[str(program), *given.arguments, *own, *found], environment=given.environment, ready="", port=port
     )
 
 

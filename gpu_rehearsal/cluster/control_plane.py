@@ -210,11 +210,7 @@ def _webhook(folder: Path, address: str) -> list[str]:
     file.write_text(json.dumps(config))
     # What an access entry is changed to holds soon.
     lasting = "--authentication-token-webhook-cache-ttl=1s"
-    return [
-        f"--authentication-token-webhook-config-file={file}",
-        "--authentication-token-webhook-version=v1",
-        lasting,
-    ]
+    return [f"--authentication-token-webhook-config-file={file}", "--authentication-token-webhook-version=v1", lasting]
 
 
 def _is_ready(client: Client) -> bool:

@@ -169,11 +169,7 @@ def create(
 def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
     """Return when each resource was made; the same logical id may stand in several stacks."""
     return [
-        Moment(
-            what=f"{stack}/{each.logical_id}",
-            began=each.started,
-            ended=each.ended,
-        )
+        Moment(what=f"{stack}/{each.logical_id}", began=each.started, ended=each.ended)
         for each in events
         if each.status in ("CREATE_COMPLETE", "CREATE_FAILED")
     ]

@@ -19,6 +19,7 @@ from gpu_rehearsal.scenarios.witnesses import (
     cause,
     explain_pod,
     is_auto_mode,
+    karpenter_absence,
     pool_nodes,
     wait_until,
     wait_until_none,
@@ -186,9 +187,8 @@ def scale(stage: Stage, pools: Sequence[GpuPool], report: Report, *, seconds: fl
 
 def why_not_played(stage: Stage, pool: GpuPool) -> str:
     """Return why no job can be run on a pool; empty if one can."""
-    missing = [each for each in stage.programs.not_played if "/karpenter/" in each]
-    if pool.kind == "NodePool" and missing and not pool.static:
-        return f"no program for {missing[0]}"
+    if pool.kind == "NodePool" and not pool.static and (why := karpenter_absence(stage)):
+        return why
     return "" if pool.selector else "its Auto Scaling group has no tag with a label that could hold a pod to it"
 
 

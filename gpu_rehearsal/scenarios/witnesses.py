@@ -67,11 +67,17 @@ def explain_pod(stage: Stage, pool: GpuPool, pod: Object | None) -> str:
 
 
 def cause(stage: Stage, pod: Object) -> str:
-    """Return why a pod isn't ready: the last error of its programs, what its containers wait for, its conditions."""
+    """Return why a pod isn't ready: the last error of its programs, what containers wait for, conditions, events."""
     return "; ".join(dict.fromkeys(_causes(stage, pod))) or str(pod["status"].get("phase", "not seen"))
 
 
 def _causes(stage: Stage, pod: Object) -> Iterator[str]:
+    states = list(_states(stage, pod))
+    yield from states
+    yield from (each for each in event_messages(stage.client, pod) if each.partition(": ")[2] not in states)
+
+
+def _states(stage: Stage, pod: Object) -> Iterator[str]:
     yield from stage.kubelet.last_errors(pod)
     for each in pod["status"].get("containerStatuses", ()):
         if message := each.get("state", {}).get("waiting", {}).get("message"):
@@ -111,9 +117,7 @@ def _pod_reports(stage: Stage, pool: GpuPool, pod: Object | None) -> Iterator[st
     if why := stage.stopped():
         yield why
     if pod is not None:
-        said = list(_causes(stage, pod))
-        yield from said
-        yield from (each for each in event_messages(client, pod) if each.partition(": ")[2] not in said)
+        yield from _causes(stage, pod)
     yield from _karpenter_conditions(stage, pool)
     nodes = pool_nodes(client, pool)
     yield from _missing_daemon_sets(client, nodes)
@@ -185,7 +189,16 @@ def waits_for_the_absent(stage: Stage, pod: Object) -> str:
     for chart in sorted(stage.unplayed.missing):
         if found := sorted(each for each in asked if _is_chart_device(each, chart)):
             return f"asks for {', '.join(found)} of chart {chart}, which is not in the folder"
-    return f"waits for a node: {AUTO_MODE}" if is_auto_mode(stage) else ""
+    why = AUTO_MODE if is_auto_mode(stage) else karpenter_absence(stage)
+    return f"waits for a node: {why}" if why else ""
+
+
+def karpenter_absence(stage: Stage) -> str:
+    """Return why a Karpenter of the stacks doesn't run; empty if it runs, or there is none."""
+    if "karpenter" in stage.unplayed.missing:
+        return "chart karpenter is not in the folder that --charts names"
+    missing = next((each for each in stage.programs.not_played if "/karpenter/" in each), "")
+    return f"no program for {missing}; pass --karpenter VERSION=FILE, which make e2e-tools builds" if missing else ""
 
 
 def _devices(pod: Object) -> Iterator[str]:

@@ -235,14 +235,7 @@ class Clusters:
 def done(kind: str) -> dict[str, Any]:
     """Return the description of an update that is complete."""
     now = datetime.now(timezone.utc)
-    return {
-        "id": str(uuid.uuid4()),
-        "status": "Successful",
-        "type": kind,
-        "params": [],
-        "errors": [],
-        "createdAt": now,
-    }
+    return {"id": str(uuid.uuid4()), "status": "Successful", "type": kind, "params": [], "errors": [], "createdAt": now}
 
 
 def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:

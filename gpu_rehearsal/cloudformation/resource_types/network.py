@@ -56,10 +56,7 @@ def subnet(creation: Creation) -> Made:
     creation.physical_id = found["SubnetId"]
     if public is not None:
         creation.ask(
-            "ec2",
-            "ModifySubnetAttribute",
-            SubnetId=found["SubnetId"],
-            MapPublicIpOnLaunch={"Value": is_true(public)},
+            "ec2", "ModifySubnetAttribute", SubnetId=found["SubnetId"], MapPublicIpOnLaunch={"Value": is_true(public)}
         )
     names = ("AvailabilityZone", "AvailabilityZoneId", "CidrBlock", "SubnetId", "VpcId")
     return Made(ref=found["SubnetId"], attributes={name: found[name] for name in names if name in found})

@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_rehearsal.cloudformation.creation import Creation, Made
-from gpu_rehearsal.cloudformation.resource_types import (
-    clusters,
-    instances,
-    lambdas,
-    network,
-)
+from gpu_rehearsal.cloudformation.resource_types import clusters, instances, lambdas, network
 
 Create = Callable[[Creation], Made]
 Delete = Callable[[Creation], None]
@@ -115,9 +110,7 @@ TYPES: Mapping[str, Type] = {
         network.route_table, deletion_call("ec2", "DeleteRouteTable", "RouteTableId"), network.retag
     ),
     "AWS::EC2::SecurityGroup": Type(
-        network.security_group,
-        deletion_call("ec2", "DeleteSecurityGroup", "GroupId"),
-        network.update_security_group,
+        network.security_group, deletion_call("ec2", "DeleteSecurityGroup", "GroupId"), network.update_security_group
     ),
     "AWS::EC2::SecurityGroupIngress": Type(
         network.security_group_ingress,
