@@ -57,7 +57,5 @@ def test_what_is_created_runs(name: str, tmp_path: Path, props: Props) -> None:
 def test_a_cluster_of_somebody_else_is_not_played(tmp_path: Path) -> None:
     found = {each.stack: each for each in assemblies_of(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
 
-    assert why_not_played(found["GpuPools"].template) == (
-        "a rehearsal plays one cluster with a name in the template, got []; pass --stack with the stack that creates the "
-        "cluster"
-    )
+    why = why_not_played(found["GpuPools"].template)
+    assert why.startswith("a rehearsal plays one cluster with a name in the template, got []; pass --stack")
