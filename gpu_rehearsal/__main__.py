@@ -74,8 +74,9 @@ def main(
         names = [each.stack for each in every]
         raise click.UsageError(f"--stack must be one of {', '.join(names) or 'none'}, got {', '.join(stack) or 'none'}")
     report = play_and_write(stacks, props, out=out, tolerate=tolerate)
+    names = list(dict.fromkeys(line.scenario for line in report.lines))
     for each in report.not_tried(require):
-        hint = did_you_mean(each, dict.fromkeys(line.scenario for line in report.lines))
+        hint = "" if each in names else did_you_mean(each, names)
         click.echo(f"rehearsal: not tried: {each}{hint}", err=True)
     sys.exit(report.exit_code(require))
 
