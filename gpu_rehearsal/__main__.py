@@ -55,7 +55,7 @@ def main(
 ) -> None:
     """Play the stacks of an assembly, and report what became of their promises.
 
-    The exit code is 1 if a promise failed, and 3 if nothing was tried, or less than --require lists.
+    The exit code is 1 if a promise failed, and 3 if a scenario of the report, or what --require names, wasn't tried.
     """
     needed = [(assembly, "manifest.json", "name what cdk synth wrote, such as cdk.out")]
     needed += [(each, "kube-apiserver", "make e2e-tools writes ~/.cache/gpu-constructs/e2e") for each in programs]
@@ -69,14 +69,18 @@ def main(
         definitions=definitions,
     )
     every = read(assembly, region=region)
+    names = [each.stack for each in every]
+    if not names:
+        raise click.UsageError(f"{assembly}: must hold a stack, got none; name what cdk synth wrote, such as cdk.out")
+    for each in stack:
+        if each not in names:
+            hint = did_you_mean(each, names)
+            raise click.UsageError(f"--stack must be one of {', '.join(names)}, got {each!r}{hint}")
     stacks = [each for each in every if not stack or each.stack in stack]
-    if not stacks:
-        names = [each.stack for each in every]
-        raise click.UsageError(f"--stack must be one of {', '.join(names) or 'none'}, got {', '.join(stack) or 'none'}")
     report = play_and_write(stacks, props, out=out, tolerate=tolerate)
-    names = list(dict.fromkeys(line.scenario for line in report.lines))
+    scenarios = list(dict.fromkeys(line.scenario for line in report.lines))
     for each in report.not_tried(require):
-        hint = "" if each in names else did_you_mean(each, names)
+        hint = "" if each in scenarios else did_you_mean(each, scenarios)
         click.echo(f"rehearsal: not tried: {each}{hint}", err=True)
     sys.exit(report.exit_code(require))
 
@@ -89,5 +93,16 @@ def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
     return {version: Path(path) for version, path in found.items()}
 
 
+def _main() -> None:
+    """Run the command. A wrong argument becomes one line on standard error."""
+    try:
+        main(standalone_mode=False)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        click.echo(f"rehearsal: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+
+
 if __name__ == "__main__":
-    run(main)
+    run(_main)

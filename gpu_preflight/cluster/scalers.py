@@ -78,8 +78,9 @@ class Scaler:
     Attributes:
         object: The object.
         target: What it scales.
-        min_replicas: Minimum number of pods once it scales; ``None`` where it is not known. A HorizontalPodAutoscaler
-            keeps at least 1 where nothing is set, and so does the one that KEDA makes.
+        min_replicas: Minimum number of pods once it scales; ``None`` where it is not known, and for a ScaledJob or
+            VerticalPodAutoscaler. A HorizontalPodAutoscaler keeps at least 1 where nothing is set, and so does the one
+            that KEDA makes.
         max_replicas: Maximum number of pods; ``None`` where it is not known.
         signals: What it scales by.
     """
@@ -120,7 +121,7 @@ def read_scaler(written: Object, records: Mapping[str, str] = MappingProxyType({
     """
     spec, keda = written.spec, written.kind == SCALED_OBJECT
     least, most = (spec.get(f"{bound}Replica{'Count' if keda else 's'}") for bound in ("min", "max"))
-    fewest = 1 if least is None else known_number(least)
+    fewest = None if written.kind in (SCALED_JOB, VPA) else 1 if least is None else known_number(least)
     return Scaler(
         written,
         _reference(spec.get("targetRef" if written.kind == VPA else "scaleTargetRef"), "Deployment", written.namespace),

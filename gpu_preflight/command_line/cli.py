@@ -137,13 +137,13 @@ class _Also(click.ParamType[Any]):
         return Word(JUDGED).convert(form, param, ctx), file
 
 
-def reported(command: F) -> F:
-    """Add the options of what a command writes beside its report, and of what makes it fail."""
-    further = "Write the report to FILE in another format, too. May be given several times."
-    least = "What makes the command fail: the least severity, something that is not known, or nothing."
+def report_options(command: F) -> F:
+    """Add the options for further reports and for the exit code."""
+    formats = "Also write the report in this format to FILE. May be repeated."
+    when = "When to exit with 1: on errors, also on certain warnings, also on unknown results, or never."
     for option in (
-        click.option("--also", type=_Also(), multiple=True, help=further),
-        click.option("--fail-on", type=Word(("error", "warning", "unknown", "never")), default="error", help=least),
+        click.option("--also", type=_Also(), multiple=True, help=formats),
+        click.option("--fail-on", type=Word(("error", "warning", "unknown", "never")), default="error", help=when),
     ):
         command = option(command)
     return command
@@ -207,15 +207,15 @@ def judged(command: F) -> F:
 def cli() -> None:
     """Judge GPU clusters on EKS before they are deployed.
 
-    Exit codes: 0 clean; 1 an error finding that nobody accepts, a workload that would stay Pending or fail, or with
-    --strict something that is not known; 2 unusable input or usage.
+    Exit codes: 0 clean; 1 a certain error that isn't accepted, a workload that would stay Pending or fail, or what
+    --strict and --fail-on add; 2 unusable input or usage.
     """
 
 
 @cli.command()
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @judged
-@reported
+@report_options
 @written(*JUDGED)
 def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
     """Judge every cluster of PATH by every rule.
@@ -300,7 +300,7 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
 @click.argument("old", type=File())
 @click.argument("new", type=File())
 @judged
-@reported
+@report_options
 @written(*JUDGED)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
     """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
@@ -339,7 +339,7 @@ def _end(
     fail_on: str = "error",
     **_: Any,
 ) -> int:
-    """Write what is wanted beside the report, and return the exit code."""
+    """Write the further reports, and return the exit code."""
     if html:
         from gpu_preflight.report.html.page import render
 

@@ -22,7 +22,7 @@ from gpu_preflight.reading.inputs import assembly_manifest, read_metadata
 from gpu_preflight.reading.objects import Origin, Position
 from gpu_preflight.reading.unknown import items, mapping
 
-HINT = "For lines of your code, synthesize with JSII_HOST_STACK_TRACES=1 (TypeScript: --stack-trace-limit=100)."
+HINT = "For lines of code: JSII_HOST_STACK_TRACES=1 (Python), NODE_OPTIONS=--stack-trace-limit=100 (TypeScript)."
 # The end of a frame: <module> (/src/app.py:9), new Pool (/src/lib/pool.ts:12:5), /src/bin/app.js:5:1
 _LINE = regex(r":([1-9][0-9]{0,7})(?::([1-9][0-9]{0,4}))?\)?$")
 # Not the user's own: installed packages, and what belongs to Python, Node.js and jsii.

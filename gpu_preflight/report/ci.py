@@ -1,6 +1,6 @@
 """Findings in the formats that CI systems read: annotations of GitHub, GitLab's code quality, JUnit, one line each.
 
-Acknowledged findings are left out. One that only may be true has one level less.
+Acknowledged findings are left out. The level of a possible finding is one lower.
 
 Sources, 2026-11: actions/toolkit packages/core/src/command.ts (GitHub),
 https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format,
@@ -18,8 +18,17 @@ from xml.etree import ElementTree
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.objects import Origin, Position
 from gpu_preflight.report.finding_view import FindingOrigin
-from gpu_preflight.report.sarif import CHANGES, UNSURE_LEVELS, change_id, fingerprint, reported, repository_path
-from gpu_preflight.report.wording import MAY_BE
+from gpu_preflight.report.sarif import (
+    CHANGES,
+    change_id,
+    fingerprint,
+    level,
+    message,
+    reported,
+    reported_changes,
+    repository_path,
+)
+from gpu_preflight.report.wording import printable
 
 if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
@@ -33,11 +42,11 @@ _NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A finding, or a change that somebody has to act on before the deployment.
+    """A finding, or a change that requires an action before the deployment.
 
     Attributes:
         level: ``error``, ``warning`` or ``note``.
-        fails: Whether it makes the command fail.
+        fails: Whether it is a certain error that isn't accepted.
     """
 
     id: str
@@ -54,7 +63,7 @@ def concise(view: CheckView | ReviewView) -> str:
     lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
     unread = len(view.unread) if view.command == "check" else 0
     end = f"{view.command}: {view.outcome}" + (f"; parts of the input can't be read: {unread}" if unread else "")
-    return "\n".join([*(" ".join(each.split()) for each in lines), end, ""])
+    return "\n".join([*map(printable, lines), end, ""])
 
 
 def github(view: CheckView | ReviewView) -> str:
@@ -92,7 +101,7 @@ def gitlab(view: CheckView | ReviewView) -> str:
 
 
 def junit(view: CheckView | ReviewView) -> str:
-    """Return a test report: a failed test for each result that fails the command, a passed one for each other."""
+    """Return a test report: a failed test for each certain error that isn't accepted, a passed test for each other."""
     results = list(_results(view))
     suite = ElementTree.Element("testsuite", name=f"gpu-constructs {view.command}")
     for each in results:
@@ -116,20 +125,17 @@ def _xml(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTre
 
 
 def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator[_Result]:
-    for finding, state in reported(view):
-        if finding.acknowledged is None and (standing or state != "unchanged"):
-            level = UNSURE_LEVELS[finding.severity] if finding.unknown else finding.severity
-            text = f"{finding.message} ({MAY_BE})" if finding.unknown else finding.message
-            yield _Result(finding.id, level, finding.title, text, finding.fix, finding.origin, finding.fails)
-    for change in view.changes if view.command == "review" else ():
-        if change.change in CHANGES and change.origin:
-            severity, title = CHANGES[change.change]
-            text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
-            yield _Result(change_id(change.change), severity, title, text, fix, change.origin, severity == "error")
+    for each, state in reported(view):
+        if each.acknowledged is None and (standing or state != "unchanged"):
+            yield _Result(each.id, level(each), each.title, message(each), each.fix, each.origin, each.fails)
+    for change, origin in reported_changes(view):
+        severity, title = CHANGES[change.change]
+        text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
+        yield _Result(change_id(change.change), severity, title, text, fix, origin, severity == "error")
 
 
 def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
-    """Yield what a review found new, and all that a check found."""
+    """Yield the results of a check, or the new ones of a review."""
     return _results(view, standing=False)
 
 
@@ -141,7 +147,7 @@ def _place(origin: Origin) -> Position:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:

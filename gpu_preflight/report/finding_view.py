@@ -1,4 +1,4 @@
-"""What every view begins with, the findings in it, and which attributes of other values an output shows."""
+"""The base of every view, findings with their positions, and the attributes that an output shows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Counts:
     """How many findings there are; unknown and acknowledged ones are not counted by severity.
 
     Attributes:
-        unknown: Findings that only may be.
+        unknown: Findings that may be true, depending on a value that only the deployment sets.
     """
 
     errors: int
@@ -102,8 +102,8 @@ class FindingView:
     """A finding with everything that its rule says.
 
     Attributes:
-        unknown: Whether it only may be, because something is known at deployment only.
-        acknowledged: The reason for which somebody accepts it.
+        unknown: Whether it may be true, depending on a value that only the deployment sets.
+        acknowledged: The reason for accepting it; ``None`` if it isn't accepted.
         fails: Whether it makes a check fail.
     """
 

@@ -56,7 +56,7 @@ class CeilingView:
 
 @dataclass(frozen=True, slots=True)
 class ReviewCounts:
-    """How many findings come, go and stay."""
+    """Number of new, fixed and remaining findings."""
 
     new: Counts
     fixed: Counts
@@ -90,7 +90,7 @@ class ReviewView(OutcomeView):
 
     @property
     def warnings(self) -> int:
-        """How many warnings of the new version nobody acknowledged."""
+        """Number of certain warnings of the new version that aren't acknowledged."""
         return self.counts.new.warnings + self.counts.standing.warnings
 
 

@@ -31,14 +31,13 @@ CHANGES = {
     "fails": ("error", "AWS or Kubernetes rejects the update"),
     "left behind": ("warning", "The object keeps running, in no stack"),
 }
-UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
+_UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 
 
 def render(view: CheckView | ReviewView) -> str:
     """Return the findings of a check or a review as SARIF."""
     findings = list(reported(view))
-    unread, differing = (view.unread, ()) if view.command == "check" else ((), view.changes)
-    changes = [(each, each.origin) for each in differing if each.change in CHANGES and each.origin]
+    unread, changes = view.unread if view.command == "check" else (), list(reported_changes(view))
     rules = {each.id: _rule(each) for each, _ in reversed(findings)}
     rules |= {change_id(each.change): _change_rule(each.change) for each, _ in changes}
     order = sorted(rules)
@@ -60,6 +59,23 @@ def reported(view: CheckView | ReviewView) -> Iterator[tuple[FindingView, str | 
         # What is fixed is left out: code scanning closes what is no longer reported, and would open what is named.
         yield from ((each, "new") for each in view.new)
         yield from ((each, "unchanged") for each in view.standing)
+
+
+def reported_changes(view: CheckView | ReviewView) -> Iterator[tuple[ResourceChange, Origin]]:
+    """Yield the changes of a review that require an action before the deployment."""
+    for each in view.changes if view.command == "review" else ():
+        if each.change in CHANGES and each.origin:
+            yield each, each.origin
+
+
+def level(finding: FindingView) -> str:
+    """Return the level of a finding: one lower if it only may be true."""
+    return _UNSURE_LEVELS[finding.severity] if finding.unknown else finding.severity
+
+
+def message(finding: FindingView) -> str:
+    """Return the message of a finding, and that it only may be true."""
+    return f"{finding.message} ({MAY_BE})" if finding.unknown else finding.message
 
 
 def _rule(finding: FindingView) -> _Object:
@@ -88,23 +104,23 @@ def change_id(change: str) -> str:
 
 
 def _change_rule(change: str) -> _Object:
-    level, title = CHANGES[change]
+    severity, title = CHANGES[change]
     return {
         "id": change_id(change),
         "shortDescription": {"text": title},
         "help": {"text": f"{title}. See docs/changes.md for each option."},
-        "defaultConfiguration": {"level": level},
+        "defaultConfiguration": {"level": severity},
     }
 
 
 def _change(change: ResourceChange, origin: Origin, rules: list[str]) -> _Object:
-    id, (level, _) = change_id(change.change), CHANGES[change.change]
+    id, (severity, _) = change_id(change.change), CHANGES[change.change]
     own = fingerprint(f"{id}\n{change.what}")
     return {
         "ruleId": id,
         "ruleIndex": rules.index(id),
         "kind": "fail",
-        "level": level,
+        "level": severity,
         "message": {"text": f"{change.what}: {change.detail}"},
         "locations": [_location(origin)],
         "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},
@@ -118,13 +134,12 @@ def fingerprint(text: str) -> str:
 
 
 def _result(finding: FindingView, index: int, own: str, state: str | None) -> _Object:
-    unsure = finding.unknown
     result: _Object = {
         "ruleId": finding.id,
         "ruleIndex": index,
         "kind": "fail",
-        "level": UNSURE_LEVELS[finding.severity] if unsure else finding.severity,
-        "message": {"text": f"{finding.message}{f' ({MAY_BE})' if unsure else ''}. Fix: {finding.fix}"},
+        "level": level(finding),
+        "message": {"text": f"{message(finding)}. Fix: {finding.fix}"},
         "locations": [_location(finding.origin)],
         # GitHub matches alerts by the first, everybody else by either.
         "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},

@@ -26,9 +26,9 @@ class CheckView(OutcomeView):
     """What a check found.
 
     Attributes:
-        unread: What can't be read before deployment.
-        open_values: Values that only deployment sets, in fields that rules judge.
-        unasked: What was not judged.
+        unread: Parts of the input that can't be read before deployment.
+        open_values: Values that only the deployment sets, in fields that rules check.
+        unasked: Checks that weren't made.
         hints: How to get lines of the app's own code.
     """
 
@@ -43,7 +43,7 @@ class CheckView(OutcomeView):
 
     @property
     def warnings(self) -> int:
-        """How many warnings nobody acknowledged."""
+        """Number of certain warnings that aren't acknowledged."""
         return self.counts.warnings
 
 

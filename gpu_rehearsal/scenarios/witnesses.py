@@ -28,16 +28,16 @@ def wait_until_found(look: Callable[[], Seen | None], seconds: float) -> Seen | 
 
 
 def wait_until(look: Callable[[], bool], seconds: float) -> bool:
-    """Look until something is so, and return whether that came."""
+    """Call ``look`` until it returns true. Return False if it doesn't within the given seconds."""
     return wait_until_found(lambda: look() or None, seconds) is not None
 
 
 def wait_until_none(look: Callable[[], Sized], seconds: float) -> bool:
-    """Look until there is nothing more to be seen, and return whether that came."""
+    """Call ``look`` until it returns nothing. Return False if it doesn't within the given seconds."""
     return wait_until(lambda: not look(), seconds)
 
 
-# What Karpenter tells of every condition, which conditions tell as well.
+# Karpenter's event for each change of a condition. The conditions have the same text.
 _TRANSITION = "Status condition transitioned"
 _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 # The field of an EC2NodeClass behind each of its conditions.
@@ -104,7 +104,7 @@ def event_messages(client: Client, about: Object, *reasons: str) -> list[str]:
 
 
 def conditions(of: Object) -> list[str]:
-    """Return the conditions of an object that are not so, with why."""
+    """Return the conditions of an object whose status isn't True, with their messages."""
     found = of.get("status", {}).get("conditions", ())
     who = f"{of['kind']} {of['metadata']['name']}" if "kind" in of else of["metadata"]["name"]
     return [
@@ -167,7 +167,7 @@ def _karpenter_errors(stage: Stage) -> Iterator[str]:
 
 
 def _missing_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[str]:
-    """Say which DaemonSets have no pod on a node, and what the node keeps off."""
+    """Yield the DaemonSets that have no pod on a node, and the node's taints."""
     sets = {str(each["metadata"]["name"]) for each in client.list("/apis/apps/v1/daemonsets")}
     for node in nodes:
         name = node["metadata"]["name"]
@@ -196,7 +196,7 @@ def waits_for_the_absent(stage: Stage, pod: Object) -> str:
 def karpenter_absence(stage: Stage) -> str:
     """Return why a Karpenter of the stacks doesn't run; empty if it runs, or there is none."""
     if "karpenter" in stage.unplayed.missing:
-        return "chart karpenter is not in the folder that --charts names"
+        return "chart karpenter isn't in a folder of packed charts; pass --charts FOLDER with it"
     missing = next((each for each in stage.programs.not_played if "/karpenter/" in each), "")
     return f"no program for {missing}; pass --karpenter VERSION=FILE, which make e2e-tools builds" if missing else ""
 

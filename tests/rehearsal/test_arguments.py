@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import aws_cdk as cdk
 import pytest
-from click.testing import CliRunner
 
-from gpu_rehearsal.__main__ import main
+from gpu_rehearsal.__main__ import _main
+
+Error = Callable[..., str]
 
 
 @pytest.fixture
@@ -29,29 +33,46 @@ def assembly(tmp_path: Path) -> Path:
     return folder
 
 
-def error(*arguments: object) -> str:
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert done.exit_code == 2, done.output
-    return done.output.splitlines()[-1]
+@pytest.fixture
+def error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Error:
+    """Return the one line with which the command rejects arguments."""
+
+    def run(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["gpu_rehearsal", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            _main()
+        [line] = capsys.readouterr().err.splitlines()
+        assert ended.value.code == 2
+        return line
+
+    return run
 
 
-def test_a_folder_that_the_cdk_did_not_write(tmp_path: Path, programs: Path) -> None:
-    told = error("--programs", programs, tmp_path)
-
-    assert told == f"Error: {tmp_path}: must hold manifest.json, got none; name what cdk synth wrote, such as cdk.out"
-
-
-def test_a_folder_without_kubernetes(tmp_path: Path, assembly: Path) -> None:
-    told = error("--programs", tmp_path, assembly)
-
-    assert "must hold kube-apiserver, got none; make e2e-tools writes" in told
+def test_a_folder_that_the_cdk_did_not_write(tmp_path: Path, programs: Path, error: Error) -> None:
+    assert error("--programs", programs, tmp_path) == (
+        f"rehearsal: {tmp_path}: must hold manifest.json, got none; name what cdk synth wrote, such as cdk.out"
+    )
 
 
-def test_a_stack_that_the_assembly_lacks(programs: Path, assembly: Path) -> None:
-    assert error("--programs", programs, "--stack", "Mina", assembly) == "Error: --stack must be one of none, got Mina"
+def test_a_folder_without_kubernetes(tmp_path: Path, assembly: Path, error: Error) -> None:
+    assert "must hold kube-apiserver, got none; make e2e-tools writes" in error("--programs", tmp_path, assembly)
 
 
-def test_a_karpenter_that_is_not_there(programs: Path, assembly: Path) -> None:
+def test_an_assembly_without_a_stack(programs: Path, assembly: Path, error: Error) -> None:
+    assert f"{assembly}: must hold a stack, got none" in error("--programs", programs, assembly)
+
+
+def test_a_stack_that_the_assembly_lacks(programs: Path, tmp_path: Path, error: Error) -> None:
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"))
+    cdk.Stack(app, "Mine")
+    app.synth()
+
+    told = error("--programs", programs, "--stack", "Mine", "--stack", "Mina", tmp_path / "cdk.out")
+
+    assert told == "rehearsal: --stack must be one of Mine, got 'Mina'; did you mean 'Mine'?"
+
+
+def test_a_karpenter_that_is_not_there(programs: Path, assembly: Path, error: Error) -> None:
     told = error("--programs", programs, "--karpenter", "1.14.1=/nowhere", assembly)
 
-    assert "--karpenter must be VERSION=FILE of an existing program" in told
+    assert told == "rehearsal: --karpenter must be VERSION=FILE of an existing program, got '1.14.1=/nowhere'"

@@ -29,7 +29,7 @@ def checked() -> CheckView:
 
 def hostile() -> CheckView:
     found = checked().findings[0]
-    bad = f"{samples.HOSTILE}\n::error::x\r\n##[error]y, 100 %:\x00"
+    bad = f"{samples.HOSTILE}\n::error::x\r\n##[error]y, 100 %:\x00\x1b[31m\u202e"
     return replace(
         checked(), findings=(replace(found, message=bad, title=bad, origin=FindingOrigin(found.origin.file, bad)),)
     )
@@ -117,6 +117,7 @@ def test_hostile_names_end_no_line_and_no_document(form: Callable[[CheckView | R
     text = without_commands(form(hostile()), escaped=form is ci.gitlab, own=github)
 
     assert "##[" not in text
+    assert form not in (ci.concise, ci.github) or not {"\x1b", "\u202e"} & set(text)
     if github:
         assert [bool(COMMAND.fullmatch(line)) for line in text.splitlines()] == [True]
     elif form is ci.gitlab:
