@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import gpu_preflight
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.creation_stacks import HINT, CreationStacks
 from gpu_preflight.reading.inputs import read_input
@@ -21,6 +22,8 @@ from gpu_preflight.report import text
 from gpu_preflight.report.view import check_view
 from tests.conftest import ROOT
 
+# A checkout, or where the wheel is installed.
+LIBRARY = Path(gpu_preflight.__file__).parents[1]
 _APP = """\
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
@@ -67,8 +70,8 @@ def _find(file: Path, path: str = "App/Group", resource: str | None = "App/Group
         ("wraps (/usr/lib/python3.11/functools.py:9)", None),
         ("new Stack (/src/node_modules/company/lib/stack.js:9:9)", None),
         (".../tmp/jsii-kernel-Wl3/node_modules/aws-cdk-lib/vpc.js:1:287 in aws-cdk-lib...", None),
-        (f"add_pool ({ROOT}/gpu_constructs/cluster/gpu_cluster.py:379)", None),
-        (f"call ({ROOT}/gpu_facts/named_arguments.py:53)", None),
+        (f"add_pool ({LIBRARY}/gpu_constructs/cluster/gpu_cluster.py:379)", None),
+        (f"call ({LIBRARY}/gpu_facts/named_arguments.py:53)", None),
         ("_call (<frozen importlib._bootstrap>:241)", None),
         ("require (node:internal/main:9:9)", None),
         ("Array.forEach (:)", None),
