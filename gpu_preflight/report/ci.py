@@ -42,7 +42,7 @@ _NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A finding, or a change that requires an action before the deployment.
+    """A finding, a part of the input that isn't checked, or a change that requires an action before the deployment.
 
     Attributes:
         level: ``error``, ``warning`` or ``note``.
@@ -61,9 +61,7 @@ class _Result:
 def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
     lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
-    unread = len(view.unread) if view.command == "check" else 0
-    end = f"{view.command}: {view.outcome}" + (f"; parts of the input can't be read: {unread}" if unread else "")
-    return "\n".join([*map(printable, lines), end, ""])
+    return "\n".join([*map(printable, lines), f"{view.command}: {view.outcome}", ""])
 
 
 def github(view: CheckView | ReviewView) -> str:
@@ -128,6 +126,11 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
     for each, state in reported(view):
         if each.acknowledged is None and (standing or state != "unchanged"):
             yield _Result(each.id, level(each), each.title, message(each), each.fix, each.origin, each.fails)
+    for part in view.unread if view.command == "check" else ():
+        fix = "give the checker what is deployed in its place"
+        yield _Result(
+            "unread", "note", "Part that isn't checked", f"not checked: {part.reason}", fix, part.origin, False
+        )
     for change, origin in reported_changes(view):
         severity, title = CHANGES[change.change]
         text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"

@@ -10,7 +10,7 @@ from gpu_facts.labels import NODE_POOL
 from gpu_rehearsal.cluster.addons import DEVICES
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.pod_status import owner
-from gpu_rehearsal.pools import GpuPool
+from gpu_rehearsal.pools import GpuPool, gpu_pools
 from gpu_rehearsal.stage import Stage
 
 LOOKS_EVERY = 0.5
@@ -189,8 +189,13 @@ def waits_for_the_absent(stage: Stage, pod: Object) -> str:
     for chart in sorted(stage.unplayed.missing):
         if found := sorted(each for each in asked if _is_chart_device(each, chart)):
             return f"asks for {', '.join(found)} of chart {chart}, which is not in the folder"
-    why = AUTO_MODE if is_auto_mode(stage) else karpenter_absence(stage)
-    return f"waits for a node: {why}" if why else ""
+    if is_auto_mode(stage):
+        return f"waits for a node: {AUTO_MODE}"
+    why = karpenter_absence(stage) if asked else ""
+    # A node group with GPUs might have to take the pod: what it waits for isn't Karpenter alone.
+    if not why or any(each.kind != "NodePool" for each in gpu_pools(stage.client, stage.aws, stage.cluster)):
+        return ""
+    return f"waits for a node: {why}"
 
 
 def karpenter_absence(stage: Stage) -> str:

@@ -31,7 +31,9 @@ def hostile() -> CheckView:
     found = checked().findings[0]
     bad = f"{samples.HOSTILE}\n::error::x\r\n##[error]y, 100 %:\x00\x1b[31m\u202e"
     return replace(
-        checked(), findings=(replace(found, message=bad, title=bad, origin=FindingOrigin(found.origin.file, bad)),)
+        checked(),
+        unread=(),
+        findings=(replace(found, message=bad, title=bad, origin=FindingOrigin(found.origin.file, bad)),),
     )
 
 
@@ -39,14 +41,15 @@ def test_concise_is_a_line_for_each_finding() -> None:
     lines = ci.concise(checked()).splitlines()
 
     assert lines[0] == "app.yaml: error: GPU901 pool Train: has none [Stack/Train]"
-    assert [line.split(": ")[1] for line in lines[:-1]] == ["error", "error", "warning", "note"]
-    assert lines[-1] == "check: fail; parts of the input can't be read: 1"
+    assert [line.split(": ")[1] for line in lines[:-1]] == ["error", "error", "warning", "note", "note"]
+    assert lines[-2] == ("app.yaml: note: unread not checked: its manifest is a parameter [Stack/Manifest]")
+    assert lines[-1] == "check: fail"
 
 
 def test_github_annotates_errors_first() -> None:
     found = [COMMAND.fullmatch(line) for line in ci.github(checked()).splitlines()]
 
-    assert [each and each[1] for each in found] == ["error", "error", "warning", "notice"]
+    assert [each and each[1] for each in found] == ["error", "error", "warning", "notice", "notice"]
     assert found[0]
     assert found[0][2] == "app.yaml"
     assert found[0][6] == "pool Train: has none. Fix: Install the plugin."
@@ -66,7 +69,7 @@ def test_each_names_the_line_that_a_person_edits() -> None:
 def test_gitlab_has_what_code_quality_requires() -> None:
     rows = json.loads(ci.gitlab(checked()))
 
-    assert [each["severity"] for each in rows] == ["critical", "critical", "minor", "info"]
+    assert [each["severity"] for each in rows] == ["critical", "critical", "minor", "info", "info"]
     assert len({each["fingerprint"] for each in rows}) == len(rows)
     for each in rows:
         assert each["severity"] in SEVERITIES
@@ -85,21 +88,23 @@ def test_gitlab_keeps_a_fingerprint_while_other_findings_come_and_go() -> None:
 def test_junit_fails_a_test_for_each_finding_that_fails_the_check() -> None:
     suite = ElementTree.fromstring(ci.junit(checked()).encode())
 
-    assert suite.attrib == {"name": "gpu-constructs check", "tests": "4", "failures": "2"}
-    assert [len(case.findall("failure")) for case in suite] == [1, 1, 0, 0]
+    assert suite.attrib == {"name": "gpu-constructs check", "tests": "5", "failures": "2"}
+    assert [len(case.findall("failure")) for case in suite] == [1, 1, 0, 0, 0]
 
 
 def test_junit_has_a_test_where_nothing_is_found() -> None:
-    suite = ElementTree.fromstring(ci.junit(check_view(samples.report(()))).encode())
+    read = replace(check_view(samples.report(())), unread=())
+    suite = ElementTree.fromstring(ci.junit(read).encode())
 
     assert [case.get("name") for case in suite] == ["check finds nothing"]
     assert suite.get("failures") == "0"
 
 
 def test_acknowledged_findings_are_left_out() -> None:
-    accepted = check_view(samples.report([samples.finding(acknowledged="images are small here")]))
+    found = check_view(samples.report([samples.finding(acknowledged="images are small here")]))
+    accepted = replace(found, unread=())
 
-    assert ci.concise(accepted) == "check: unknown; parts of the input can't be read: 1\n"
+    assert ci.concise(accepted) == "check: unknown\n"
     assert ci.github(accepted) == ""
     assert json.loads(ci.gitlab(accepted)) == []
 
