@@ -34,6 +34,7 @@ lint: $(VENV)/.dev ## Check format, style, types, import arrows, and every templ
 	ruff format --check .
 	ruff check .
 	lint-imports
+	python -m tools.prose
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types templates
 
 # Side by side: mypy takes one core, and as long.
