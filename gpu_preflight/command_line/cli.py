@@ -417,7 +417,12 @@ def images(
 @click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
 @click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
 @click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
-@click.option("--purchase", "purchase_option", type=Word(("on-demand", "spot", "capacity-block")))
+@click.option(
+    "--purchase",
+    "purchase_option",
+    type=Word(("on-demand", "spot", "capacity-block")),
+    help="Only with this purchase option.",
+)
 @click.option("--sort", "order", type=Word(("price", "gpus", "name")), default="price", help="Order of rows.")
 @written(*PLAIN)
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
@@ -458,6 +463,24 @@ def schema() -> int:
     from gpu_preflight.report.schema import schema as text
 
     click.echo(text(), nl=False)
+    return console.PASSED
+
+
+@cli.command()
+@click.option("--root", type=File(), metavar="FOLDER", default=".", help="Folder that the tools may read.")
+def mcp(root: str) -> int:
+    """Serve check, explain, review, instances and rules to an agent.
+
+    The server speaks the Model Context Protocol on standard input and output. It reads only files below the folder,
+    and changes none. It needs the extra mcp.
+    """
+    if not Path(root).is_dir():
+        raise click.UsageError(f"--root must be a folder, got {root!r}")
+    try:
+        from gpu_preflight.command_line.mcp_server import serve
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"mcp needs {error.name}; run pip install 'gpu-constructs[mcp]'") from None
+    serve(cli, Path(root).resolve())
     return console.PASSED
 
 
