@@ -23,7 +23,9 @@ Amounts = Mapping[str, Any] | Unknown
 HostPort = tuple[str, str, int]
 _EVERY_ADDRESS = "0.0.0.0"
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
-_HANDLERS = ("httpGet", "tcpSocket", "grpc")
+_PORTS_OF = ("httpGet", "tcpSocket", "grpc")
+# The API server rejects a probe without one of them.
+_HANDLERS = ("exec", *_PORTS_OF)
 _PROBE_DEFAULTS = (("initialDelaySeconds", 0), ("periodSeconds", 10), ("failureThreshold", 3))
 # Of these a pod may have a higher limit than its request.
 _OVERCOMMITTED = ("cpu", "memory")
@@ -57,15 +59,15 @@ class Probe:
     @property
     def port(self) -> Any:
         """The port that it checks; ``None`` where it checks none, or it is not known."""
-        return next((dig(self.written, each, "port") for each in _HANDLERS if each in mapping(self.written)), None)
+        return next((dig(self.written, each, "port") for each in _PORTS_OF if each in mapping(self.written)), None)
 
     @property
     def allowed_seconds(self) -> int | None:
-        """The seconds until it has failed often enough; ``None`` where it is not set, or they are not known.
+        """The seconds until it has failed often enough; ``None`` if it has no handler, or if they aren't known.
 
         Source: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/ (2026-11)
         """
-        if not isinstance(self.written, dict):
+        if not isinstance(self.written, dict) or not any(each in self.written for each in _HANDLERS):
             return None
         delay, period, failures = (known_number(self.written.get(name, value)) for name, value in _PROBE_DEFAULTS)
         if delay is None or period is None or failures is None:

@@ -18,9 +18,9 @@ from gpu_preflight.model.label_values import Requirement
 from gpu_preflight.node.gpu_pools import gpu_node_pools
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping
 from gpu_preflight.rule import Problem, rule
+from gpu_preflight.scheduling.demand import claim_requests
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _CLASS_KINDS = {KARPENTER_AWS_DOMAIN: "EC2NodeClass", EKS_DOMAIN: "NodeClass"}
@@ -209,23 +209,14 @@ def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator
     Fix: Leave networkInterfaces out of the class.
     """
     cluster = case.cluster
-    drivers = {str(dig(one, "deviceClassName")) for each in _claims(cluster) for one in each}
+    claims = cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate")
+    drivers = {str(dig(request, "deviceClassName")) for claim in claims for request in claim_requests(claim)}
     if not any("dra.net" in each or each.startswith("efa.") for each in drivers):
         return
     for pool in gpu_node_pools(cluster):
         if pool.launch.interfaces:
             text = "its class lists networkInterfaces, and pods claim EFA devices"
             yield Problem.from_subject(pool, text)
-
-
-def _claims(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
-    for each in cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate"):
-        requests = mappings(dig(_claim_spec(each), "devices", "requests"))
-        yield [mapping(one.get("exactly")) or one for one in requests]
-
-
-def _claim_spec(claim: Object) -> dict[str, Any]:
-    return mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
 
 
 @rule("GPU398", "warning", source=f"{_CLASSES}#speckubelet")

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpu_facts.labels import EBS_ZONE, HOSTNAME, OLD_ZONE, ZONE
 from gpu_facts.light import dataclass
+from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.label_values import Labels, Requirement, exactly, requirement
@@ -196,25 +197,15 @@ def selected(selector: Any, workload: Workload) -> Answer:
 def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | None:
     """Return the zones of the volumes that a pod's claims are bound to, or that their class allows."""
     found: list[tuple[str, ...]] = []
-    for claim in _claims(workload, cluster):
-        volume = _named(cluster, "PersistentVolume", dig(claim, "volumeName"))
-        storage = _named(cluster, "StorageClass", dig(claim, "storageClassName"))
-        found += _zones_of_volume(volume) if volume else _zones_of_class(storage) if storage else []
+    for claim in claimed(workload, cluster):
+        if claim.volume is not None:
+            found += _zones_of_volume(claim.volume.object)
+        elif claim.storage_class is not None:
+            found += _zones_of_class(claim.storage_class.object)
     if not found:
         return None
     common = set(found[0]).intersection(*found[1:])
     return tuple(sorted(common)) or found[0]
-
-
-def _claims(workload: Workload, cluster: Cluster) -> list[Mapping[str, Any]]:
-    named = [(workload.namespace, str(each.claim)) for each in workload.pod.volumes]
-    claims = [cluster.volume_claims[each].spec for each in named if each in cluster.volume_claims]
-    inline = [each.claim_spec for each in workload.pod.volumes if each.claim_spec]
-    return [*claims, *workload.claim_templates, *inline]
-
-
-def _named(cluster: Cluster, kind: str, name: Any) -> Object | None:
-    return next((each for each in cluster.objects_of_kind(kind) if each.name == name), None) if name else None
 
 
 def _zones_of_volume(volume: Object) -> list[tuple[str, ...]]:
