@@ -103,8 +103,9 @@ options: $(VENV)/.synth ## Write docs/options.md anew
 changes: $(VENV)/.dev ## Write docs/changes.md anew
 	PYTHONPATH=. python tools/write_changes.py
 
-picture: $(VENV)/.synth ## Write the pictures of the README anew
+picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 	python tools/write_picture.py
+	PYTHONPATH=. python tools/write_diagrams.py
 
 rules: $(VENV)/.synth ## Write docs/rules.md anew
 	PYTHONPATH=. python tools/write_rules.py

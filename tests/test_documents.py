@@ -13,7 +13,7 @@ import pytest
 
 from stacks.options import GpuClusterOptions, PoolOptions, options_from_context
 from tests.conftest import ROOT
-from tools import write_examples, write_options, write_picture
+from tools import write_diagrams, write_examples, write_options, write_picture
 
 # A changelog names what is no longer there.
 OF_THE_PAST = ("CHANGELOG.md",)
@@ -52,7 +52,24 @@ def test_the_picture_shows_what_the_command_says() -> None:
 
 
 def pictures() -> list[Path]:
-    return sorted(write_picture.FOLDER.glob("*.svg"))
+    return sorted(write_picture.FOLDER.glob("explain-*.svg"))
+
+
+def test_the_diagrams_match_rules_and_change_table() -> None:
+    for file, diagram in write_diagrams.diagrams().items():
+        assert file.read_text() == diagram, "run: make picture"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_diagram_can_be_read_in_both_themes(theme: str) -> None:
+    light, _, dark = write_diagrams.STYLE.partition("@media (prefers-color-scheme: dark)")
+    style = light if theme == "light" else dark
+    texts = re.findall(r"(?:text|\.strong)[^}]*fill: (#\w{6})", style)
+    boxes = re.findall(r"\.(?:box|good|care|bad) \{ fill: (#\w{6})", style)
+
+    assert len(texts) == 2
+    assert len(boxes) == 4
+    assert min(contrast(text, box) for text in texts for box in boxes) >= LEAST_CONTRAST
 
 
 @pytest.mark.parametrize("file", pictures(), ids=lambda file: file.stem)
