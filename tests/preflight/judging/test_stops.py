@@ -62,25 +62,18 @@ def _is_shared(subject: Subject) -> bool:
 
 
 @pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
-def test_no_pod_runs_beside_an_error_of_what_it_needs(fixture: Path, tmp_path: Path) -> None:
+def test_no_pod_runs_for_certain_next_to_an_error_of_what_it_needs(fixture: Path, tmp_path: Path) -> None:
     report = with_probes(fixture, tmp_path)
-    found = of_the_cluster(report)
+    certain, possible = of_the_cluster(report), of_the_cluster(report, unknown=True)
 
-    for case in report.cases if found else ():
-        answers = [each.answer for each in report.explanation(case).verdicts if "probe-" in each.workload.name]
-        assert Answer.YES not in answers or name_of(fixture) in BESIDE, found
-
-
-@pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
-def test_what_runs_beside_an_error_that_may_be_says_that_it_rests_on_it(fixture: Path, tmp_path: Path) -> None:
-    report = with_probes(fixture, tmp_path)
-    found = of_the_cluster(report, unknown=True)
-
-    for case in report.cases if found else ():
-        for each in report.explanation(case).verdicts:
-            if "probe-" in each.workload.name and each.answer is Answer.YES:
-                unsaid = {rule for rule in found if not any(f"unless {rule} is" in text for text in each.rests_on)}
-                assert not unsaid or name_of(fixture) in BESIDE, unsaid
+    for case in report.cases if (certain or possible) and name_of(fixture) not in BESIDE else ():
+        for verdict in report.explanation(case).verdicts:
+            if "probe-" in verdict.workload.name and verdict.answer is Answer.YES:
+                assert not certain
+                unsaid = {
+                    rule for rule in possible if not any(f"unless {rule} is" in text for text in verdict.rests_on)
+                }
+                assert not unsaid
 
 
 def test_what_stops_is_the_reason(tmp_path: Path) -> None:
