@@ -5,6 +5,8 @@ STACK ?= GpuClusterStack
 BASE ?= HEAD
 ARGS ?=
 RULE ?=
+BUILT ?=
+TAG ?=
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
@@ -12,7 +14,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale dist pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,18 +127,28 @@ released: $(VENV)/.dev ## Write down the logical ids of this release; once, when
 stale: $(VENV)/.dev ## List pins, tables and facts that are too old, and what registries have newer; ARGS=--offline
 	PYTHONPATH=. python tools/stale.py $(ARGS)
 
-dist: $(VENV)/.dist ## Build sdist and wheel into dist/ and check what an index would refuse
-	rm -f dist/*.whl dist/*.tar.gz
-	python -m hatchling build
+distribution: ## Build sdist, wheel and zipapp into dist/, with only packages of known hashes
+	PYTHONPATH=. $(PYTHON) tools/build_distribution.py
+
+# BUILT=1 checks what is in dist/ already.
+dist: $(VENV)/.dist $(if $(BUILT),,distribution) ## Build them, and check what an index would refuse
 	pyroma --min 10 dist/*.tar.gz
 	twine check --strict dist/*.whl dist/*.tar.gz
-	check-wheel-contents dist
+	check-wheel-contents dist/*.whl
+
+workflows: $(VENV)/.dist ## Check workflows, action, hooks and the GitLab example with actionlint, zizmor and their schemas; needs Go once
+	PYTHONPATH=. python tools/check_workflows.py
+
+release-check: dist workflows ## Run everything that a release runs, except attestations and upload; TAG=v1.2.3 for the release itself
+	PYTHONPATH=. python tools/write_sbom.py
+	GPU_CONSTRUCTS_DIST=dist GPU_CONSTRUCTS_TAG=$(TAG) pytest -n auto -p no:cacheprovider tests/release
+	$(if $(TAG),PYTHONPATH=. python tools/stale.py --offline)
 
 pyz: $(VENV)/.dev ## Build dist/gpu-constructs.pyz, the command line in one file
 	python tools/build_zipapp.py
 
 light: $(VENV)/.dev ## Test the wheel without extras, where no CDK is, and the zipapp
-	PYTHONPATH=. python tools/base_install.py
+	PYTHONPATH=. python tools/base_install.py $(ARGS)
 
 clean: ## Remove the environment and everything made
 	rm -rf $(VENV) cdk.out cdk.out.* .cache build dist

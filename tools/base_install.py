@@ -6,6 +6,7 @@ no source. A second run does without libyaml, and with the library in one file.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -42,9 +43,12 @@ BESIDE_TESTS = ("pyproject.toml", "cdk.json")
 
 def main() -> None:
     """Build, install, and run the tests twice."""
+    parser = argparse.ArgumentParser(description="Test the wheel without extras.")
+    parser.add_argument("--wheel", type=Path, help="a wheel that is built already")
+    given = parser.parse_args().wheel
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        built = wheel(place / "dist")
+        built = given.resolve() if given else wheel(place / "dist")
         os.environ["GPU_CONSTRUCTS_ZIPAPP"] = str(place / "dist" / "gpu-constructs.pyz")
         build_zipapp.build(str(built), Path(os.environ["GPU_CONSTRUCTS_ZIPAPP"]))
         python, project = install(built, place / "venv"), copy_of_tests(place / "project")

@@ -7,6 +7,7 @@ each has the same in Python.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,7 @@ import zipapp
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# What Python 3.10 needs, which has no tomllib; a newer one, which may build the file, would leave it out.
-FOR_THE_OLDEST = "tomli"
+REQUIREMENTS = ROOT / "requirements-command.txt"
 # Of no use without pip, or compiled for one system.
 LEFT_OUT = ("*.so", "*.pyd", "bin", "__pycache__")
 
@@ -36,12 +36,20 @@ def build(package: str, output: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         content = Path(folder)
         pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-        constraints = ("-c", str(ROOT / "constraints.txt"))
-        subprocess.run([*pip, "--target", folder, *constraints, package, FOR_THE_OLDEST], check=True)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
+            requirements.write(unconditional(REQUIREMENTS.read_text()))
+            requirements.flush()
+            subprocess.run([*pip, "--target", folder, "--require-hashes", "-r", requirements.name], check=True)
+        subprocess.run([*pip, "--target", folder, "--no-deps", package], check=True)
         _leave_out(content)
         zipapp.create_archive(
             content, output, "/usr/bin/env python3", "gpu_preflight.command_line.cli:main", compressed=True
         )
+
+
+def unconditional(requirements: str) -> str:
+    """Return requirements without the condition on Python's version: the file runs on all of them, whichever builds it."""
+    return re.sub(r" ; python_version [^\\\n]+", " ", requirements)
 
 
 def _leave_out(content: Path) -> None:

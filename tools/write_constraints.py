@@ -1,6 +1,7 @@
-"""Write constraints.txt: pins of everything requirements*.txt pull in.
+"""Write constraints.txt: pins of everything requirements*.txt pull in, and with hashes what goes into a release.
 
-Run it with the oldest supported Python, whose pins newer ones can install too.
+Run it with the oldest supported Python, whose pins newer ones can install too. constraints.txt itself has no hashes: with
+them pip demands one of everything it installs, and there is none of a folder such as the project (`-e .[cdk]`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ CONSTRAINTS = ROOT / "constraints.txt"
 # Each brings requirements-dev.txt, and that requirements.txt.
 REQUIREMENTS = ("requirements-mutants.txt", "requirements-dist.txt")
 HEAD = "# Pins of everything requirements*.txt pull in, for Python 3.10 and newer. 'make constraints' writes it.\n"
+# Files with hashes: the arguments with which pip-tools reads them from pyproject.toml, and what they are.
+HASHED = {
+    "requirements-command.txt": ((), "What the wheel depends on without extras"),
+    "requirements-build.txt": (("--only-build-deps", "--build-deps-for", "wheel"), "What builds the wheel"),
+}
 COMPILE = (
     "--quiet",
     "--strip-extras",
@@ -27,16 +33,25 @@ COMPILE = (
 
 
 def main() -> None:
-    """Resolve anew, without the pins of last time."""
+    """Resolve again, without the previous pins."""
     CONSTRAINTS.write_text("")
-    command = [sys.executable, "-m", "piptools", "compile", *COMPILE, "--output-file", str(CONSTRAINTS)]
-    subprocess.run([*command, *REQUIREMENTS], cwd=ROOT, check=True)
+    compile_pins(CONSTRAINTS, *REQUIREMENTS)
     CONSTRAINTS.write_text(HEAD + pins(CONSTRAINTS.read_text()))
+    for name, (arguments, content) in HASHED.items():
+        file = ROOT / name
+        compile_pins(file, "--generate-hashes", "--constraint", str(CONSTRAINTS), *arguments, "pyproject.toml")
+        file.write_text(f"# {content}, with hashes, as constraints.txt pins it. 'make constraints' writes it.\n{file.read_text()}")
+
+
+def compile_pins(output: Path, *arguments: str) -> None:
+    """Run pip-tools."""
+    command = [sys.executable, "-m", "piptools", "compile", *COMPILE, "--output-file", str(output), *arguments]
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def pins(resolved: str) -> str:
     """Return what was resolved without the project itself, which no constraint may name by its path."""
-    return "".join(line for line in resolved.splitlines(keepends=True) if not line.startswith("-e "))
+    return "".join(line for line in resolved.splitlines(keepends=True) if not line.startswith(("-e ", "#")))
 
 
 if __name__ == "__main__":
