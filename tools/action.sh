@@ -3,6 +3,11 @@
 # Inputs come as INPUT_* and are never part of this text. Runs on Linux and macOS.
 set -euo pipefail
 
+fail() {
+  echo "outcome=error" >>"$GITHUB_OUTPUT"
+  exit 2
+}
+
 action=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Another version of the action in the same job has an environment of its own if its dependencies differ.
 environment="$RUNNER_TEMP/gpu-constructs-$(cksum <"$action/requirements-command.txt" | cut -d ' ' -f 1)"
@@ -26,8 +31,7 @@ if [ -n "${INPUT_BEFORE:-}" ]; then
   fi
 elif [ -n "${INPUT_MAX_USD_PER_MONTH:-}" ]; then
   echo "gpu-constructs: max-usd-per-month must come with before, got '$INPUT_MAX_USD_PER_MONTH'; set before" >&2
-  echo "outcome=error" >>"$GITHUB_OUTPUT"
-  exit 2
+  fail
 else
   arguments=(check)
   operands=()
@@ -38,12 +42,18 @@ fi
 arguments+=("--fail-on=${INPUT_FAIL_ON:-error}" "--html=$reports/report.html")
 arguments+=("--also=markdown=$reports/report.md" "--also=sarif=$reports/report.sarif")
 # As a shell splits words, without expanding anything: a NUL ends each word.
+words="$environment/words"
+printf '%s' "${INPUT_ARGS:-}" | "$environment/bin/python" -I -c '
+import shlex, sys
+try:
+    words = shlex.split(sys.stdin.read())
+except ValueError as error:
+    sys.exit(f"gpu-constructs: args must be quoted as in a shell: {error}; close the quote")
+sys.stdout.write("".join(f"{word}\0" for word in words))
+' >"$words" || fail
 while IFS= read -r -d '' word; do
   arguments+=("$word")
-done < <(printf '%s' "${INPUT_ARGS:-}" | "$environment/bin/python" -I -c '
-import shlex, sys
-sys.stdout.write("".join(f"{word}\0" for word in shlex.split(sys.stdin.read())))
-')
+done <"$words"
 
 code=0
 "$environment/bin/python" -I -m gpu_constructs "${arguments[@]}" -- "${operands[@]}" || code=$?
