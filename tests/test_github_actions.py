@@ -1,4 +1,4 @@
-"""The workflow to copy, and our own: they may do no more than they need, and their commands are commands."""
+"""Our workflows, the action and the files to copy: they may do no more than they need, and their commands exist."""
 
 from __future__ import annotations
 
@@ -14,25 +14,52 @@ import yaml
 
 from gpu_preflight.command_line.cli import cli
 from tests.conftest import ROOT
+from tools.build_distribution import pythons
 
-WORKFLOW = ROOT / "examples" / "github-actions" / "gpu-review.yml"
+FOLDER = ROOT / ".github" / "workflows"
+EXAMPLE = ROOT / "examples" / "github-actions" / "gpu-review.yml"
+Workflow = dict[Any, Any]
 # YAML 1.1 reads the key "on" as true.
-CONTENT: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text())
-WEEKLY: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "stale.yml").read_text())
-DOCUMENTS = (ROOT / "docs" / "preflight.md", ROOT / "docs" / "github-actions.md")
+WORKFLOWS: dict[str, Workflow] = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
+COPY: Workflow = yaml.safe_load(EXAMPLE.read_text())
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "gitlab" / "gpu-review.yml").read_text())["gpu-review"]
+HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+DOCUMENTS = (ROOT / "docs" / "preflight.md", ROOT / "docs" / "github-actions.md", ROOT / "docs" / "ci.md")
+FILES = [*sorted(FOLDER.glob("*.yml")), EXAMPLE, ROOT / "action.yml", ROOT / "examples" / "gitlab" / "gpu-review.yml"]
 
 
-def steps(job: str) -> list[dict[str, Any]]:
+def jobs() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every job of our workflows with its workflow and name."""
+    for name, workflow in WORKFLOWS.items():
+        for job, content in workflow["jobs"].items():
+            yield name, job, content
+
+
+def steps(job: dict[str, Any]) -> list[dict[str, Any]]:
     """The steps of a job."""
-    return list(CONTENT["jobs"][job]["steps"])
+    return list(job.get("steps", ()))
+
+
+def used() -> list[str]:
+    """Every action that a step of ours uses, with its version comment."""
+    text = "".join(path.read_text() for path in FOLDER.glob("*.yml"))
+    return re.findall(r"uses: (\S+@.+)$", text, re.MULTILINE)
 
 
 def command_lines() -> Iterator[str]:
-    """Every line of the workflow and of the documents that calls the console script."""
-    texts = [str(step["run"]) for job in CONTENT["jobs"] for step in steps(job) if "run" in step]
-    texts += [block for each in DOCUMENTS for block in re.findall(r"```sh\n(.*?)```", each.read_text(), re.DOTALL)]
-    for text in texts:
-        yield from re.findall(r"^gpu-constructs .*$", text, re.MULTILINE)
+    """Every line of the documents that calls the console script."""
+    blocks = [block for each in DOCUMENTS for block in re.findall(r"```sh\n(.*?)```", each.read_text(), re.DOTALL)]
+    for block in blocks:
+        yield from re.findall(r"^gpu-constructs .*$", block, re.MULTILINE)
+    for hook in HOOKS:
+        yield shlex.join([*shlex.split(hook["entry"]), *hook.get("args", ())])
+    text = "\n".join(GITLAB["script"]).replace("\\\n", " ")
+    yield from (
+        line.replace('"$checker/bin/gpu-constructs"', "gpu-constructs")
+        for line in text.splitlines()
+        if "review " in line
+    )
 
 
 @pytest.mark.parametrize("line", list(command_lines()))
@@ -64,41 +91,135 @@ def test_every_option_is_documented() -> None:
     assert {option for option in options if option not in told} == set()
 
 
+def test_every_input_and_output_of_the_action_is_documented() -> None:
+    told = (ROOT / "docs" / "github-actions.md").read_text()
+
+    assert {name for name in (*ACTION["inputs"], *ACTION["outputs"]) if f"`{name}`" not in told} == set()
+
+
+def test_the_called_workflow_passes_on_its_inputs() -> None:
+    inputs = WORKFLOWS["review"][True]["workflow_call"]["inputs"]
+    [step] = [each for each in steps(WORKFLOWS["review"]["jobs"]["review"]) if each.get("uses") == "./checker"]
+
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    shared = set(inputs) & set(ACTION["inputs"])
+    assert {name: step["with"][name] for name in shared} == {name: f"${{{{ inputs.{name} }}}}" for name in shared}
+    assert {inputs[name]["default"] == ACTION["inputs"][name]["default"] for name in shared} == {True}
+    assert set(COPY["jobs"]["gpu-review"]["with"]) <= set(inputs)
+
+
 def test_nothing_that_runs_the_pull_request_may_write() -> None:
-    assert CONTENT["permissions"] == {}
-    assert CONTENT["jobs"]["review"]["permissions"] == {"contents": "read"}
-    assert not any("checkout" in step.get("uses", "") for step in steps("report"))
+    review, report = (WORKFLOWS["review"]["jobs"][name] for name in ("review", "report"))
+
+    assert review["permissions"] == {"contents": "read"}
+    assert report["permissions"] == {"pull-requests": "write", "security-events": "write"}
+    assert not any("checkout" in step.get("uses", "") or "./" in step.get("uses", "") for step in steps(report))
+    assert COPY["jobs"]["gpu-review"]["permissions"] == review["permissions"] | report["permissions"]
+    assert "runs" in ACTION
+    assert "token" not in (ROOT / "action.yml").read_text().replace("no token", "")
+
+
+def test_the_checker_of_a_pull_request_is_that_of_the_called_workflow() -> None:
+    every = steps(WORKFLOWS["review"]["jobs"]["review"])
+    [at] = [number for number, step in enumerate(every) if step.get("with", {}).get("path") == "checker"]
+    [synth] = [number for number, step in enumerate(every) if "SYNTH" in step.get("env", {})]
+
+    assert every[at]["with"]["repository"] == "${{ job.workflow_repository }}"
+    assert every[at]["with"]["ref"] == "${{ job.workflow_sha }}"
+    assert at > synth
 
 
 def test_runs_on_pull_requests_without_secrets() -> None:
-    assert CONTENT[True] == "pull_request"
-    assert "secrets." not in WORKFLOW.read_text()
+    assert COPY[True] == "pull_request"
+    assert [
+        path.name for path in FILES if "secrets." in path.read_text() or "pull_request_target" in path.read_text()
+    ] == []
 
 
-@pytest.mark.parametrize("workflow", [CONTENT, WEEKLY], ids=lambda each: each["name"])
-def test_actions_are_of_github_and_pinned_by_major_version(workflow: dict[Any, Any]) -> None:
-    used = [step["uses"] for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
+def test_no_workflow_may_do_anything_by_default() -> None:
+    granted = {name: workflow["permissions"] for name, workflow in WORKFLOWS.items() if workflow["permissions"]}
 
-    assert used
-    assert all(re.fullmatch(r"(actions|github)/[\w/-]+@v\d+", each) for each in used)
+    assert granted == {"stale": {"contents": "read"}}
+
+
+def test_only_a_job_that_checks_nothing_out_may_write_or_be_trusted() -> None:
+    for workflow, name, job in jobs():
+        if "write" in job.get("permissions", {}).values():
+            assert not any("checkout" in step.get("uses", "") for step in steps(job)), (workflow, name)
+
+
+def test_the_upload_is_trusted_by_environment_and_has_no_other_permission() -> None:
+    publish = WORKFLOWS["release"]["jobs"]["publish"]
+
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"] == "pypi"
+    assert "password" not in (FOLDER / "release.yml").read_text()
+    assert WORKFLOWS["release"]["jobs"]["attest"]["permissions"] == {"attestations": "write", "id-token": "write"}
+
+
+def test_every_action_is_pinned_by_commit_with_its_version() -> None:
+    assert len(used()) > 20
+    assert [each for each in used() if not re.fullmatch(r"[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
+    assert len({each.split("@")[0] for each in used()}) == len(set(used())), "one version of each action"
+
+
+def test_every_checkout_leaves_no_credentials() -> None:
+    checkouts = [step for _, _, job in jobs() for step in steps(job) if "checkout" in step.get("uses", "")]
+
+    assert checkouts
+    assert {step["with"]["persist-credentials"] for step in checkouts} == {False}
+
+
+def test_the_matrix_is_that_of_the_classifiers() -> None:
+    """The versions that the tests run on are those that the package promises."""
+    assert pythons()[0] == "3.10"
+    for name in ("wheel", "tests"):
+        assert (
+            WORKFLOWS["ci"]["jobs"][name]["strategy"]["matrix"]["python"]
+            == "${{ fromJSON(needs.build.outputs.pythons) }}"
+        )
+
+
+def test_one_check_stands_for_all() -> None:
+    ci = WORKFLOWS["ci"]["jobs"]
+
+    assert set(ci["required-checks-pass"]["needs"]) == set(ci) - {"required-checks-pass"}
+    assert ci["required-checks-pass"]["if"] == "always()"
+
+
+def test_make_targets_of_workflows_exist() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = [re.findall(r"\bmake ([a-z-]+)", str(step.get("run"))) for _, _, job in jobs() for step in steps(job)]
+
+    assert {target for each in called for target in each} <= targets
+    assert "make release-check" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_what_is_stale_is_listed_weekly_and_never_in_the_gate() -> None:
-    [each] = WEEKLY[True]["schedule"]
+    weekly = WORKFLOWS["stale"]
+    [each] = weekly[True]["schedule"]
     *_, weekday = each["cron"].split()
 
     assert weekday.isdigit()
-    assert set(WEEKLY[True]) == {"schedule", "workflow_dispatch"}
-    assert WEEKLY["permissions"] == {"contents": "read"}
-    assert "make stale" in [step.get("run") for step in WEEKLY["jobs"]["stale"]["steps"]]
+    assert set(weekly[True]) == {"schedule", "workflow_dispatch"}
+    assert "make stale" in [step.get("run") for step in weekly["jobs"]["stale"]["steps"]]
     assert "stale" not in (ROOT / ".ci" / "run").read_text()
 
 
 def test_no_expression_stands_in_a_script() -> None:
     """A title or a branch of somebody else's would be run."""
-    assert not [step for job in CONTENT["jobs"] for step in steps(job) if "${{" in str(step.get("run"))]
+    assert not [step for _, _, job in jobs() for step in steps(job) if "${{" in str(step.get("run"))]
 
 
-def test_document_shows_where_the_workflow_is() -> None:
-    assert "../examples/github-actions/gpu-review.yml" in (ROOT / "docs" / "github-actions.md").read_text()
-    assert Path(WORKFLOW).is_file()
+def test_every_file_states_that_it_never_ran() -> None:
+    ours = [path for path in FILES if path != EXAMPLE]
+
+    assert [path.name for path in ours if not re.search(r"Git(Hub|Lab) has\s+never run", path.read_text())] == []
+    for document in DOCUMENTS[1:]:
+        assert re.search(r"has\s+never run", document.read_text()), document
+
+
+def test_documents_show_where_the_files_are() -> None:
+    assert "../examples/github-actions/gpu-review.yml" in DOCUMENTS[1].read_text()
+    assert "../examples/gitlab/gpu-review.yml" in DOCUMENTS[2].read_text()
+    assert [path for path in FILES if not Path(path).is_file()] == []

@@ -14,7 +14,9 @@ TEXT = (ROOT / "NOTICE").read_text()
 PACKAGES = ("gpu_constructs", "gpu_facts", "gpu_preflight")
 CODE = (".py", ".pyi", ".typed", ".pyc")
 # A module of which a whole file of another project is the source, by the words that its docstring has for that.
-AFTER_A_FILE = re.compile(r'\A"""[^"]*?^Source: .*(?:deployments?/|iam_policy\.json|cloudformation\.yaml|\.csv)', re.MULTILINE)
+AFTER_A_FILE = re.compile(
+    r'\A"""[^"]*?^Source: .*(?:deployments?/|iam_policy\.json|cloudformation\.yaml|\.csv)', re.MULTILINE
+)
 # These set values of a chart or read the data file, and hold nothing of the source themselves.
 OWN = ("gpu_constructs/devices/gpu_operator.py", "gpu_constructs/exposure/load_balancer_controller.py")
 

@@ -124,9 +124,20 @@ def test_version_is_that_of_the_library(metadata: Message) -> None:
     assert metadata["Version"] == __version__
 
 
-def test_license_is_in_the_wheel_and_in_one_expression(wheel: zipfile.ZipFile, metadata: Message) -> None:
+def test_version_and_classifier_are_those_of_an_alpha_until_something_was_deployed(metadata: Message) -> None:
+    never_deployed = "Nothing has been deployed to AWS yet" in (ROOT / "README.md").read_text()
+    status = [each for each in metadata.get_all("Classifier", ()) if each.startswith("Development Status")]
+
+    assert never_deployed == ("never deployed to AWS" in metadata["Summary"])
+    assert never_deployed == bool(re.fullmatch(r"\d+\.\d+\.\d+a\d+", metadata["Version"]))
+    assert never_deployed == (status == ["Development Status :: 3 - Alpha"])
+
+
+def test_license_and_notice_are_in_the_wheel_and_the_license_is_one_expression(
+    wheel: zipfile.ZipFile, metadata: Message
+) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert [name for name in wheel.namelist() if name.endswith("licenses/LICENSE")]
+    assert {"LICENSE", "NOTICE"} <= {name.rpartition("licenses/")[2] for name in wheel.namelist()}
     assert not [each for each in metadata.get_all("Classifier", ()) if each.startswith("License")]
 
 

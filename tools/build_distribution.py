@@ -1,6 +1,7 @@
 """Build what a release uploads and attaches: sdist, wheel and the command line in one file.
 
-Only packages with known hashes take part: requirements-build.txt builds, requirements-command.txt goes into the one file.
+Only packages with known hashes take part: requirements-build.txt builds, and requirements-command.txt goes into the one
+file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ DIST = ROOT / "dist"
 def main() -> None:
     """Build all into dist/, or print the supported Python versions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pythons", action="store_true", help="only print the Python versions of the classifiers, as JSON")
+    parser.add_argument(
+        "--pythons", action="store_true", help="only print the Python versions of the classifiers, as JSON"
+    )
     if parser.parse_args().pythons:
         print(json.dumps(pythons()))
     else:

@@ -32,7 +32,9 @@ SCHEMAS: dict[str, Sequence[Path]] = {
 
 def main() -> None:
     """Run every check, and fail if one fails."""
-    failed = [command[0] for command in commands(actionlint()) if subprocess.run(command, cwd=ROOT, check=False).returncode]
+    failed = [
+        command[0] for command in commands(actionlint()) if subprocess.run(command, cwd=ROOT, check=False).returncode
+    ]
     if failed:
         sys.exit(f"workflows: {', '.join(failed)} must pass, see above")
     print("workflows: actionlint, zizmor and the schemas pass")
@@ -49,7 +51,16 @@ def actionlint() -> Path:
 def commands(actionlint: Path) -> Iterator[list[str]]:
     """Yield the command line of each check."""
     yield [str(actionlint), *map(str, WORKFLOWS)]
-    yield ["zizmor", "--offline", "--quiet", "--config", ".github/zizmor.yml", ".github", "action.yml", *map(str, WORKFLOWS)]
+    yield [
+        "zizmor",
+        "--offline",
+        "--quiet",
+        "--config",
+        ".github/zizmor.yml",
+        ".github",
+        "action.yml",
+        *map(str, WORKFLOWS),
+    ]
     yield ["pre-commit", "validate-manifest", ".pre-commit-hooks.yaml"]
     for schema, files in SCHEMAS.items():
         yield ["check-jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]

@@ -1,7 +1,7 @@
 """Write constraints.txt: pins of everything requirements*.txt pull in, and with hashes what goes into a release.
 
 Run it with the oldest supported Python, whose pins newer ones can install too. constraints.txt itself has no hashes: with
-them pip demands one of everything it installs, and there is none of a folder such as the project (`-e .[cdk]`).
+them, pip requires a hash of everything that it installs, and the project itself, `-e .[cdk]`, has none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main() -> None:
     for name, (arguments, content) in HASHED.items():
         file = ROOT / name
         compile_pins(file, "--generate-hashes", "--constraint", str(CONSTRAINTS), *arguments, "pyproject.toml")
-        file.write_text(f"# {content}, with hashes, as constraints.txt pins it. 'make constraints' writes it.\n{file.read_text()}")
+        file.write_text(
+            f"# {content}, with hashes, as constraints.txt pins it. 'make constraints' writes it.\n{file.read_text()}"
+        )
 
 
 def compile_pins(output: Path, *arguments: str) -> None:

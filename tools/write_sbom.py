@@ -1,7 +1,7 @@
 """Write the software bill of materials of the wheel and its dependencies into dist/, as CycloneDX JSON.
 
-It describes the wheel with exactly the packages of requirements-command.txt. cyclonedx-py writes it and validates it against
-CycloneDX's schema. Extras are not in it: constraints.txt has their pins.
+It describes the wheel with exactly the packages of requirements-command.txt. cyclonedx-py writes it and validates it
+against CycloneDX's schema. Extras are not in it: constraints.txt has their pins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is uploaded and attached: versions agree, it installs from packages of known hashes, and it says what is in it."""
+"""What is uploaded and attached: versions agree, it installs with packages of known hashes, and the SBOM lists them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_the_tag_is_the_version(tag: str) -> None:
 
 def test_the_changelog_has_a_section_of_the_version(tag: str) -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
-    section = re.search(rf"^## {re.escape(tag.removeprefix('v'))} \(\d{{4}}-\d\d-\d\d\)\n(.*?)(?=^## )", text, re.M | re.S)
+    section = re.search(
+        rf"^## {re.escape(tag.removeprefix('v'))} \(\d{{4}}-\d\d-\d\d\)\n(.*?)(?=^## |\Z)", text, re.M | re.S
+    )
 
     assert section, f"CHANGELOG.md: must have a section '## {tag.removeprefix('v')} (YYYY-MM-DD)'; rename 'Unreleased'"
     assert re.search(r"^- ", section[1], re.MULTILINE)

@@ -73,7 +73,9 @@ def test_pre_commit_checks_the_files_of_a_commit_and_an_assembly(repository: Pat
     shutil.copytree(repository, repository.parent / "assembly")
     hooks = repository.parent / "hooks"
     # pre-commit clones: of a working tree only what is committed. A copy is one commit, whatever is here.
-    kept = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "gpu_*", "*.toml", "hatch_build.py", "*.md")
+    kept = git(
+        ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "gpu_*", "*.toml", "hatch_build.py", "*.md"
+    )
     for name in [*kept.splitlines(), "LICENSE", "NOTICE", ".pre-commit-hooks.yaml"]:
         (hooks / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, hooks / name)
