@@ -1,7 +1,7 @@
 """Write constraints.txt: pins of everything requirements*.txt pull in, and with hashes what goes into a release.
 
-Run it with the oldest supported Python, whose pins newer ones can install too. constraints.txt itself has no hashes: with
-them, pip requires a hash of everything that it installs, and the project itself, `-e .[cdk]`, has none.
+Run it with the oldest supported Python, whose pins newer ones can install too. constraints.txt itself has no hashes:
+with them, pip requires a hash of everything that it installs, and the project itself, `-e .[cdk]`, has none.
 """
 
 from __future__ import annotations
