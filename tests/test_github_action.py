@@ -26,7 +26,7 @@ FIXED = BROKEN.replace("AL2023_x86_64_STANDARD", "AL2023_x86_64_NVIDIA")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How the step ends, and what it leaves behind."""
+    """Exit code of the step, its outputs, the summary of the job, and the log."""
 
     code: int
     outputs: Mapping[str, str]

@@ -207,7 +207,7 @@ def test_what_is_stale_is_listed_weekly_and_never_in_the_gate() -> None:
 
 
 def test_no_expression_stands_in_a_script() -> None:
-    """A title or a branch of somebody else's would be run."""
+    """The shell would run the title or branch of a pull request."""
     assert not [step for _, _, job in jobs() for step in steps(job) if "${{" in str(step.get("run"))]
 
 

@@ -48,7 +48,7 @@ def build(package: str, output: Path) -> None:
 
 
 def unconditional(requirements: str) -> str:
-    """Return requirements without conditions on Python's version: the file runs on every one, whichever builds it."""
+    """Return requirements without conditions on Python's version: the file runs on every one."""
     return re.sub(r" ; python_version [^\\\n]+", " ", requirements)
 
 

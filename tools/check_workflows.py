@@ -1,4 +1,4 @@
-"""Check what runs in the CI of this repository and of others, offline: syntax, expressions, permissions and schemas.
+"""Check the files that run in CI, here and in other repositories: syntax, expressions, permissions and schemas.
 
 actionlint is built with Go, once, into the user's cache. zizmor and check-jsonschema come with requirements-dist.txt.
 """

@@ -15,10 +15,10 @@ CONSTRAINTS = ROOT / "constraints.txt"
 # Each brings requirements-dev.txt, and that requirements.txt.
 REQUIREMENTS = ("requirements-mutants.txt", "requirements-dist.txt")
 HEAD = "# Pins of everything requirements*.txt pull in, for Python 3.10 and newer. 'make constraints' writes it.\n"
-# Files with hashes: the arguments with which pip-tools reads them from pyproject.toml, and what they are.
+# Files with hashes: the arguments with which pip-tools reads them from pyproject.toml, and their first words.
 HASHED = {
-    "requirements-command.txt": ((), "What the wheel depends on without extras"),
-    "requirements-build.txt": (("--only-build-deps", "--build-deps-for", "wheel"), "What builds the wheel"),
+    "requirements-command.txt": ((), "Dependencies of the wheel without extras"),
+    "requirements-build.txt": (("--only-build-deps", "--build-deps-for", "wheel"), "Tools that build the wheel"),
 }
 COMPILE = (
     "--quiet",

@@ -1,4 +1,4 @@
-"""What is uploaded and attached: versions agree, it installs with packages of known hashes, and the SBOM lists them."""
+"""The files of a release: versions agree, it installs with packages of known hashes, and the SBOM lists them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*command: str | Path, folder: Path) -> tuple[int, str]:
-    """How a command ends outside of the checkout, and what it prints."""
+    """Exit code and output of a command outside of the checkout."""
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env=variables, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""What runs in the CI of others, each in a scratch repository, with packages from the index and the distribution."""
+"""Action, pre-commit hooks and the job of GitLab, each in a scratch repository, with packages from the index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def run(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
-    """How a command ends outside of the checkout, and what it prints."""
+    """Exit code and output of a command outside of the checkout."""
     own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GIT_"))}
     done = subprocess.run(command, cwd=folder, env=own | variables, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
