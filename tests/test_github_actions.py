@@ -25,7 +25,7 @@ COPY: Workflow = yaml.safe_load(EXAMPLE.read_text())
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "gitlab" / "gpu-review.yml").read_text())["gpu-review"]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-DOCUMENTS = (ROOT / "docs" / "preflight.md", ROOT / "docs" / "github-actions.md", ROOT / "docs" / "ci.md")
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("preflight.md", "github-actions.md", "ci.md", "agents.md"))
 FILES = [*sorted(FOLDER.glob("*.yml")), EXAMPLE, ROOT / "action.yml", ROOT / "examples" / "gitlab" / "gpu-review.yml"]
 
 
@@ -73,9 +73,10 @@ def test_commands_are_understood(line: str) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    documented = {line.split()[1] for line in command_lines()} | {"schema"}
+    told = "".join(each.read_text() for each in DOCUMENTS)
+    documented = set(re.findall(r"(?:^|`)gpu-constructs (\w+)", told, re.MULTILINE)) | {"schema"}
 
-    assert documented == set(cli.commands)
+    assert set(cli.commands) - documented == set()
 
 
 def test_every_option_is_documented() -> None:
@@ -215,7 +216,7 @@ def test_every_file_states_that_it_never_ran() -> None:
     ours = [path for path in FILES if path != EXAMPLE]
 
     assert [path.name for path in ours if not re.search(r"Git(Hub|Lab) has\s+never run", path.read_text())] == []
-    for document in DOCUMENTS[1:]:
+    for document in DOCUMENTS[1:3]:
         assert re.search(r"has\s+never run", document.read_text()), document
 
 

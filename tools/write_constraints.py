@@ -53,7 +53,7 @@ def compile_pins(output: Path, *arguments: str) -> None:
 
 def pins(resolved: str) -> str:
     """Return what was resolved without the project itself, which no constraint may name by its path."""
-    return "".join(line for line in resolved.splitlines(keepends=True) if not line.startswith(("-e ", "#")))
+    return "".join(line for line in resolved.splitlines(keepends=True) if not line.startswith("-e "))
 
 
 if __name__ == "__main__":
