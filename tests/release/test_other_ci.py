@@ -47,7 +47,7 @@ def git(folder: Path, *arguments: str) -> str:
 def run(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
     """Exit code and output of a command outside of the checkout."""
     own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GIT_"))}
-    done = subprocess.run(command, cwd=folder, env=own | variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env={**own, **variables}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

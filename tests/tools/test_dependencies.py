@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, types_by_id
 from tests.without_cdk import Watch
-from tools import base_install, floor, write_constraints
+from tools import base_install, build_zipapp, floor, write_constraints
 
 LOWEST = {"aws-cdk-lib": "2.262.1", "aws-cdk-lambda-layer-kubectl-v36": "2.0.0"}
 
@@ -44,6 +45,32 @@ def test_constraints_leave_out_the_project_itself() -> None:
     assert write_constraints.pins("-e .\nclick==8.5.1\n\n# pip\n") == "click==8.5.1\n\n# pip\n"
     assert "gpu-constructs" not in (ROOT / "constraints.txt").read_text()
     assert (ROOT / "requirements.txt").read_text().endswith("\n-e .[cdk]\n")
+
+
+@pytest.mark.parametrize("name", write_constraints.HASHED)
+def test_every_package_with_hashes_is_the_pinned_one(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pinned = re.findall(r"^([\w.-]+==\S+)", text, re.MULTILINE)
+
+    assert set(pinned) - set((ROOT / "constraints.txt").read_text().splitlines()) == set()
+    assert len(re.findall(r"^[\w.-]+==.* \\\n    --hash=sha256:[0-9a-f]{64}\b", text, re.MULTILINE)) == len(pinned) > 5
+
+
+def test_packages_with_hashes_are_those_that_the_wheel_and_its_build_name() -> None:
+    table = (ROOT / "pyproject.toml").read_text()
+    [base] = re.findall(r"^dependencies = \[(.*?)^\]", table, re.MULTILINE | re.DOTALL)
+    [build] = re.findall(r"^requires = \[(.*)\]$", table, re.MULTILINE)
+
+    for named, file in ((base, "requirements-command.txt"), (build, "requirements-build.txt")):
+        names = {each.lower() for each in re.findall(r'"([\w-]+)[<>=]', named)}
+        assert names
+        assert names - set(re.findall(r"^([\w.-]+)==", (ROOT / file).read_text(), re.MULTILINE)) == set()
+
+
+def test_the_zipapp_has_what_an_older_python_needs() -> None:
+    rows = 'rich==15.0.0 \\\n    --hash=sha256:0\ntomli==2.5.0 ; python_version < "3.11" \\\n    --hash=sha256:1\n'
+
+    assert build_zipapp.unconditional(rows).splitlines()[2] == "tomli==2.5.0 \\"
 
 
 def test_of_a_template_only_types_and_ids_count() -> None:
