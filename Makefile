@@ -131,7 +131,7 @@ distribution: ## Build sdist, wheel and zipapp into dist/, with only packages of
 	PYTHONPATH=. $(PYTHON) tools/build_distribution.py
 
 # BUILT=1 checks what is in dist/ already.
-dist: $(VENV)/.dist $(if $(BUILT),,distribution) ## Build them, and check what an index would refuse
+dist: $(VENV)/.dist $(if $(BUILT),,distribution) ## Build sdist, wheel and zipapp, and check them as an index does
 	pyroma --min 10 dist/*.tar.gz
 	twine check --strict dist/*.whl dist/*.tar.gz
 	check-wheel-contents dist/*.whl
