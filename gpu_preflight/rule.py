@@ -18,6 +18,10 @@ from gpu_preflight.reading.objects import Origin
 Severity = Literal["error", "warning", "note"]
 # The most severe first.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+# Where the reason is for which a finding is accepted.
+AcceptedBy = Literal[
+    "acknowledgement file", "metadata", "annotation", "construct", "comment", "--ignore", "settings", "baseline"
+]
 _FIX = "Fix: "
 # An id as users write it: gpu120, GPU-120, 120.
 _ID = regex(r"(?:GPU)?[-_ ]?(\d{3})", re.IGNORECASE)
@@ -195,6 +199,7 @@ class Finding:
         problem: The problem.
         acknowledged: The reason given for accepting it; ``None`` when nobody does.
         not_true: Whether the one who accepts it states that it is wrong.
+        accepted_by: Where that reason is; ``None`` if it isn't accepted.
     """
 
     rule: Rule
@@ -202,6 +207,7 @@ class Finding:
     problem: Problem
     acknowledged: str | None = None
     not_true: bool = False
+    accepted_by: AcceptedBy | None = None
 
     @property
     def fix(self) -> str:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gpu_preflight.judging.check import Acknowledgement
+    from gpu_preflight.judging.acknowledgements import Acknowledgement
     from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import View
 

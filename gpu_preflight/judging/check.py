@@ -2,9 +2,7 @@
 
 A manifest without a cluster is checked in each cluster. A finding that holds only in some of them is uncertain.
 
-You can accept findings, each with a reason that every output shows: in a file with ``acknowledgements:``, in metadata
-of a template's resource, in an annotation of a Kubernetes object, or on a construct with
-``Validations.of(...).acknowledge(...)``.
+You can accept findings, see `acknowledgements`.
 """
 
 from __future__ import annotations
@@ -12,41 +10,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from gpu_facts.light import dataclass
-from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.open_values import OpenValue
+from gpu_preflight.judging.acknowledgements import (
+    Acknowledgement,
+    acknowledgements,
+    comment_acknowledgements,
+    mistaken,
+    with_acceptance,
+)
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
-from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.documents import Document, UnusableInput
-from gpu_preflight.reading.inputs import ACKNOWLEDGEMENTS, Input
-from gpu_preflight.reading.objects import Object, Origin, Unread
-from gpu_preflight.reading.unknown import as_written, known_text, mapping
-from gpu_preflight.rule import SEVERITIES, Finding, Rule, id_hint
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Origin, Unread
+from gpu_preflight.rule import SEVERITIES, Finding, Rule
 from gpu_preflight.rules import rules
 from gpu_preflight.rules.pods import pending_problem
 from gpu_preflight.scheduling.verdict import Verdict
 from gpu_preflight.schema.fields import INSTALL, can_ask, has_rules
 
-# Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
-METADATA = "gpu-constructs"
-# Prefix of an object's annotation: gpu-constructs.io/acknowledge.GPU010: reason.
-ANNOTATION = "gpu-constructs.io/acknowledge."
-NOT_TRUE_ANNOTATION = "gpu-constructs.io/not-true."
-_KEYS_OF_METADATA = ("reason", "not_true")
-_KEYS = ("id", "path", *_KEYS_OF_METADATA)
 # The rule that reports a Pending workload where no other rule does.
-_PENDING = "GPU120"
+PENDING_RULE = "GPU120"
 # The rules that report verdicts of the scheduler.
-_OF_VERDICTS = (_PENDING, "GPU121", "GPU374")
+_OF_VERDICTS = (PENDING_RULE, "GPU121", "GPU374")
 _FILES = (".yaml", ".yml", ".json")
 
 
@@ -122,153 +114,6 @@ def _not_certain(finding: Finding) -> Finding:
     return replace(finding, problem=replace(finding.problem, unknown=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """One line of an acknowledgement file.
-
-    Attributes:
-        id: The rule.
-        reason: Why it is accepted.
-        path: Pattern of the origin's path, with ``*``.
-        not_true: Whether the finding is wrong. Such a finding doesn't stop pods.
-        file: The file of the line.
-    """
-
-    id: str
-    reason: str
-    path: str = "*"
-    not_true: bool = False
-    file: str = ""
-
-    def accepts(self, finding: Finding) -> bool:
-        """Whether a finding is one of those that it accepts."""
-        return self.id == finding.rule.id and fnmatchcase(finding.problem.origin.path, self.path)
-
-
-def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:
-    """Return the lines of acknowledgement files.
-
-    Raises:
-        UnusableInput: A line has an unknown key, names no rule, has no reason, or its ``not_true`` is no boolean.
-    """
-    return tuple(
-        _line(document.file, line)
-        for document in documents
-        for line in mapping(document.content).get(ACKNOWLEDGEMENTS, [])
-    )
-
-
-def _line(file: str, line: Any) -> Acknowledgement:
-    for key in mapping(line):
-        # A misspelt path would accept the rule everywhere.
-        if key not in _KEYS:
-            hint = did_you_mean(str(key), _KEYS)
-            raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
-    rule = known_text(mapping(line).get("id"))
-    if why := _rejection(rule, line, _KEYS):
-        raise UnusableInput(f"{file}: acknowledgements: {why}")
-    accepted = _acceptance(line)
-    path = known_text(mapping(line).get("path")) or "*"
-    return Acknowledgement(str(rule), accepted.reason, path, accepted.not_true, file)
-
-
-class Acceptance(NamedTuple):
-    """Why a finding is accepted: the reason, and whether the finding isn't true."""
-
-    reason: str
-    not_true: bool = False
-
-
-def _acceptance(written: Any) -> Acceptance:
-    """Parse a reason, or a mapping with ``reason`` and ``not_true``. A blank reason becomes an empty one."""
-    reason = known_text(mapping(written).get("reason") if isinstance(written, Mapping) else written)
-    return Acceptance((reason or "").strip(), mapping(written).get("not_true") is True)
-
-
-def _rejection(rule: str | None, written: Any, keys: Sequence[str] = _KEYS_OF_METADATA) -> str | None:
-    if rule not in rules():
-        return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
-    if wrong := next((key for key in mapping(written) if key not in keys), None):
-        return f"keys of {rule} must be {', '.join(keys)}, got {wrong!r}{did_you_mean(str(wrong), keys)}"
-    not_true = mapping(written).get("not_true", False)
-    if not isinstance(not_true, bool):
-        return f"not_true of {rule} must be true or false, got {not_true!r}"
-    reason = mapping(written).get("reason") if isinstance(written, Mapping) else written
-    return None if _acceptance(written).reason else f"{rule} must have a reason, got {as_written(reason)!r}"
-
-
-def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
-    """Return what metadata and annotations acknowledge in vain: what is no rule, or without a reason."""
-    written = list(told)
-    resources = {each.key: each for cluster in written for each in cluster.resources.values()}
-    objects = {each.origin: each for cluster in written for each in cluster.objects if each.annotations}
-    lines = [
-        *((each.origin, *line) for each in resources.values() for line in _template_acknowledgements(each).items()),
-        *((each.origin, *line) for each in objects.values() for line in _object_acknowledgements(each)),
-    ]
-    wrong = ((origin, _rejection(rule, written)) for origin, rule, written in lines)
-    return tuple(f"{origin.file}: {origin.path}: acknowledge: {why}" for origin, why in wrong if why)
-
-
-def with_acceptance(
-    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
-) -> Finding:
-    """Return a finding with the reason for which it is accepted, if it is.
-
-    Args:
-        finding: The finding.
-        cluster: The cluster it was found in.
-        listed: Lines of acknowledgement files.
-        accepted: What constructs acknowledge, by construct path.
-    """
-    found = _acceptance_of_finding(finding, cluster, listed, accepted)
-    return replace(finding, acknowledged=found.reason, not_true=found.not_true) if found else finding
-
-
-def _acceptance_of_finding(
-    finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
-) -> Acceptance | None:
-    for each in listed:
-        if each.accepts(finding):
-            return Acceptance(each.reason, each.not_true)
-    rule, origin = finding.rule.id, finding.problem.origin
-    given = _in_template(rule, origin, cluster), _in_object(rule, origin, cluster)
-    written = next((_acceptance(each) for each in given if not _rejection(rule, each)), None)
-    return written or _above(rule, origin, cluster, accepted)
-
-
-def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> Acceptance | None:
-    """Return the reason that the construct, or one around it, gives."""
-    resource = cluster.resources.get(origin.resource or "")
-    parts = resource.path.split("/") if resource and accepted else []
-    paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((Acceptance(reason) for path in paths if (reason := accepted.get(path, {}).get(rule))), None)
-
-
-def _in_template(rule: str, origin: Origin, cluster: Cluster) -> Any:
-    resource = cluster.resources.get(origin.resource or "")
-    return _template_acknowledgements(resource).get(rule) if resource else None
-
-
-def _template_acknowledgements(resource: Resource) -> Mapping[str, Any]:
-    return mapping(mapping(resource.metadata.get(METADATA)).get("acknowledge"))
-
-
-def _in_object(rule: str, origin: Origin, cluster: Cluster) -> Any:
-    found = cluster.find_object(origin)
-    written = _object_acknowledgements(found) if found is not None else ()
-    valid = [each for id, each in written if id == rule and not _rejection(id, each)]
-    # An object may have both annotations.
-    return max(valid, key=lambda each: bool(each["not_true"]), default=None)
-
-
-def _object_acknowledgements(each: Object) -> Iterator[tuple[str, Any]]:
-    for key, reason in each.annotations.items():
-        for prefix, not_true in ((ANNOTATION, False), (NOT_TRUE_ANNOTATION, True)):
-            if str(key).startswith(prefix):
-                yield str(key).removeprefix(prefix), {"reason": reason, "not_true": not_true}
-
-
 @dataclass(frozen=True)
 class Report:
     """What a check found.
@@ -278,8 +123,11 @@ class Report:
         findings: What is wrong, the gravest first.
         shared: What the clusters share.
         unread: Parts of the input that can not be read before deployment.
-        unused: Lines of acknowledgement files that accept nothing.
-        mistaken: What is wrong with acknowledgements in metadata and annotations.
+        unused: Lines of acknowledgement files and comments that accept nothing.
+        mistaken: What is wrong with acknowledgements in metadata, annotations and comments.
+        waived: Workloads that would stay Pending and don't fail the check: name of the cluster, and origin.
+        selected: Number of rules whose findings are reported; ``None`` for all.
+        unselected: Findings of other rules and clusters.
     """
 
     cases: tuple[Case, ...]
@@ -288,6 +136,9 @@ class Report:
     unread: tuple[Unread, ...] = ()
     unused: tuple[Acknowledgement, ...] = ()
     mistaken: tuple[str, ...] = ()
+    waived: frozenset[tuple[str, Origin]] = frozenset()
+    selected: int | None = None
+    unselected: tuple[Finding, ...] = ()
 
     def explanation(
         self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
@@ -310,7 +161,7 @@ class Report:
     @property
     def pending(self) -> tuple[Verdict, ...]:
         """The GPU workloads that would stay Pending, without those of which somebody accepts an error."""
-        accepted = {
+        accepted = self.waived | {
             (each.cluster, each.problem.origin)
             for each in self.findings
             if each.acknowledged is not None and each.rule.severity == "error" and _explains_pending(each)
@@ -351,21 +202,24 @@ def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bo
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
     """
-    listed = acknowledgements(given.acknowledgements)
+    in_comments, wrong_comments = comment_acknowledgements(given.comments)
+    listed = (*acknowledgements(given.acknowledgements), *in_comments)
     cases = tuple(map(Case, clusters(given) if told is None else told))
     chosen = [each for each in rules().values() if every_rule or (each.stops and each.severity == "error")]
     found = [collect_findings(case, listed, given.accepted, chosen) for case in cases]
     shared = Shared(cases, _across_versions(cases, found))
     pending = (one for case in cases for one in _pending_findings(case, shared, listed, given.accepted))
     added = list(pending) if every_rule else []
-    findings = sorted(
-        (*shared.findings, *added),
-        key=lambda each: (each.acknowledged is not None, SEVERITIES.index(each.rule.severity), each.rule.id),
-    )
+    findings = sorted((*shared.findings, *added), key=finding_order)
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
-    wrong = mistaken(each.cluster for each in cases)
+    wrong = (*mistaken(each.cluster for each in cases), *wrong_comments)
     unread = (*given.problems, *(one for each in given.alternatives.values() for one in each))
     return Report(cases, tuple(findings), shared, unread, unused, wrong)
+
+
+def finding_order(finding: Finding) -> tuple[bool, int, str]:
+    """Return the order of a finding in reports: accepted ones are last, otherwise the most severe are first."""
+    return finding.acknowledged is not None, SEVERITIES.index(finding.rule.severity), finding.rule.id
 
 
 def _pending_findings(
@@ -387,7 +241,7 @@ def _pending_findings(
         if verdict.workload.origin in here or any(each & ids for each in _rules_against(verdict, known)):
             continue
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
-        found = Finding(rules()[_PENDING], case.cluster.title, pending_problem(verdict, unknown=maybe))
+        found = Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=maybe))
         yield with_acceptance(found, case.cluster, tuple(listed), accepted)
 
 

@@ -49,6 +49,8 @@ KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _TOO_MANY_DIGITS = "Exceeds the limit"
 # Stands for the content of a chart's template, which is no YAML until helm has rendered it.
 NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
+# How a comment begins that is meant for the checker.
+COMMENT_MARK = "gpu-constructs:"
 # Of a cluster's objects, fields that the API server fills and preflight doesn't read.
 _PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
 _LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
@@ -125,6 +127,7 @@ class Document:
         size: How many values it has.
         repeated: Keys that stand twice in one of its mappings.
         templated: Whether its text has signs of what another program fills in.
+        commented: The text of its file, if that may have comments for the checker; only in the first document.
     """
 
     file: str
@@ -132,6 +135,7 @@ class Document:
     size: int = 0
     repeated: tuple[RepeatedKey, ...] = ()
     templated: bool = False
+    commented: str = ""
 
 
 def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
@@ -183,9 +187,11 @@ def parse(file: str, text: str) -> Iterator[Document]:
         for content in _items_of_list(file, text):
             yield Document(file, content, _size_of_item(file, content, sizes), (), templated=False)
         return
+    commented = text if COMMENT_MARK in text else ""
     for content, repeated in _parse(file, text):
         if content is not None:
-            yield Document(file, content, refuse_endless(file, content), repeated, templated)
+            yield Document(file, content, refuse_endless(file, content), repeated, templated, commented)
+            commented = ""
 
 
 def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:

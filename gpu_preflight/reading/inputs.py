@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.cloudformation import Export, Resource, Template
@@ -34,6 +34,9 @@ from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, map
 from gpu_preflight.reading.unread import Dangling, dangling, unread
 from gpu_preflight.reading.user_data import parse_embedded, with_read_policies
 from gpu_preflight.reading.versions import Work, is_template, separate_versions
+
+if TYPE_CHECKING:
+    from gpu_preflight.reading.comments import Comment
 
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -70,6 +73,7 @@ class Input:
         assumed: Components that the user says run in the cluster.
         alternatives: Alternatives by name, each with its unknown parts; see `versions`.
         templates: Its templates, in the order of reading.
+        comments: Comments in YAML that are meant for the checker.
     """
 
     resources: Mapping[str, Resource]
@@ -85,6 +89,7 @@ class Input:
     alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
     assumed: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
+    comments: tuple[Comment, ...] = ()
 
     def exports(self) -> Iterator[Export]:
         """Yield what its stacks export. Only stacks of the same account and Region import it."""
@@ -106,6 +111,7 @@ class _Found:
     repeated: list[Repeated] = field(default_factory=list)
     broken: list[BrokenReference] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
 
@@ -124,6 +130,11 @@ class _Found:
             UnusableInput: Everything together is too much.
         """
         self.size += sum(each.size for each in documents)
+        for each in documents:
+            if each.commented:
+                from gpu_preflight.reading.comments import comments
+
+                self.comments += comments(each.file, each.commented)
         self.repeated += [
             Repeated(Origin(each.file, f"line {key.again} of {Path(each.file).name}"), key)
             for each in documents
@@ -458,6 +469,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         frozenset(name for each in found.templates for name in mapping(each.body.get("Parameters"))),
         versions.alternatives,
         templates=tuple(found.templates),
+        comments=tuple(found.comments),
     )
 
 

@@ -44,7 +44,7 @@ class _List(list[Any]):
 
 
 _KINDS: Mapping[type, type] = {yaml.MappingStartEvent: _Map, yaml.SequenceStartEvent: _List}
-# A text with marks in place of what another program fills in, the marks, and where what has a name in it begins.
+# A text with marks in place of what another program fills in, the marks, and the starts of its named parts.
 _File = tuple[str, Marks, Mapping[str, int]]
 
 
@@ -62,7 +62,7 @@ class Positions:
         if origin.file not in self._files:
             self._files[origin.file] = _read(origin.file)
         text, marks, indexes = self._files[origin.file]
-        index = next((indexes[each] for each in _names(origin) if each in indexes), None)
+        index = next((indexes[each] for each in origin_names(origin) if each in indexes), None)
         if index is None:
             return None
         # YAML also ends lines at characters at which editors don't.
@@ -70,8 +70,8 @@ class Positions:
         return Position(origin.file, text.count("\n", 0, index) + 1, len(marks.restore(before)) + 1)
 
 
-def _names(origin: Origin) -> Iterator[str]:
-    """Yield the names under which `_indexes` may know an origin, the most exact first.
+def origin_names(origin: Origin) -> Iterator[str]:
+    """Yield the names under which `named_parts` may know an origin, the most exact first.
 
     A resource that eksctl makes of a config: ``demo/l4 template`` of node group ``l4`` gives ``ClusterConfig demo/l4``,
     and then ``ClusterConfig demo``.
@@ -93,7 +93,7 @@ def _read(path: str) -> _File:
         text = read_text(Path(path)) if Path(path).is_file() and Path(path).stat().st_size <= MAX_BYTES else ""
     except (UnusableInput, OSError, ValueError):
         text = ""
-    for plain, marks in _readings(text):
+    for plain, marks in readings(text):
         try:
             return plain, marks, {marks.restore(name): index for name, index in _indexes(path, plain)}
         except (yaml.YAMLError, UnusableInput, ValueError, TypeError):
@@ -101,7 +101,7 @@ def _read(path: str) -> _File:
     return text, Marks(text), {}
 
 
-def _readings(text: str) -> Iterator[tuple[str, Marks]]:
+def readings(text: str) -> Iterator[tuple[str, Marks]]:
     """Yield a text as YAML, then what YAML doesn't allow in it replaced by as many characters, or by marks."""
     yield text, Marks(text)
     if text.lstrip()[:1] in ("{", "["):
@@ -111,23 +111,28 @@ def _readings(text: str) -> Iterator[tuple[str, Marks]]:
 
 
 def _indexes(file: str, text: str) -> Iterator[tuple[str, int]]:
-    """Yield what has a name in `_names`, and how many characters are before it; of equal names the last counts."""
-    for document in _documents(text):
-        # Before anything follows its aliases.
-        refuse_endless(file, document)
-        resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()
-        yield from ((f"/{name}", name.start) for name in resources)
-        for each in parse_objects(document, file):
-            content: Any = each.content
-            yield each.origin.path, content.start
-            for section, value in content.items() if each.kind == _CONFIG else ():
-                yield f"{each.origin.path}/{section}", section.start
-                for number, part in enumerate(items(value)):
-                    name = mapping(part).get("name") or f"{section}[{number}]"
-                    yield f"{each.origin.path}/{_PREFIXES.get(section, '')}{name}", part.start
+    """Yield what has a name in `origin_names`, and how many characters are before it; of equal names the last counts."""
+    for document in documents(text):
+        yield from named_parts(file, document)
 
 
-def _documents(text: str) -> Iterator[Any]:
+def named_parts(file: str, document: Any) -> Iterator[tuple[str, int]]:
+    """Yield what has a name in one of `documents`, and how many characters are before it."""
+    # Before anything follows its aliases.
+    refuse_endless(file, document)
+    resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()
+    yield from ((f"/{name}", name.start) for name in resources)
+    for each in parse_objects(document, file):
+        content: Any = each.content
+        yield each.origin.path, content.start
+        for section, value in content.items() if each.kind == _CONFIG else ():
+            yield f"{each.origin.path}/{section}", section.start
+            for number, part in enumerate(items(value)):
+                name = mapping(part).get("name") or f"{section}[{number}]"
+                yield f"{each.origin.path}/{_PREFIXES.get(section, '')}{name}", part.start
+
+
+def documents(text: str) -> Iterator[Any]:
     """Yield the documents of a text. They are built of events: libyaml's composer crashes on a deep tree."""
     path: list[tuple[Any, list[Any]]] = []
     anchors: dict[str | None, Any] = {}
