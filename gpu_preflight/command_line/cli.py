@@ -18,6 +18,8 @@ import click
 from gpu_facts._version import __version__
 from gpu_preflight.command_line import console
 from gpu_preflight.command_line.console import PROGRESS
+from gpu_preflight.command_line.selection import accepting, chosen_clusters, filtered, filters
+from gpu_preflight.command_line.settings import ConfiguredCommand
 
 if TYPE_CHECKING:
     from gpu_preflight.model.pod import Workload
@@ -212,8 +214,13 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Check this cluster of PATH only.")
+@click.option(
+    "--write-baseline", type=File(), metavar="FILE", help="Write a baseline of all findings to FILE, and accept them."
+)
+@accepting
 @judged
 @report_options
 @written(*JUDGED)
@@ -223,31 +230,32 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
     PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
     left out. Files with acknowledgements may stand among them.
     """
-    given = console.read(console.paths_or_default(paths), dict(options["parameters"]), assumed=options["assumed"])
+    paths = console.paths_or_default(paths)
+    given = console.read(paths, dict(options["parameters"]), assumed=options["assumed"])
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_preflight.judging.check import check as judge
     from gpu_preflight.report.view import check_view
 
     report = _usable(judge, given)
     console.tell_unused(report.unused, report.mistaken)
-    view = check_view(report)
+    view = check_view(filtered(report, paths, options))
     console.emit(view, form, output)
     return _end(view, **options)
 
 
-@cli.command()
+@cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(
     "--file", "-f", "files", type=File(), multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file."
 )
-@click.option("--cluster", metavar="NAME", help="Judge against this cluster of PATH only.")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Judge against this cluster of PATH only.")
 @click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
 @judged
 @written(*PLAIN)
 def explain(
     paths: tuple[str, ...],
     files: tuple[str, ...],
-    cluster: str | None,
+    clusters: tuple[str, ...],
     all_pools: bool,
     form: str,
     output: str | None,
@@ -265,13 +273,11 @@ def explain(
     from gpu_preflight.report.view import NEAREST, explain_view
 
     report = _usable(partial(judge, every_rule=bool(files)), given)
-    chosen = [each for each in report.cases if cluster in (None, each.cluster.title)]
-    if not chosen:
-        names = ", ".join(each.cluster.title for each in report.cases)
-        raise click.UsageError(f"--cluster must be one of {names}, got {cluster!r}")
+    named = chosen_clusters([each.cluster.title for each in report.cases], clusters)
     judged = [
-        report.explanation(each, _workloads_in_files(each.cluster.workloads, files), named=cluster is not None)
-        for each in chosen
+        report.explanation(each, _workloads_in_files(each.cluster.workloads, files), named=bool(named))
+        for each in report.cases
+        if not named or each.cluster.title in named
     ]
     if files and not any(each.verdicts for each in judged):
         raise click.UsageError(f"{', '.join(files)}: must hold a workload, got none; see 'gpu-constructs explain -h'")
@@ -296,9 +302,10 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
     return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
 
 
-@cli.command()
+@cli.command(cls=ConfiguredCommand)
 @click.argument("old", type=File())
 @click.argument("new", type=File())
+@accepting
 @judged
 @report_options
 @written(*JUDGED)
@@ -314,7 +321,7 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     from gpu_preflight.judging.review import review as judge
     from gpu_preflight.report.review_view import review_view
 
-    view = review_view(_usable(judge, before, after))
+    view = review_view(_usable(judge, before, after, filters(options, anywhere=True)))
     console.emit(view, form, output)
     return _end(view, **options)
 
@@ -358,7 +365,7 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
     return console.FAILED if view.outcome in ("fail", *(("unknown",) if strict else ())) else console.PASSED
 
 
-@cli.command()
+@cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(
     "--mirror", "registry", metavar="REGISTRY", help="Say where each lies in a mirror, e.g. a registry of ECR."

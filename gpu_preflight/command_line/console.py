@@ -217,19 +217,23 @@ def read(
 
 
 def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> None:
-    """Refuse the name of a parameter that no template has, which would change nothing.
+    """Refuse the name of a parameter that no template has, which would change nothing; warn of one in settings.
 
     Raises:
         click.UsageError: There is such a name.
     """
     from gpu_facts.refusals import did_you_mean
+    from gpu_preflight.command_line.settings import is_parameter_setting
 
     known = frozenset(name for each in given for name in each.parameters)
-    for name in parameters:
+    for name, value in parameters.items():
         if name not in known:
-            have = ", ".join(sorted(known)) or "none"
-            hint = did_you_mean(name, known)
-            raise click.UsageError(f"--parameter must name a parameter of a template ({have}), got {name!r}{hint}")
+            have, hint = ", ".join(sorted(known)) or "none", did_you_mean(name, known)
+            text = f"must name a parameter of a template ({have}), got {name!r}{hint}"
+            if not is_parameter_setting(name, value):
+                raise click.UsageError(f"--parameter {text}")
+            # Settings are for all inputs of a repository, of which this may be one.
+            _warn(f"parameters in the settings: each {text}")
 
 
 def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:

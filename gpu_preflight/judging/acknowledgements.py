@@ -214,11 +214,7 @@ def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, M
     parts = resource.path.split("/") if resource and accepted else []
     paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next(
-        (
-            Acceptance(reason, False, "construct")
-            for path in paths
-            if (reason := accepted.get(path, {}).get(rule))
-        ),
+        (Acceptance(reason, False, "construct") for path in paths if (reason := accepted.get(path, {}).get(rule))),
         None,
     )
 
@@ -245,5 +241,3 @@ def _object_acknowledgements(each: Object) -> Iterator[tuple[str, Any]]:
         for prefix, not_true in ((ANNOTATION, False), (NOT_TRUE_ANNOTATION, True)):
             if str(key).startswith(prefix):
                 yield str(key).removeprefix(prefix), {"reason": reason, "not_true": not_true}
-
-

@@ -161,17 +161,23 @@ class Report:
     @property
     def pending(self) -> tuple[Verdict, ...]:
         """The GPU workloads that would stay Pending, without those of which somebody accepts an error."""
-        accepted = self.waived | {
+        return tuple(each for _, each in self.pending_by_case(accepted=False))
+
+    def pending_by_case(self, *, accepted: bool = True) -> Iterator[tuple[Case, Verdict]]:
+        """Yield each GPU workload that would stay Pending, with its cluster.
+
+        Args:
+            accepted: Whether to yield a workload too of which an error is accepted.
+        """
+        found = self.waived | {
             (each.cluster, each.problem.origin)
             for each in self.findings
             if each.acknowledged is not None and each.rule.severity == "error" and _explains_pending(each)
         }
         verdicts = ((case, each) for case in self.cases for each in self.explanation(case).verdicts)
-        return tuple(
-            each
-            for case, each in verdicts
-            if each.answer is Answer.NO and (case.cluster.title, each.workload.origin) not in accepted
-        )
+        for case, each in verdicts:
+            if each.answer is Answer.NO and (accepted or (case.cluster.title, each.workload.origin) not in found):
+                yield case, each
 
     @cached_property
     def open_values(self) -> tuple[OpenValue, ...]:

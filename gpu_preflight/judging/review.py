@@ -16,6 +16,7 @@ from gpu_preflight.judging.check import Report, check
 from gpu_preflight.judging.cluster_changes import VERSIONS, ClusterChange, cluster_changes, rejected_combination
 from gpu_preflight.judging.deployed import differ, leaf_changes, moved
 from gpu_preflight.judging.explain import Explanation
+from gpu_preflight.judging.filters import Filters
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_preflight.model.pod import Workload
@@ -299,6 +300,8 @@ class Review:
         standing: Findings that stay.
         explained_before: What became of the workloads of each cluster.
         explained_after: What becomes of them.
+        selected: Number of rules whose findings are reported; ``None`` for all.
+        unselected: Findings of other rules in the new version.
     """
 
     control_planes: tuple[ClusterChange, ...] = ()
@@ -313,6 +316,8 @@ class Review:
     standing: tuple[Finding, ...] = ()
     explained_before: tuple[Explanation, ...] = ()
     explained_after: tuple[Explanation, ...] = ()
+    selected: int | None = None
+    unselected: tuple[Finding, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -326,8 +331,13 @@ class Review:
         return pending or any(each.counts for each in (*self.new, *self.standing))
 
 
-def review(old: Input, new: Input) -> Review:
+def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
     """Compare two inputs.
+
+    Args:
+        old: The version before.
+        new: The version after.
+        filters: Findings that are hidden or accepted in both.
 
     Raises:
         UnusableInput: An acknowledgement names no rule or gives no reason.
@@ -337,6 +347,8 @@ def review(old: Input, new: Input) -> Review:
         check(old, keep_deployed_versions(deployed, deployed)),
         check(new, keep_deployed_versions(deployed, written)),
     )
+    if filters:
+        before, after = filters.applied(before), filters.applied(after)
     known = {_identity(each) for each in before.findings}
     still = {_identity(each) for each in after.findings}
     told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
@@ -353,6 +365,8 @@ def review(old: Input, new: Input) -> Review:
         standing=tuple(each for each in after.findings if _identity(each) in known),
         explained_before=told[0],
         explained_after=told[1],
+        selected=after.selected,
+        unselected=after.unselected,
     )
 
 
@@ -442,8 +456,14 @@ def _verdicts(told: Sequence[Explanation]) -> Mapping[_FindingKey, Verdict]:
 
 def _accepted(report: Report) -> set[_FindingKey]:
     """Return the workloads in which somebody accepts an error, which says that a pod cannot run."""
-    return {
-        _key(len(report.cases) > 1, each.cluster, each.problem.subject)
+    several = len(report.cases) > 1
+    waived = {
+        _key(several, case.cluster.title, each.workload)
+        for case, each in report.pending_by_case()
+        if (case.cluster.title, each.workload.origin) in report.waived
+    }
+    return waived | {
+        _key(several, each.cluster, each.problem.subject)
         for each in report.findings
         if each.acknowledged is not None
         and each.rule.severity == "error"

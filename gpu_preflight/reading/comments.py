@@ -1,7 +1,7 @@
 """Comments in YAML that are meant for the checker, and the object or resource that each is in.
 
-``# gpu-constructs: ignore GPU048 images are small here`` belongs to the object or resource around it. A comment that has
-a line of its own belongs to the next line, so it can be above an object or a logical id.
+``# gpu-constructs: ignore GPU048 images are small here`` belongs to the object or resource around it. A comment on a
+line of its own belongs to the next line, so it can be above an object or a logical id.
 """
 
 from __future__ import annotations

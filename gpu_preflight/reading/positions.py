@@ -111,13 +111,13 @@ def readings(text: str) -> Iterator[tuple[str, Marks]]:
 
 
 def _indexes(file: str, text: str) -> Iterator[tuple[str, int]]:
-    """Yield what has a name in `origin_names`, and how many characters are before it; of equal names the last counts."""
+    """Yield the named parts of a text, and how many characters are before each; of equal names the last counts."""
     for document in documents(text):
         yield from named_parts(file, document)
 
 
 def named_parts(file: str, document: Any) -> Iterator[tuple[str, int]]:
-    """Yield what has a name in one of `documents`, and how many characters are before it."""
+    """Yield the names that `origin_names` returns in one of `documents`, and how many characters are before each."""
     # Before anything follows its aliases.
     refuse_endless(file, document)
     resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()

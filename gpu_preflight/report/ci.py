@@ -1,6 +1,6 @@
 """Findings in the formats that CI systems read: annotations of GitHub, GitLab's code quality, JUnit, one line each.
 
-Acknowledged findings are left out. The level of a possible finding is one lower.
+Acknowledged findings are left out and counted. The level of a possible finding is one lower.
 
 Sources, 2026-11: actions/toolkit packages/core/src/command.ts (GitHub),
 https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format,
@@ -28,7 +28,7 @@ from gpu_preflight.report.sarif import (
     reported_changes,
     repository_path,
 )
-from gpu_preflight.report.wording import printable
+from gpu_preflight.report.wording import hidden_text, printable
 
 if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _GITLAB_SEVERITIES = {"error": "critical", "warning": "minor", "note": "info"}
+_HIDDEN = "hidden"
 # What XML 1.0 has no character for.
 _NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -60,8 +61,10 @@ class _Result:
 
 def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
-    lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in _new(view)]
-    return "\n".join([*map(printable, lines), f"{view.command}: {view.outcome}", ""])
+    found = [each for each in _new(view) if each.id != _HIDDEN]
+    lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in found]
+    told = hidden_text(view)
+    return "\n".join([*map(printable, lines), f"{view.command}: {view.outcome}{'; ' if told else ''}{told}", ""])
 
 
 def github(view: CheckView | ReviewView) -> str:
@@ -130,6 +133,10 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         fix = "give the checker what is deployed in its place"
         yield _Result(
             "unread", "note", "Part that isn't checked", f"not checked: {part.reason}", fix, part.origin, False
+        )
+    if told := hidden_text(view):
+        yield _Result(
+            _HIDDEN, "note", "Findings that don't count", told, "see docs/adoption.md", Origin(".", "."), False
         )
     for change, origin in reported_changes(view):
         severity, title = CHANGES[change.change]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, get_args
 
 from gpu_facts._version import __version__
 from gpu_facts.light import dataclass
@@ -11,7 +11,7 @@ from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.model.answer import Reason
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.objects import Origin, Position, Unread
-from gpu_preflight.rule import Finding, Rule, Severity
+from gpu_preflight.rule import AcceptedBy, Finding, Rule, Severity
 
 Outcome = Literal["pass", "fail", "unknown"]
 # Attributes that an output shows of values that have more. Of any other dataclass it shows all fields.
@@ -74,6 +74,41 @@ class Counts:
     acknowledged: int
 
 
+HiddenBy = Literal["acknowledgements", "comments", "--ignore", "settings", "baseline", "selection"]
+_HIDDEN_BY: Mapping[AcceptedBy, HiddenBy] = {
+    "comment": "comments",
+    "--ignore": "--ignore",
+    "settings": "settings",
+    "baseline": "baseline",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """How many findings don't count, because they are accepted or their rule or cluster isn't selected.
+
+    Attributes:
+        by: Where that is set. Of ``acknowledgements`` in the input, only errors are counted. Findings that
+            ``selection`` hides are in no list.
+        errors: Certain errors.
+        possible_errors: Errors that may be true, depending on a value that only the deployment sets.
+    """
+
+    by: HiddenBy
+    errors: int
+    possible_errors: int
+    warnings: int
+    notes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSelection:
+    """Number of rules whose findings are reported, and of all rules."""
+
+    selected: int
+    known: int
+
+
 @dataclass(frozen=True, slots=True)
 class FindingOrigin(Origin):
     """Where a finding is.
@@ -104,6 +139,7 @@ class FindingView:
     Attributes:
         unknown: Whether it may be true, depending on a value that only the deployment sets.
         acknowledged: The reason for accepting it; ``None`` if it isn't accepted.
+        accepted_by: Where that reason is; ``None`` if it isn't accepted.
         fails: Whether it makes a check fail.
     """
 
@@ -118,6 +154,7 @@ class FindingView:
     message: str
     unknown: bool
     acknowledged: str | None
+    accepted_by: AcceptedBy | None
     fails: bool
 
 
@@ -154,6 +191,7 @@ def _finding(finding: Finding, origin: FindingOrigin) -> FindingView:
         message=problem.message,
         unknown=problem.unknown,
         acknowledged=f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,
+        accepted_by=finding.accepted_by,
         fails=finding.counts,
     )
 
@@ -170,6 +208,38 @@ def counts(findings: Iterable[Finding]) -> Counts:
         unknown=len(open_ones) - len(sure),
         acknowledged=len(listed) - len(open_ones),
     )
+
+
+def hidden(findings: Iterable[Finding], unselected: Iterable[Finding]) -> tuple[Hidden, ...]:
+    """Return how many findings don't count; without acknowledged ones that aren't true.
+
+    Args:
+        findings: The findings of a report.
+        unselected: Findings that it leaves out.
+    """
+    groups: dict[HiddenBy, list[Finding]] = {each: [] for each in get_args(HiddenBy)}
+    for each in findings:
+        if each.acknowledged is not None and not each.not_true:
+            groups[_HIDDEN_BY.get(each.accepted_by or "construct", "acknowledgements")].append(each)
+    groups["selection"] += [each for each in unselected if each.acknowledged is None]
+    # Acknowledged warnings and notes are counted by `counts`, and don't change the outcome.
+    groups["acknowledgements"] = [each for each in groups["acknowledgements"] if each.rule.severity == "error"]
+    return tuple(_hidden(by, found) for by, found in groups.items() if found)
+
+
+def _hidden(by: HiddenBy, found: Sequence[Finding]) -> Hidden:
+    severities = [each.rule.severity for each in found]
+    possible = sum(each.rule.severity == "error" and each.problem.unknown for each in found)
+    return Hidden(
+        by, severities.count("error") - possible, possible, severities.count("warning"), severities.count("note")
+    )
+
+
+def rule_selection(selected: int | None) -> RuleSelection | None:
+    """Return how many rules are selected; ``None`` if all are."""
+    from gpu_preflight.rules import rules
+
+    return None if selected is None else RuleSelection(selected, len(rules()))
 
 
 def outcome(*, fails: bool, unknown: bool) -> Outcome:

@@ -13,6 +13,7 @@ from gpu_preflight.report.wording import (
     MAY_BE,
     PRICES,
     RESULTS,
+    acceptance_text,
     addon_lines,
     alike,
     answer_text,
@@ -119,7 +120,7 @@ def _finding(finding: FindingView) -> tuple[str, ...]:
     unsure = f" ({MAY_BE})" if finding.unknown else ""
     fix = escape_markdown(finding.fix)
     if finding.acknowledged is not None:
-        fix = f"accepted: {escape_markdown(finding.acknowledged)}"
+        fix = f"accepted: {escape_markdown(acceptance_text(finding))}"
     position = finding.origin.position
     return (
         f"{rule} {finding.severity}",

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.report.wording import MAY_BE, printable, with_short_names
+from gpu_preflight.report.wording import MAY_BE, acceptance_text, printable, with_short_names
 
 if TYPE_CHECKING:
     from gpu_preflight.report.finding_view import FindingView
@@ -112,7 +112,7 @@ def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
     if len(views) > _MOST_PLACES:
         rows.append((line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all")))
     if first.acknowledged is not None:
-        rows.append((line("accepted", "dim"), line(first.acknowledged)))
+        rows.append((line("accepted", "dim"), line(acceptance_text(first))))
     elif advice:
         told = (("why", first.why), ("fix", first.fix), ("source", first.source))
         rows += [(line(name, "dim"), line(text)) for name, text in told]

@@ -10,7 +10,19 @@ from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
-from gpu_preflight.report.finding_view import SHOWN, Counts, FindingView, OutcomeView, counts, finding_views, outcome
+from gpu_preflight.report.finding_view import (
+    SHOWN,
+    Counts,
+    FindingView,
+    Hidden,
+    OutcomeView,
+    RuleSelection,
+    counts,
+    finding_views,
+    hidden,
+    outcome,
+    rule_selection,
+)
 from gpu_preflight.scheduling.pool_limits import Ceiling
 
 SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")
@@ -72,6 +84,8 @@ class ReviewView(OutcomeView):
         changes: What the deployment does to each resource and object that differs, from what is lost to what is added.
         workloads: Those whose verdict changes; ``None`` where there is none.
         hints: How to get lines of the app's own code.
+        hidden: Findings of the new version that don't count, by where that is set.
+        rule_selection: How many rules are selected; ``None`` if all are.
     """
 
     command: Literal["review"] = "review"
@@ -82,6 +96,8 @@ class ReviewView(OutcomeView):
     ceiling: Sides[CeilingView]
     workloads: tuple[Fate, ...]
     counts: ReviewCounts
+    hidden: tuple[Hidden, ...]
+    rule_selection: RuleSelection | None
     new: tuple[FindingView, ...]
     fixed: tuple[FindingView, ...]
     standing: tuple[FindingView, ...]
@@ -109,6 +125,8 @@ def review_view(review: Review) -> ReviewView:
         ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
         workloads=review.fates,
         counts=ReviewCounts(counts(review.new), counts(review.fixed), counts(review.standing)),
+        hidden=hidden(remaining, review.unselected),
+        rule_selection=rule_selection(review.selected),
         new=new,
         fixed=fixed,
         standing=standing,

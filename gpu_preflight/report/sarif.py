@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gpu_preflight.report.wording import MAY_BE
+from gpu_preflight.report.wording import MAY_BE, acceptance_text, hidden_text
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.changes import ResourceChange
@@ -31,6 +31,7 @@ CHANGES = {
     "fails": ("error", "AWS or Kubernetes rejects the update"),
     "left behind": ("warning", "The object keeps running, in no stack"),
 }
+_IN_SOURCE = ("comment",)
 _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 
 
@@ -45,7 +46,9 @@ def render(view: CheckView | ReviewView) -> str:
         "tool": {"driver": asdict(view.tool) | {"rules": [rules[each] for each in order]}},
         "columnKind": "unicodeCodePoints",
         "automationDetails": {"id": f"gpu-constructs/{view.command}/"},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(map(_notification, unread))}],
+        "invocations": [
+            {"executionSuccessful": True, "toolExecutionNotifications": [*map(_notification, unread), *_hidden(view)]}
+        ],
         "results": [*_results(findings, order), *(_change(each, origin, order) for each, origin in changes)],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -147,13 +150,19 @@ def _result(finding: FindingView, index: int, own: str, state: str | None) -> _O
     if state is not None:
         result["baselineState"] = state
     if finding.acknowledged is not None:
-        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": finding.acknowledged}]
+        kind = "inSource" if finding.accepted_by in _IN_SOURCE else "external"
+        result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": acceptance_text(finding)}]
     return result
 
 
 def _notification(unread: Unread) -> _Object:
     message = f"{unread.origin.path}: {unread.reason}"
     return {"level": "warning", "message": {"text": message}, "locations": [_location(unread.origin)]}
+
+
+def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
+    if told := hidden_text(view):
+        yield {"level": "note", "message": {"text": told}}
 
 
 def _location(origin: Origin) -> _Object:

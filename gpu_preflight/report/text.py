@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -149,7 +150,9 @@ def _check(view: CheckView) -> Iterator[Part]:
             yield from _group("Possible errors", [each for each in found if each.unknown], "unknown")
             found = [each for each in found if not each.unknown]
         yield from _group(HEADINGS[severity], found, severity)
-    yield from _group("Acknowledged", [each for each in view.findings if each.acknowledged is not None], "bold")
+    accepted = [each for each in view.findings if each.acknowledged is not None]
+    yield from _group("Acknowledged", [each for each in accepted if each.accepted_by != "baseline"], "bold")
+    yield from _baseline([each for each in accepted if each.accepted_by == "baseline"])
     yield from _unread(view)
     yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
@@ -162,6 +165,18 @@ def _group(title: str, findings: Sequence[FindingView], style: str, *, advice: b
     if findings:
         yield heading(f"{title} ({len(findings)})", style)
         yield from (findings_alike(each, advice=advice) for each in alike(findings))
+
+
+def _baseline(findings: Sequence[FindingView]) -> Iterator[Part]:
+    """Yield a line for each rule and severity: what was there before hides nothing that is new."""
+    found = Counter((each.id, _severity(each), each.title) for each in findings)
+    if found:
+        yield heading(f"In the baseline ({len(findings)})", "bold")
+        yield table(("Rule", "Findings", "Severity", "Title"), [(id, n, *rest) for (id, *rest), n in found.items()])
+
+
+def _severity(finding: FindingView) -> str:
+    return f"possible {finding.severity}" if finding.unknown else finding.severity
 
 
 def _unread(view: CheckView | ExplainView | ImagesView) -> Iterator[Part]:

@@ -12,7 +12,19 @@ from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Unread
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
-from gpu_preflight.report.finding_view import Counts, FindingView, OutcomeView, View, counts, finding_views, outcome
+from gpu_preflight.report.finding_view import (
+    Counts,
+    FindingView,
+    Hidden,
+    OutcomeView,
+    RuleSelection,
+    View,
+    counts,
+    finding_views,
+    hidden,
+    outcome,
+    rule_selection,
+)
 from gpu_preflight.rule import Rule
 
 if TYPE_CHECKING:
@@ -30,10 +42,14 @@ class CheckView(OutcomeView):
         open_values: Values that only the deployment sets, in fields that rules check.
         unasked: Checks that weren't made.
         hints: How to get lines of the app's own code.
+        hidden: Findings that don't count, by where that is set.
+        rule_selection: How many rules are selected; ``None`` if all are.
     """
 
     command: Literal["check"] = "check"
     counts: Counts
+    hidden: tuple[Hidden, ...]
+    rule_selection: RuleSelection | None
     findings: tuple[FindingView, ...]
     unread: tuple[Unread, ...]
     open_values: tuple[OpenValue, ...]
@@ -86,6 +102,8 @@ def check_view(report: Report) -> CheckView:
     return CheckView(
         outcome=outcome(fails=report.fails or bool(report.pending), unknown=report.unknown or undecided),
         counts=counts(report.findings),
+        hidden=hidden(report.findings, report.unselected),
+        rule_selection=rule_selection(report.selected),
         findings=findings,
         unread=report.unread,
         open_values=report.open_values,

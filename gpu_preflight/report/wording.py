@@ -45,6 +45,8 @@ _QUIET = ("removed", "in place", "added")
 # Kinds that run pods or scale them, whose removal a reader has to see. Pools have a list of their own.
 _RUNNING = ("DaemonSet", "Deployment", "HorizontalPodAutoscaler", "LeaderWorkerSet", "ScaledObject", "StatefulSet")
 _CHART_TYPE = "Custom::AWSCDK-EKS-HelmChart"
+# What hides findings.
+_HIDING = {"baseline": "the baseline", "selection": "rules and clusters that aren't selected"}
 _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
 # Most rules that are named beside a value that only deployment sets.
 _RULES = 4
@@ -111,11 +113,13 @@ def _undecided(view: CheckView | ExplainView) -> str:
 def headline(view: CheckView | ExplainView | ReviewView) -> str:
     """Return the outcome in one line."""
     if view.command == "check" and view.outcome != "fail" and not _is_judged(view.clusters):
-        return f"GPU check: nothing to judge here, {cluster_summary(view.clusters)}{_besides(view)}"
+        nothing = f"GPU check: nothing to judge here, {cluster_summary(view.clusters)}{_besides(view)}"
+        return f"{nothing}{_hidden_clause(view)}"
     if view.command == "check":
         return _headline_of_check(view)
     if view.command != "explain":
-        return f"GPU {view.command} {_OUTCOMES[view.outcome]}{_besides(view)}"
+        passes = "doesn't fail" if view.outcome == "pass" and hides_error(view) else _OUTCOMES[view.outcome]
+        return f"GPU {view.command} {passes}{_hidden_clause(view)}"
     if stuck := _stuck(each.result for cluster in view.clusters for each in cluster.workloads):
         return stuck
     if view.counts.unknown:
@@ -128,16 +132,41 @@ def headline(view: CheckView | ExplainView | ReviewView) -> str:
 
 def _headline_of_check(view: CheckView) -> str:
     """Return the outcome of a check: it passes only where every GPU workload was decided and nothing is unreadable."""
+    stuck = _stuck(each.result for cluster in view.clusters for each in cluster.workloads)
+    besides = f"{_besides(view)}{_hidden_clause(view)}"
     if view.outcome == "fail":
-        stuck = _stuck(each.result for cluster in view.clusters for each in cluster.workloads)
-        return f"GPU check fails{': ' if stuck else ''}{stuck}{_besides(view)}"
+        return f"GPU check fails{': ' if stuck else ''}{stuck}{besides}"
     undecided = _undecided(view)
-    if view.outcome == "pass" and not undecided:
-        return f"GPU check passes{_besides(view)}"
+    if view.outcome == "pass" and not undecided and not stuck and not hides_error(view):
+        return f"GPU check passes{besides}"
     maybe = sum(each.unknown and each.acknowledged is None for each in view.findings)
-    parts = [undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
+    parts = [stuck, undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
     told = "; ".join(filter(None, parts))
-    return f"GPU check found no certain error{f', but {told}' if told else ''}{_besides(view)}"
+    passes = "doesn't fail" if stuck or hides_error(view) else "found no certain error"
+    return f"GPU check {passes}{f', but {told}' if told else ''}{besides}"
+
+
+def hides_error(view: CheckView | ReviewView) -> bool:
+    """Whether an error is accepted, or its rule or cluster isn't selected."""
+    return any(each.errors or each.possible_errors for each in view.hidden)
+
+
+def hidden_text(view: CheckView | ReviewView) -> str:
+    """Return how many rules are selected and what is hidden, by where that is set; empty if nothing is."""
+    chosen = view.rule_selection
+    parts = [f"only {chosen.selected} of {count(chosen.known, 'rule')} selected"] if chosen else []
+    named = {"errors": "error", "possible_errors": _POSSIBLE, "warnings": "warning", "notes": "note"}
+    totals = {noun: sum(getattr(each, name) for each in view.hidden) for name, noun in named.items()}
+    if found := [count(number, noun) for noun, number in totals.items() if number]:
+        by = {each.by: sum(getattr(each, name) for name in named) for each in view.hidden}
+        places = [f"{f'{number} ' if len(by) > 1 else ''}by {_HIDING.get(each, each)}" for each, number in by.items()]
+        parts.append(f"{', '.join(found)} hidden{': ' if len(by) > 1 else ' '}{', '.join(places)}")
+    return "; ".join(parts)
+
+
+def _hidden_clause(view: CheckView | ReviewView) -> str:
+    text = hidden_text(view)
+    return f"; {text}" if text else ""
 
 
 def _stuck(results: Iterable[str | None], *, now: str = "") -> str:
@@ -175,8 +204,15 @@ def alike(findings: Iterable[FindingView]) -> list[list[FindingView]]:
     """Return findings together that have rule and fix in common."""
     groups: dict[tuple[str, ...], list[FindingView]] = {}
     for each in findings:
-        groups.setdefault((each.id, each.fix, str(each.acknowledged)), []).append(each)
+        groups.setdefault((each.id, each.fix, acceptance_text(each)), []).append(each)
     return list(groups.values())
+
+
+def acceptance_text(finding: FindingView) -> str:
+    """Return why a finding is accepted, and where that is set outside of the input; empty if it isn't accepted."""
+    place = finding.accepted_by
+    outside = f" ({place})" if place in ("--ignore", "settings", "baseline") else ""
+    return "" if finding.acknowledged is None else f"{finding.acknowledged}{outside}"
 
 
 def workloads_alike(workloads: Iterable[WorkloadView]) -> list[tuple[str, WorkloadView]]:

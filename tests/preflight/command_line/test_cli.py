@@ -285,7 +285,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
         (
             ("check", "--fast"),
-            "option must be one of --also, --as-of, --assume, --fail-on, --format, -h, --help, --html",
+            "option must be one of --also, --as-of, --assume, --baseline, --cluster, --config, --fail-on",
         ),
         (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--strict, got '-x'"),

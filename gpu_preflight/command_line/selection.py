@@ -1,0 +1,190 @@
+"""Options that choose rules and clusters, and that accept findings: on the command line, in settings and a baseline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpu_preflight.command_line import console
+from gpu_preflight.command_line.settings import is_setting, settings_of
+
+if TYPE_CHECKING:
+    from gpu_preflight.judging.acknowledgements import Acknowledgement
+    from gpu_preflight.judging.check import Report
+    from gpu_preflight.judging.filters import Filters
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Rules(click.ParamType[Any]):
+    """Ids of rules, or the beginnings of ids."""
+
+    name = "RULE,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        from gpu_preflight.rule import id_hint, rule_id
+        from gpu_preflight.rules import rules
+
+        if isinstance(value, tuple):
+            return value
+        found: list[str] = []
+        for each in filter(None, (part.strip() for part in str(value).split(","))):
+            start = rule_id(each).upper()
+            ids = [id for id in rules() if id.startswith(start)]
+            if not ids:
+                help = id_hint(each, rules()) or "; 'gpu-constructs rules' lists them"
+                self.fail(f"must be rule ids or their beginnings, e.g. GPU361 or GPU3, got {each!r}{help}", param, ctx)
+            found += ids
+        if not found:
+            self.fail(f"must name a rule, got {str(value)!r}", param, ctx)
+        return tuple(found)
+
+
+class _Ignored(click.ParamType[Any]):
+    """A rule and the reason for accepting its findings."""
+
+    name = "RULE=REASON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        from gpu_preflight.judging.acknowledgements import rejection
+        from gpu_preflight.rule import rule_id
+
+        if isinstance(value, tuple):
+            return value
+        id, _, reason = str(value).partition("=")
+        id = rule_id(id)
+        if why := rejection(id, reason):
+            fix = "" if why.startswith("id ") else f"; write {id}='why you accept it'"
+            self.fail(f"must be RULE=REASON: {why.replace('id must', 'RULE must', 1)}{fix}", param, ctx)
+        return id, reason.strip()
+
+
+def accepting(command: F) -> F:
+    """Add the options that choose rules, and that accept findings with a reason."""
+    for option in (
+        click.option("--baseline", metavar="FILE", help="Accept the findings that FILE lists; see --write-baseline."),
+        click.option(
+            "--ignore",
+            "ignored",
+            type=_Ignored(),
+            multiple=True,
+            help="Accept the findings of a rule, for a reason that reports show. May be repeated.",
+        ),
+        click.option(
+            "--select", "selected", type=_Rules(), help="Report only these rules: ids or their beginnings, e.g. GPU3."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def filters(options: dict[str, Any], *, clusters: Sequence[str] = (), anywhere: bool = False) -> Filters | None:
+    """Return the filters that options and settings ask for; ``None`` without any.
+
+    Args:
+        options: The options of `accepting`.
+        clusters: Names of the only clusters whose findings are reported.
+        anywhere: Whether files may be in another folder than they were, as two versions of a repository are.
+
+    Raises:
+        click.UsageError: The baseline can't be used.
+    """
+    baseline, selected = options["baseline"], options["selected"]
+    ignored = list(_ignored(options["ignored"], anywhere=anywhere))
+    if not (baseline or selected or ignored or clusters):
+        return None
+    from gpu_preflight.judging.filters import Filters
+
+    entries = _read_baseline(baseline, anywhere=anywhere) if baseline else ()
+    return Filters((*ignored, *entries), None if selected is None else frozenset(selected), tuple(clusters))
+
+
+def _ignored(ignored: Iterable[tuple[str, str]], *, anywhere: bool) -> Iterator[Acknowledgement]:
+    settings = settings_of(click.get_current_context())
+    if not ignored and not settings.ignored:
+        return
+    from gpu_preflight.judging.acknowledgements import Acknowledgement
+    from gpu_preflight.judging.filters import FileAcknowledgement
+
+    for id, reason in ignored:
+        yield Acknowledgement(id, reason, file="--ignore", accepted_by="--ignore")
+    for each in settings.ignored:
+        within = f"*{each.file}" if anywhere else each.file
+        yield FileAcknowledgement(each.rule, each.reason, each.path, False, settings.file, "settings", None, within)
+
+
+def _read_baseline(file: str, *, anywhere: bool = False) -> tuple[Any, ...]:
+    from gpu_preflight.judging.baseline import read_baseline
+    from gpu_preflight.reading.documents import UnusableInput
+
+    try:
+        return read_baseline(file, anywhere=anywhere)
+    except UnusableInput as error:
+        raise click.UsageError(str(error)) from None
+
+
+def filtered(report: Report, paths: Sequence[str], options: dict[str, Any]) -> Report:
+    """Return a report without what options and settings hide, and write a baseline if that is asked for.
+
+    Args:
+        report: What a check found.
+        paths: The files and folders that were read.
+        options: The options of `accepting` and of the command.
+
+    Raises:
+        click.UsageError: A baseline can't be used or written, or a cluster has another name.
+    """
+    clusters = chosen_clusters([each.cluster.title for each in report.cases], options["clusters"])
+    written = options["write_baseline"]
+    if written:
+        return _written(report, paths, written, options, clusters)
+    applied = filters(options, clusters=clusters)
+    if applied is None:
+        return report
+    from gpu_preflight.judging.baseline import stale_entries
+
+    result = applied.applied(report)
+    console.tell_unused(stale_entries(applied.unused(result), paths))
+    return result
+
+
+def _written(
+    report: Report, paths: Sequence[str], file: str, options: dict[str, Any], clusters: Sequence[str]
+) -> Report:
+    from dataclasses import replace
+
+    from gpu_preflight.judging.baseline import baseline_text, new_entries, stale_entries, updated_entries
+    from gpu_preflight.judging.filters import Filters
+
+    baseline = options["baseline"]
+    other = baseline if baseline and os.path.abspath(baseline) != os.path.abspath(file) else None
+    given = filters({**options, "baseline": other}, clusters=clusters) or Filters()
+    old = _read_baseline(file) if os.path.exists(file) else ()
+    stale = stale_entries(replace(given, accepted=old).unused(given.applied(report)), paths)
+    entries = updated_entries(old, new_entries(file, report, given), stale)
+    console.write(file, baseline_text(entries))
+    number = sum(each.most or 1 for each in entries)
+    removed = f", {len(stale)} stale removed" if stale else ""
+    click.echo(f"gpu-constructs: wrote {number} finding{'' if number == 1 else 's'} to {file}{removed}", err=True)
+    return replace(given, accepted=(*given.accepted, *entries)).applied(report)
+
+
+def chosen_clusters(known: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
+    """Return the chosen clusters; settings may name clusters that are in another input.
+
+    Raises:
+        click.UsageError: None is in the input, or the command line names one that isn't.
+    """
+    from gpu_facts.refusals import did_you_mean
+
+    unknown = [each for each in named if each not in known]
+    context = click.get_current_context()
+    from_settings = bool(named) and is_setting(context, "clusters")
+    if unknown and (not from_settings or len(unknown) == len(named)):
+        place = f"{settings_of(context).file}: clusters" if from_settings else "--cluster"
+        hint = did_you_mean(unknown[0], known)
+        raise click.UsageError(f"{place} must be one of {', '.join(dict.fromkeys(known))}, got {unknown[0]!r}{hint}")
+    return tuple(each for each in named if each in known)

@@ -1,0 +1,242 @@
+"""A baseline: the findings that a repository had on a day, in a file, so that a check fails only for others.
+
+An entry accepts a finding of its rule about its object or resource in its file, whatever the message and the line. It
+doesn't accept a finding that is worse than the one it was written for, such as an error that only was possible, nor
+more findings than it counts.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpu_facts.light import dataclass, regex
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.today import today
+from gpu_preflight.judging.acknowledgements import Acknowledgement, rejection
+from gpu_preflight.judging.check import Report
+from gpu_preflight.judging.filters import FileAcknowledgement, Filters, pending_findings, relative_file
+from gpu_preflight.reading.documents import UnusableInput, read_text
+from gpu_preflight.rule import SEVERITIES, Finding
+
+VERSION = 1
+_DAY = regex(r"\d{4}-\d{2}-\d{2}")
+_POSSIBLE = "possible "
+KINDS = tuple(f"{possible}{severity}" for severity in SEVERITIES for possible in ("", _POSSIBLE))
+_TEXTS = ("rule", "path", "kind", "file", "reason", "date")
+_KEYS = (*_TEXTS, "count")
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineEntry(FileAcknowledgement):
+    """An entry of a baseline.
+
+    Attributes:
+        kind: Severity of the finding, after ``possible`` if it only may be true.
+        date: Day on which it was added, ISO 8601.
+        plain_path: Path of the object or resource.
+        plain_file: Its file, relative to the folder of the baseline.
+    """
+
+    kind: str = SEVERITIES[0]
+    date: str = ""
+    plain_path: str = ""
+    plain_file: str = ""
+
+    def accepts(self, finding: Finding) -> bool:
+        """Whether a finding is of its rule, object and file, and isn't worse."""
+        return _rank(finding_kind(finding)) >= _rank(self.kind) and FileAcknowledgement.accepts(self, finding)
+
+
+def finding_kind(finding: Finding) -> str:
+    """Return the severity of a finding, after ``possible`` if it only may be true."""
+    return f"{_POSSIBLE if finding.problem.unknown else ''}{finding.rule.severity}"
+
+
+def _rank(kind: str) -> int:
+    return KINDS.index(kind)
+
+
+def _entry(file: str, raw: Mapping[str, Any], *, anywhere: bool = False) -> BaselineEntry:
+    path, within = raw["path"], raw["file"]
+    return BaselineEntry(
+        raw["rule"],
+        raw["reason"].strip(),
+        glob.escape(path),
+        False,
+        file,
+        "baseline",
+        raw.get("count", 1),
+        f"*{glob.escape(within)}" if anywhere else glob.escape(within),
+        kind=raw["kind"],
+        date=raw["date"],
+        plain_path=path,
+        plain_file=within,
+    )
+
+
+def read_baseline(file: str, *, anywhere: bool = False) -> tuple[BaselineEntry, ...]:
+    """Read a baseline.
+
+    Args:
+        file: Its path.
+        anywhere: Whether the files that it names may be in another folder, as two versions of a repository are.
+
+    Raises:
+        UnusableInput: It can't be read, isn't a baseline, or was written by a newer version.
+    """
+    return tuple(_entry(file, each, anywhere=anywhere) for each in _raw_entries(file))
+
+
+def _raw_entries(file: str) -> list[Mapping[str, Any]]:
+    try:
+        content = json.loads(read_text(Path(file)))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, UnusableInput):
+            raise UnusableInput(f"{error}; 'gpu-constructs check --write-baseline {file}' writes it") from None
+        raise UnusableInput(f"{file}: baseline must be JSON, got {error}; {_again(file)}") from None
+    version = content.get("version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise UnusableInput(
+            f"{file}: baseline must have version {VERSION}, got {version} of a newer release; upgrade gpu-constructs"
+        )
+    if version != VERSION or not isinstance(content.get("entries"), list):
+        raise UnusableInput(f"{file}: baseline must have version {VERSION} and a list of entries; {_again(file)}")
+    for number, entry in enumerate(content["entries"]):
+        if why := _fault(entry):
+            raise UnusableInput(f"{file}: entries[{number}]: {why}")
+    return list(content["entries"])
+
+
+def _again(file: str) -> str:
+    return f"write it again with 'gpu-constructs check --write-baseline {file}'"
+
+
+def _fault(entry: Any) -> str:
+    """Return what is wrong with an entry; empty if nothing is."""
+    if not isinstance(entry, dict):
+        return f"must be an object with {', '.join(_KEYS)}, got {entry!r}"
+    if wrong := next((key for key in entry if key not in _KEYS), None):
+        return f"keys must be {', '.join(_KEYS)}, got {wrong!r}{did_you_mean(wrong, _KEYS)}"
+    if missing := next((key for key in _TEXTS if not isinstance(entry.get(key), str)), None):
+        return f"{missing} must be a text, got {entry.get(missing)!r}"
+    if why := rejection(entry["rule"], entry["reason"]):
+        return why
+    if entry["kind"] not in KINDS:
+        return f"kind must be one of {', '.join(KINDS)}, got {entry['kind']!r}{did_you_mean(entry['kind'], KINDS)}"
+    if not _DAY.fullmatch(entry["date"]):
+        return f"date must be a day such as '2026-11-26', got {entry['date']!r}"
+    count = entry.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        return f"count must be a whole number of at least 1, got {count!r}"
+    return ""
+
+
+def new_entries(file: str, report: Report, filters: Filters) -> tuple[BaselineEntry, ...]:
+    """Return an entry for each finding of a report that nothing else accepts, and for each Pending workload.
+
+    Args:
+        file: Path of the baseline.
+        report: The report, before any filters.
+        filters: What else accepts findings, or leaves them out.
+    """
+    found = filters.applied(report)
+    entries = _entries(file, (each for each in found.findings if each.acknowledged is None))
+    # A workload may be Pending because of a finding about its pool. A new workload of that pool still fails.
+    rest = replace(filters, accepted=(*filters.accepted, *entries)).applied(report)
+    still = {(case.cluster.title, each.workload.origin) for case, each in rest.pending_by_case(accepted=False)}
+    pending = (each for each in pending_findings(report) if (each.cluster, each.problem.origin) in still)
+    return (*entries, *_entries(file, pending))
+
+
+def _entries(file: str, findings: Iterable[Finding]) -> tuple[BaselineEntry, ...]:
+    folder, reason, day = os.path.dirname(file), f"found when the baseline was written on {today()}", str(today())
+    counted: Counter[tuple[str, str, str, str, str]] = Counter()
+    for each in findings:
+        origin = each.problem.origin
+        place = relative_file(origin.file, folder)
+        counted[each.cluster, each.rule.id, origin.path, finding_kind(each), place] += 1
+    # The same object may be checked in several clusters.
+    most: dict[tuple[str, ...], int] = {}
+    for (_, *key), count in counted.items():
+        most[tuple(key)] = max(count, most.get(tuple(key), 0))
+    return tuple(
+        _entry(
+            file,
+            {"rule": rule, "path": path, "kind": kind, "file": place, "reason": reason, "date": day, "count": count},
+        )
+        for (rule, path, kind, place), count in most.items()
+    )
+
+
+def updated_entries(
+    old: Iterable[BaselineEntry], new: Iterable[BaselineEntry], stale: Iterable[BaselineEntry]
+) -> tuple[BaselineEntry, ...]:
+    """Return the entries of a baseline that is written again.
+
+    Args:
+        old: Its entries. Those that are new, too, keep their reason and date.
+        new: Entries for what was found now.
+        stale: Old entries that accept nothing any more.
+    """
+    known = {_key(each): each for each in old}
+    found = [known[_key(each)] if _same(each, known.get(_key(each))) else each for each in new]
+    # The rest is about files that weren't read, or rules that weren't selected.
+    gone = {_key(each) for each in stale}
+    places = {_place(each) for each in found}
+    found += [each for key, each in known.items() if key not in gone and _place(each) not in places]
+    return tuple(sorted(found, key=lambda each: (each.plain_file, each.plain_path, each.id, each.kind)))
+
+
+def _place(entry: BaselineEntry) -> tuple[str, str, str]:
+    return entry.id, entry.plain_path, entry.plain_file
+
+
+def _key(entry: BaselineEntry) -> tuple[str, str, str, str]:
+    return entry.id, entry.plain_path, entry.kind, entry.plain_file
+
+
+def _same(new: BaselineEntry, old: BaselineEntry | None) -> bool:
+    return old is not None and old.most == new.most
+
+
+def baseline_text(entries: Iterable[BaselineEntry]) -> str:
+    """Return a baseline as JSON, an entry a line, so that a diff shows each."""
+    rows = [
+        json.dumps(
+            {
+                "rule": each.id,
+                "kind": each.kind,
+                "path": each.plain_path,
+                "file": each.plain_file,
+                "reason": each.reason,
+                "date": each.date,
+                **({"count": each.most} if each.most != 1 else {}),
+            }
+        )
+        for each in entries
+    ]
+    listed = ",\n".join(f"    {each}" for each in rows)
+    return f'{{\n  "version": {VERSION},\n  "date": "{today()}",\n  "entries": [\n{listed}\n  ]\n}}\n'
+
+
+def stale_entries(unused: Iterable[Acknowledgement], paths: Sequence[str]) -> tuple[BaselineEntry, ...]:
+    """Return the unused entries of files that were read or don't exist any more.
+
+    Args:
+        unused: Entries that accept nothing.
+        paths: The files and folders that were read.
+    """
+    read = [os.path.abspath(each) for each in paths]
+
+    def was_read(entry: BaselineEntry) -> bool:
+        place = os.path.abspath(os.path.join(os.path.dirname(entry.file), entry.plain_file))
+        return not os.path.exists(place) or any(place == each or place.startswith(f"{each}{os.sep}") for each in read)
+
+    return tuple(each for each in unused if isinstance(each, BaselineEntry) and was_read(each))

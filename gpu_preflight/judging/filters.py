@@ -1,0 +1,124 @@
+"""Findings that options hide: rules and clusters that aren't selected, and acknowledgements outside of the input.
+
+They are applied to a finished report, so they can't change the result of `explain`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from gpu_facts.light import dataclass
+from gpu_preflight.judging.acknowledgements import Acceptance, Acknowledgement, accept
+from gpu_preflight.judging.check import PENDING_RULE, Report, finding_order
+from gpu_preflight.reading.objects import Origin
+from gpu_preflight.rule import Finding
+from gpu_preflight.rules import rules
+from gpu_preflight.rules.pods import pending_problem
+
+
+@dataclass(frozen=True, slots=True)
+class FileAcknowledgement(Acknowledgement):
+    """An acknowledgement of findings in certain files.
+
+    Attributes:
+        within: Pattern of the finding's file, relative to the folder of ``file``.
+    """
+
+    within: str = "*"
+
+    def accepts(self, finding: Finding) -> bool:
+        """Whether a finding is of its rule, path and file."""
+        return Acknowledgement.accepts(self, finding) and self.is_within(finding.problem.origin)
+
+    def is_within(self, origin: Origin) -> bool:
+        """Whether the file of an origin matches the pattern."""
+        return self.within == "*" or fnmatchcase(relative_file(origin.file, os.path.dirname(self.file)), self.within)
+
+
+def relative_file(file: str, folder: str) -> str:
+    """Return the path of a file relative to a folder, with slashes; ``<stdin>`` stays as it is."""
+    if file.startswith("<"):
+        return file
+    try:
+        return Path(os.path.relpath(os.path.abspath(file), os.path.abspath(folder))).as_posix()
+    except ValueError:
+        # Another drive of Windows.
+        return Path(os.path.abspath(file)).as_posix()
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which findings a report has, and which are accepted outside of the input.
+
+    Attributes:
+        accepted: Acknowledgements on the command line, in settings and in a baseline.
+        selected: Ids of the rules whose findings are reported; ``None`` for all.
+        clusters: Names of the clusters whose findings are reported; empty for all.
+    """
+
+    accepted: tuple[Acknowledgement, ...] = ()
+    selected: frozenset[str] | None = None
+    clusters: tuple[str, ...] = ()
+
+    def applied(self, report: Report) -> Report:
+        """Return a report as these filters leave it; what they hide is counted in it."""
+        kept = [each for each in report.findings if self._is_selected(each)]
+        findings = sorted(_accept(kept, self.accepted), key=finding_order)
+        pending = pending_findings(report)
+        waived = [each for each in _accept(pending, self.accepted) if each.acknowledged is not None]
+        waived += [each for each in pending if not self._is_selected(each)]
+        return replace(
+            report,
+            findings=tuple(findings),
+            selected=None if self.selected is None else len(self.selected),
+            unselected=tuple(each for each in report.findings if not self._is_selected(each)),
+            waived=frozenset((each.cluster, each.problem.origin) for each in waived),
+        )
+
+    def _is_selected(self, finding: Finding) -> bool:
+        ruled = self.selected is None or finding.rule.id in self.selected
+        return ruled and (not self.clusters or finding.cluster in self.clusters)
+
+    def unused(self, report: Report) -> tuple[Acknowledgement, ...]:
+        """Return the entries of a baseline that accept nothing in a report.
+
+        Args:
+            report: The report, before or after these filters.
+        """
+        found = (*report.findings, *report.unselected, *pending_findings(report))
+        baseline = (each for each in self.accepted if each.accepted_by == "baseline")
+        return tuple(each for each in baseline if not any(map(each.accepts, found)))
+
+
+def pending_findings(report: Report) -> list[Finding]:
+    """Return a finding for each GPU workload that would stay Pending, also where another rule reports the cause."""
+    return [
+        Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=False))
+        for case, verdict in report.pending_by_case()
+    ]
+
+
+def _accept(findings: Iterable[Finding], lines: Sequence[Acknowledgement]) -> list[Finding]:
+    """Return findings, each with the first line that accepts it and has accepted fewer than it may."""
+    used: Counter[tuple[int, str]] = Counter()
+    found = []
+    for finding in findings:
+        place = next(
+            (
+                number
+                for number, line in enumerate(lines if finding.acknowledged is None else ())
+                if line.accepts(finding) and (line.most is None or used[number, finding.cluster] < line.most)
+            ),
+            None,
+        )
+        if place is not None:
+            used[place, finding.cluster] += 1
+            line = lines[place]
+            finding = accept(finding, Acceptance(line.reason, line.not_true, line.accepted_by))
+        found.append(finding)
+    return found
