@@ -171,11 +171,11 @@ def _error_message(error: click.ClickException) -> str:
 
 
 def _refused(message: str) -> int:
-    _warn(message.strip())
+    warn(message.strip())
     return UNUSABLE
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     """Write a line to standard error; if it can't be written, the exit code is what remains."""
     from gpu_preflight.report.wording import printable, with_short_names
 
@@ -233,17 +233,17 @@ def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> N
             if not is_parameter_setting(name, value):
                 raise click.UsageError(f"--parameter {text}")
             # Settings are for all inputs of a repository, of which this may be one.
-            _warn(f"parameters in the settings: each {text}")
+            warn(f"parameters in the settings: each {text}")
 
 
 def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:
     """Say on standard error which acknowledgements accept nothing any more, or never did."""
     for text in mistaken:
-        _warn(text)
+        warn(text)
     for each in lines:
         where = "" if each.path == "*" else f" at {each.path}"
         text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"
-        _warn(text)
+        warn(text)
 
 
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -324,4 +324,17 @@ def write(file: str, text: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise click.UsageError(f"{file}: must be a file that can be written, got {error.strerror}") from None
+        raise click.UsageError(
+            f"{file}: must be a file that can be written, got {error.strerror}{_fix(file)}"
+        ) from None
+
+
+def _fix(file: str) -> str:
+    """Return what to do about a file that can't be written; empty where only its owner knows."""
+    folder = Path(file).parent
+    with contextlib.suppress(OSError):
+        if Path(file).is_dir():
+            return f"; name a file in it, such as {Path(file) / 'report'}"
+        if not folder.is_dir():
+            return f"; create the folder {folder}, or name another one"
+    return "; name another file"

@@ -30,17 +30,14 @@ class _Rules(click.ParamType[Any]):
 
         if isinstance(value, tuple):
             return value
-        found: list[str] = []
-        for each in filter(None, (part.strip() for part in str(value).split(","))):
-            start = rule_id(each).upper()
-            ids = [id for id in rules() if id.startswith(start)]
-            if not ids:
+        found = {each: rule_id(each).upper() for part in str(value).split(",") if (each := part.strip())}
+        for each, start in found.items():
+            if not any(id.startswith(start) for id in rules()):
                 help = id_hint(each, rules()) or "; 'gpu-constructs rules' lists them"
                 self.fail(f"must be rule ids or their beginnings, e.g. GPU361 or GPU3, got {each!r}{help}", param, ctx)
-            found += ids
         if not found:
             self.fail(f"must name a rule, got {str(value)!r}", param, ctx)
-        return tuple(found)
+        return tuple(found.values())
 
 
 class _Ignored(click.ParamType[Any]):
@@ -97,9 +94,11 @@ def filters(options: dict[str, Any], *, clusters: Sequence[str] = (), anywhere: 
     if not (baseline or selected or ignored or clusters):
         return None
     from gpu_preflight.judging.filters import Filters
+    from gpu_preflight.rules import rules
 
     entries = _read_baseline(baseline, anywhere=anywhere) if baseline else ()
-    return Filters((*ignored, *entries), None if selected is None else frozenset(selected), tuple(clusters))
+    ids = None if selected is None else frozenset(id for id in rules() if id.startswith(selected))
+    return Filters((*ignored, *entries), ids, tuple(clusters))
 
 
 def _ignored(ignored: Iterable[tuple[str, str]], *, anywhere: bool) -> Iterator[Acknowledgement]:
@@ -173,18 +172,18 @@ def _written(
 
 
 def chosen_clusters(known: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
-    """Return the chosen clusters; settings may name clusters that are in another input.
+    """Return the chosen clusters; none, and so all, where settings name only clusters of other inputs.
 
     Raises:
-        click.UsageError: None is in the input, or the command line names one that isn't.
+        click.UsageError: The command line names one that isn't in the input.
     """
     from gpu_facts.refusals import did_you_mean
 
-    unknown = [each for each in named if each not in known]
     context = click.get_current_context()
-    from_settings = bool(named) and is_setting(context, "clusters")
-    if unknown and (not from_settings or len(unknown) == len(named)):
-        place = f"{settings_of(context).file}: clusters" if from_settings else "--cluster"
-        hint = did_you_mean(unknown[0], known)
-        raise click.UsageError(f"{place} must be one of {', '.join(dict.fromkeys(known))}, got {unknown[0]!r}{hint}")
+    for each in named:
+        if each not in known:
+            text = f"must be one of {', '.join(dict.fromkeys(known))}, got {each!r}{did_you_mean(each, known)}"
+            if not is_setting(context, "clusters"):
+                raise click.UsageError(f"--cluster {text}")
+            console.warn(f"{settings_of(context).file}: clusters {text}")
     return tuple(each for each in named if each in known)

@@ -10,14 +10,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import click
 from click.core import ParameterSource
-
-from gpu_facts.light import dataclass
 
 OWN_FILE, SHARED_FILE = "gpu-constructs.toml", "pyproject.toml"
 _TABLE = "[tool.gpu-constructs]"
@@ -46,8 +44,7 @@ _META = "gpu_preflight.settings"
 _BOTH = "--config must not be given with --no-config, got both; leave one out"
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredAt:
+class IgnoredAt(NamedTuple):
     """A table of ``ignore-at``: where findings of a rule are accepted, and why."""
 
     rule: str
@@ -56,8 +53,7 @@ class IgnoredAt:
     file: str = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What a settings file has.
 
     Attributes:
@@ -67,7 +63,7 @@ class Settings:
     """
 
     file: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = MappingProxyType({})
     ignored: tuple[IgnoredAt, ...] = ()
 
 
@@ -106,7 +102,8 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "bytes that are not UTF-8"
-        raise click.UsageError(f"{_shown(file)}: must be a readable settings file, got {why}") from None
+        fix = f"name a {OWN_FILE} or a {SHARED_FILE}"
+        raise click.UsageError(f"{_shown(file)}: must be a readable settings file, got {why}; {fix}") from None
 
 
 def _table(file: Path) -> Mapping[str, Any] | None:
@@ -126,8 +123,8 @@ def _table(file: Path) -> Mapping[str, Any] | None:
 
 
 def _shown(file: Path) -> str:
-    """Return a path as messages show it: relative, if it is below the current folder."""
-    return os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else str(file)
+    """Return a path as messages show it."""
+    return os.path.relpath(file) if file.name in (OWN_FILE, SHARED_FILE) else str(file)
 
 
 def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
@@ -303,6 +300,8 @@ def _lines(command: click.Command, ctx: click.Context) -> Iterator[str]:
     }
     yield f"# settings file: {settings.file or 'none'}"
     for key, param in _params(command):
+        if key == "ignore":
+            continue
         value = ctx.params[param.name or ""]
         origin = origins.get(cast("ParameterSource", ctx.get_parameter_source(param.name or "")), "default")
         yield f"{key} = {_toml(value)}  # {origin}" if value is not None else f"# {key} isn't set"

@@ -110,7 +110,7 @@ def _raw_entries(file: str) -> list[Mapping[str, Any]]:
         raise UnusableInput(f"{file}: baseline must have version {VERSION} and a list of entries; {_again(file)}")
     for number, entry in enumerate(content["entries"]):
         if why := _fault(entry):
-            raise UnusableInput(f"{file}: entries[{number}]: {why}")
+            raise UnusableInput(f"{file}: entries[{number}]: {why}{'' if '; ' in why else f'; {_again(file)}'}")
     return list(content["entries"])
 
 

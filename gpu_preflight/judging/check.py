@@ -27,6 +27,7 @@ from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
+from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.rule import SEVERITIES, Finding, Rule
@@ -128,6 +129,7 @@ class Report:
         waived: Workloads that would stay Pending and don't fail the check: name of the cluster, and origin.
         selected: Number of rules whose findings are reported; ``None`` for all.
         unselected: Findings of other rules and clusters.
+        skipped: Parts of folders that weren't read.
     """
 
     cases: tuple[Case, ...]
@@ -139,6 +141,7 @@ class Report:
     waived: frozenset[tuple[str, Origin]] = frozenset()
     selected: int | None = None
     unselected: tuple[Finding, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def explanation(
         self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
@@ -220,7 +223,7 @@ def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bo
     unused = tuple(line for line in listed if not any(map(line.accepts, findings)))
     wrong = (*mistaken(each.cluster for each in cases), *wrong_comments)
     unread = (*given.problems, *(one for each in given.alternatives.values() for one in each))
-    return Report(cases, tuple(findings), shared, unread, unused, wrong)
+    return Report(cases, tuple(findings), shared, unread, unused, wrong, skipped=given.skipped)
 
 
 def finding_order(finding: Finding) -> tuple[bool, int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -15,8 +16,10 @@ from typing import Any, BinaryIO
 import yaml
 
 from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.folder_files import Skipped, skipped_parts, walk
 from gpu_preflight.reading.notation import MAX_DIGITS, Loader, RepeatedKey, events
 from gpu_preflight.reading.objects import has_actions, is_block_template, marked
+from gpu_preflight.reading.terraform import is_terraform_file, is_terraform_name, is_terraform_text, terraform_error
 from gpu_preflight.reading.unknown import dig, items
 
 # Far longer than a command takes to start that a shell has started already.
@@ -40,6 +43,8 @@ MAX_CHARACTERS = 64 * _MIB
 _TOO_LARGE = 10**MAX_DIGITS
 _SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
+# Parts of a text that is, or was meant to be, a manifest or a template.
+_SIGNS = ("apiVersion", "AWS::", "Resources", "acknowledge")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
@@ -138,12 +143,13 @@ class Document:
     commented: str = ""
 
 
-def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
+def read(path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | None = None) -> list[Document]:
     """Return the documents of a file, of a folder and its subfolders, or of standard input.
 
     Args:
         path: The file or folder, ``-`` for standard input.
         skip: Files of the folder that are left out.
+        skipped: Takes what of the folder isn't read. Default: it isn't listed.
 
     Raises:
         UnusableInput: There is no such file, it is too large, or it cannot be parsed.
@@ -152,16 +158,24 @@ def read(path: str, *, skip: Collection[Path] = ()) -> list[Document]:
         return list(parse("<stdin>", _decode("<stdin>", _read_bounded(sys.stdin.buffer))))
     place = Path(path)
     if not is_folder(place):
+        if is_terraform_file(path):
+            raise UnusableInput(terraform_error(path))
         return list(parse(path, read_text(place)))
     found: list[Document] = []
     total = 0
     left_out = {each.resolve() for each in skip}
-    for file in _files(place):
-        documents = _quietly(file) if file.resolve() not in left_out else []
+    broken: list[str] = []
+    for file in _input_files(place):
+        documents = _quietly(file, broken) if file.resolve() not in left_out else []
         found += documents
         total += sum(each.size for each in documents)
         if total > MAX_TOTAL_NODES:
             raise UnusableInput(f"{path}: must have at most {MAX_TOTAL_NODES:,} values, got more; name a subfolder")
+    if skipped is not None:
+        skipped += [
+            *skipped_parts(place),
+            *([Skipped("files that are no YAML or JSON", tuple(broken))] if broken else []),
+        ]
     return found
 
 
@@ -210,13 +224,19 @@ def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
     except UnusableInput:
         raise
     except yaml.YAMLError as error:
-        if not has_actions(text):
-            raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+        if not has_actions(text) or is_terraform_text(text):
+            raise _unparsable(file, text, error) from None
         return _parse_template(file, text)
     except RecursionError:
         raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}") from None
+
+
+def _unparsable(file: str, text: str, error: yaml.YAMLError) -> UnusableInput:
+    if is_terraform_text(text):
+        return UnusableInput(terraform_error(file))
+    return UnusableInput(f"{file}: must be YAML or JSON, got {_one_line(error)}")
 
 
 def is_list(start: str) -> bool:
@@ -373,30 +393,47 @@ def refuse_endless(file: str, content: Any) -> int:
     raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more; an alias may contain itself")
 
 
-def is_hidden(file: Path, folder: Path) -> bool:
-    """Whether a file of a folder is hidden, or a part of an asset of an assembly."""
-    return any(part.startswith((".", "asset.")) for part in file.relative_to(folder).parts)
-
-
-def _files(folder: Path) -> list[Path]:
+def _input_files(folder: Path) -> list[Path]:
     found: list[Path] = []
-    for file in sorted(folder.rglob("*")):
-        if not is_hidden(file, folder) and file.suffix in _SUFFIXES and file.name not in _NOT_INPUT and file.is_file():
+    for file in sorted(walk(folder)):
+        named = file.suffix in _SUFFIXES and file.name not in _NOT_INPUT and not is_terraform_name(file.name)
+        if named and file.is_file():
             found.append(file)
         if len(found) > MAX_FILES:
             raise UnusableInput(f"{folder}: must hold at most {MAX_FILES:,} files, got more; name a subfolder")
     return found
 
 
-def _quietly(file: Path) -> list[Document]:
+def _quietly(file: Path, broken: list[str]) -> list[Document]:
     """Read a file of a folder; what is plainly no input, such as a chart's template, is left out."""
-    text = read_text(file)
+    try:
+        text = read_text(file)
+    except UnusableInput:
+        if _is_large_data(file):
+            broken.append(str(file))
+            return []
+        raise
     if "{{" in text and file.parent.name == "templates":
         return [Document(str(file), NOT_RENDERED)]
     try:
         return list(parse(str(file), text))
     except NotRendered:
         return [Document(str(file), NOT_RENDERED)]
+    except UnusableInput:
+        # A manifest that can't be parsed is an error. Other tools have files of their own.
+        if any(each in text for each in _SIGNS):
+            raise
+        broken.append(str(file))
+        return []
+
+
+def _is_large_data(file: Path) -> bool:
+    """Whether a file is larger than an input may be, and doesn't begin as one."""
+    with contextlib.suppress(OSError):
+        with file.open("rb") as stream:
+            start = stream.read(65_536).decode("utf-8", "ignore")
+        return file.stat().st_size > MAX_FILE_BYTES and not any(each in start for each in _SIGNS)
+    return False
 
 
 def read_text(file: Path) -> str:

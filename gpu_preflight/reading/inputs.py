@@ -21,6 +21,7 @@ from gpu_preflight.reading.documents import (
     read,
 )
 from gpu_preflight.reading.eksctl import configs as eksctl
+from gpu_preflight.reading.folder_files import TERRAFORM_FILES, Skipped, walk
 from gpu_preflight.reading.objects import (
     BrokenReference,
     Chart,
@@ -30,6 +31,7 @@ from gpu_preflight.reading.objects import (
     Unread,
     parse_objects,
 )
+from gpu_preflight.reading.terraform import NO_TERRAFORM, is_terraform_content, terraform_error
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_preflight.reading.unread import Dangling, dangling, unread
 from gpu_preflight.reading.user_data import parse_embedded, with_read_policies
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 # The same in aws_eks and aws_eks_v2 of the CDK.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
+_MANIFEST_FILE = "manifest.json"
 # Groups of the objects by which Argo CD and Flux install others.
 _ARGO, _FLUX = "argoproj.io", ".toolkit.fluxcd.io"
 # What an acknowledgement file is told by.
@@ -74,6 +77,7 @@ class Input:
         alternatives: Alternatives by name, each with its unknown parts; see `versions`.
         templates: Its templates, in the order of reading.
         comments: Comments in YAML that are meant for the checker.
+        skipped: Parts of folders that aren't read.
     """
 
     resources: Mapping[str, Resource]
@@ -90,6 +94,7 @@ class Input:
     assumed: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
     comments: tuple[Comment, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def exports(self) -> Iterator[Export]:
         """Yield what its stacks export. Only stacks of the same account and Region import it."""
@@ -112,16 +117,17 @@ class _Found:
     broken: list[BrokenReference] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
+    left_out: list[Skipped] = field(default_factory=list)
     size: int = 0
     stack: str | None = None
 
-    def read(self, path: str, *, skip: Collection[Path] = ()) -> list[Document]:
+    def read(self, path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | None = None) -> list[Document]:
         """Read a file or a folder, and count what all of them hold.
 
         Raises:
             UnusableInput: It cannot be read, or everything together is too much.
         """
-        return self.counted(path, read(path, skip=skip))
+        return self.counted(path, read(path, skip=skip, skipped=skipped))
 
     def counted(self, path: str, documents: list[Document]) -> list[Document]:
         """Count what some documents hold.
@@ -201,6 +207,8 @@ def read_input(
         nothing = before == (len(found.templates), len(found.objects), len(found.acknowledgements))
         if nothing and not found.broken:
             why = f"; {found.skipped[-1].reason}" if found.skipped else ""
+            if any(each.what == TERRAFORM_FILES for each in found.left_out):
+                why += f"; {NO_TERRAFORM}"
             raise UnusableInput(
                 f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
             )
@@ -236,12 +244,45 @@ def _read_folder(path: str, found: _Found) -> list[Document]:
     from gpu_preflight.reading.rendering.folders import render
     from gpu_preflight.reading.rendering.programs import rendered_documents
 
+    covered = _read_assemblies(Path(path), found)
     made = render(Path(path))
     found.roots.append(Path(path))
-    documents = [*found.read(path, skip=made.covered), *found.counted(path, list(rendered_documents(made)))]
+    plain = found.read(path, skip=made.covered | covered, skipped=found.left_out)
+    found.left_out += _unused(plain)
+    documents = [*plain, *found.counted(path, list(rendered_documents(made)))]
     found.skipped += made.problems
     found.broken += made.broken
     return documents
+
+
+def _read_assemblies(folder: Path, found: _Found) -> set[Path]:
+    """Read the assemblies in a folder, such as cdk.out in a repository, and return their files."""
+    covered: set[Path] = set()
+    for file in sorted(each for each in walk(folder) if each.name == _MANIFEST_FILE):
+        if file not in covered and (manifest := assembly_manifest(file.parent)) is not None:
+            _read_assembly(file.parent, manifest, found)
+            covered |= set(walk(file.parent))
+    return covered
+
+
+def _unused(documents: Iterable[Document]) -> Iterator[Skipped]:
+    """Yield the files that hold neither a template nor objects nor acknowledgements."""
+    used: dict[str, bool] = {}
+    terraform: dict[str, bool] = {}
+    for each in documents:
+        used[each.file] = used.get(each.file, False) or _is_input(each)
+        terraform[each.file] = terraform.get(each.file, False) or is_terraform_content(each.content)
+    for what, is_of_terraform in ((TERRAFORM_FILES, True), ("files without a template or objects", False)):
+        names = tuple(file for file, is_used in used.items() if not is_used and terraform[file] is is_of_terraform)
+        if names:
+            yield Skipped(what, names)
+
+
+def _is_input(document: Document) -> bool:
+    content = document.content
+    if content == NOT_RENDERED or is_template(content):
+        return True
+    return (isinstance(content, dict) and ACKNOWLEDGEMENTS in content) or any(parse_objects(content, document.file))
 
 
 def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:
@@ -250,7 +291,7 @@ def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:
     Raises:
         UnusableInput: The manifest of an assembly cannot be read.
     """
-    file = folder / "manifest.json"
+    file = folder / _MANIFEST_FILE
     if not file.is_file():
         return None
     try:
@@ -408,6 +449,8 @@ def _sort(document: Document, found: _Found, *, named: bool) -> None:
     found.objects += objects
     if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
         raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")
+    if named and not objects and is_terraform_content(content):
+        raise UnusableInput(terraform_error(document.file))
     if named and not objects:
         raise UnusableInput(
             f"{document.file}: must be a CloudFormation template or Kubernetes objects, got {type(content).__name__}"
@@ -470,6 +513,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         versions.alternatives,
         templates=tuple(found.templates),
         comments=tuple(found.comments),
+        skipped=tuple(found.left_out),
     )
 
 

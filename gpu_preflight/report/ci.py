@@ -28,7 +28,7 @@ from gpu_preflight.report.sarif import (
     reported_changes,
     repository_path,
 )
-from gpu_preflight.report.wording import hidden_text, printable
+from gpu_preflight.report.wording import hidden_text, printable, skipped_text
 
 if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
@@ -134,6 +134,9 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         yield _Result(
             "unread", "note", "Part that isn't checked", f"not checked: {part.reason}", fix, part.origin, False
         )
+    if view.command == "check" and (skipped := skipped_text(view)):
+        fix = "name the path of a file to read it"
+        yield _Result("skipped", "note", "Files that aren't read", skipped, fix, Origin(".", "."), False)
     if told := hidden_text(view):
         yield _Result(
             _HIDDEN, "note", "Findings that don't count", told, "see docs/adoption.md", Origin(".", "."), False

@@ -39,6 +39,7 @@ from gpu_preflight.report.wording import (
     other_changes,
     printable,
     review_summary,
+    skipped_text,
     would_do,
 )
 
@@ -233,6 +234,8 @@ def _check(view: CheckView) -> Iterator[str]:
     if texts := [(escape_markdown(each),) for each in open_value_texts(view)]:
         yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
     yield from (f"Not judged: {escape_markdown(each)}" for each in view.unasked)
+    if skipped := skipped_text(view):
+        yield f"Skipped: {escape_markdown(skipped)}"
 
 
 def _unread(view: CheckView | ExplainView) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gpu_preflight.report.wording import MAY_BE, acceptance_text, hidden_text
+from gpu_preflight.report.wording import MAY_BE, acceptance_text, hidden_text, skipped_text
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.changes import ResourceChange
@@ -161,7 +161,8 @@ def _notification(unread: Unread) -> _Object:
 
 
 def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
-    if told := hidden_text(view):
+    skipped = skipped_text(view) if view.command == "check" else ""
+    for told in filter(None, (f"skipped: {skipped}" if skipped else "", hidden_text(view))):
         yield {"level": "note", "message": {"text": told}}
 
 

@@ -37,6 +37,7 @@ from gpu_preflight.report.wording import (
     named,
     open_value_texts,
     other_changes,
+    skipped_text,
     workloads_alike,
     would_do,
 )
@@ -156,6 +157,8 @@ def _check(view: CheckView) -> Iterator[Part]:
     yield from _unread(view)
     yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
+    if skipped := skipped_text(view):
+        yield heading(f"Skipped: {skipped}", "dim")
     yield from (heading(each, "dim") for each in view.hints)
     yield heading(f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}")
     yield _outcome(view)

@@ -10,6 +10,7 @@ from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.judging.check import Report
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.reading.objects import Unread
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
@@ -39,6 +40,7 @@ class CheckView(OutcomeView):
 
     Attributes:
         unread: Parts of the input that can't be read before deployment.
+        skipped: Parts of folders that weren't read.
         open_values: Values that only the deployment sets, in fields that rules check.
         unasked: Checks that weren't made.
         hints: How to get lines of the app's own code.
@@ -52,6 +54,7 @@ class CheckView(OutcomeView):
     rule_selection: RuleSelection | None
     findings: tuple[FindingView, ...]
     unread: tuple[Unread, ...]
+    skipped: tuple[Skipped, ...]
     open_values: tuple[OpenValue, ...]
     unasked: tuple[str, ...]
     hints: tuple[str, ...]
@@ -106,6 +109,7 @@ def check_view(report: Report) -> CheckView:
         rule_selection=rule_selection(report.selected),
         findings=findings,
         unread=report.unread,
+        skipped=report.skipped,
         open_values=report.open_values,
         unasked=report.unasked,
         hints=hints,

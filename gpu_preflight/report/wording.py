@@ -48,6 +48,8 @@ _CHART_TYPE = "Custom::AWSCDK-EKS-HelmChart"
 # What hides findings.
 _HIDING = {"baseline": "the baseline", "selection": "rules and clusters that aren't selected"}
 _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
+# Most skipped files of a kind that are named.
+_NAMES = 3
 # Most rules that are named beside a value that only deployment sets.
 _RULES = 4
 MAY_BE = "may be: something is not in the input, or known at deployment only"
@@ -162,6 +164,16 @@ def hidden_text(view: CheckView | ReviewView) -> str:
         places = [f"{f'{number} ' if len(by) > 1 else ''}by {_HIDING.get(each, each)}" for each, number in by.items()]
         parts.append(f"{', '.join(found)} hidden{': ' if len(by) > 1 else ' '}{', '.join(places)}")
     return "; ".join(parts)
+
+
+def skipped_text(view: CheckView) -> str:
+    """Return what of folders wasn't read, with the names of the first; empty if everything was."""
+    found: dict[str, list[str]] = {}
+    for each in view.skipped:
+        found.setdefault(each.what, []).extend(each.names)
+    return "; ".join(
+        f"{what} ({len(names)}): {listed(names, 'path', most=_NAMES)}" for what, names in sorted(found.items())
+    )
 
 
 def _hidden_clause(view: CheckView | ReviewView) -> str:

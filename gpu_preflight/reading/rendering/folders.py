@@ -27,10 +27,10 @@ from gpu_preflight.reading.documents import (
     MAX_FILE_BYTES,
     MAX_FILES,
     UnusableInput,
-    is_hidden,
     parse,
     read,
 )
+from gpu_preflight.reading.folder_files import walk
 from gpu_preflight.reading.objects import BrokenReference, Origin, Unread
 from gpu_preflight.reading.rendering.programs import MAX_FOLDERS, Rendering, is_closable, kustomize, program
 from gpu_preflight.reading.unknown import is_expression, items, known_text, mapping, mappings
@@ -206,8 +206,8 @@ def render_kustomizations(folder: Path, made: Rendering) -> None:
 
 
 def _kustomizations(folder: Path, made: Rendering) -> Iterator[Kustomization]:
-    files = [each for name in KUSTOMIZATIONS for each in sorted(folder.rglob(name))]
-    for file in [each for each in files if not is_hidden(each, folder)][:MAX_FOLDERS]:
+    found = sorted(walk(folder))
+    for file in [each for name in KUSTOMIZATIONS for each in found if each.name == name][:MAX_FOLDERS]:
         try:
             content: Any = next((each.content for each in read(str(file))), {})
         except UnusableInput as error:
@@ -371,9 +371,10 @@ def _outside(pairs: list[tuple[str, Any]]) -> Iterator[str]:
 def render_charts(folder: Path, made: Rendering) -> None:
     """Render the charts of a folder."""
     charts: list[Path] = []
-    for file in sorted(folder.rglob(_CHART), key=lambda each: len(each.parts)):
+    found = sorted(each for each in walk(folder) if each.name == _CHART)
+    for file in sorted(found, key=lambda each: len(each.parts)):
         inside = any(each in file.parents for each in charts)
-        if not inside and not is_hidden(file, folder) and len(charts) < MAX_FOLDERS:
+        if not inside and len(charts) < MAX_FOLDERS:
             charts.append(file.parent)
     for chart in charts:
         _render_chart(chart, made)

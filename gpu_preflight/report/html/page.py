@@ -34,6 +34,7 @@ from gpu_preflight.report.wording import (
     other_changes,
     printable,
     review_summary,
+    skipped_text,
     workloads_alike,
     would_do,
 )
@@ -343,6 +344,8 @@ def _check(view: CheckView) -> Iterator[Html]:
     yield _unread(view)
     yield _set_later(view)
     yield from (tag("p", f"Not judged: {each}") for each in view.unasked)
+    if skipped := skipped_text(view):
+        yield tag("p", f"Skipped: {skipped}", cls="quiet")
     yield joined(tag("h2", "Clusters"), *(picture(each) for each in view.clusters))
     yield findings({"": view.findings})
 

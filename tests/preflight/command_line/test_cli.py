@@ -287,8 +287,8 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
             ("check", "--fast"),
             "option must be one of --also, --as-of, --assume, --baseline, --cluster, --config, --fail-on",
         ),
-        (("check", "--formt", "json"), "--strict, got '--formt'; did you mean '--format'?"),
-        (("check", "-x"), "--strict, got '-x'"),
+        (("check", "--formt", "json"), "--write-baseline, got '--formt'; did you mean '--format'?"),
+        (("check", "-x"), "--write-baseline, got '-x'"),
         (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),
         (("chek",), "schema, got 'chek'; did you mean 'check'?"),
         (("exlain",), "command must be one of check, explain, "),
@@ -512,6 +512,8 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight.command_line",
         "gpu_preflight.command_line.cli",
         "gpu_preflight.command_line.console",
+        "gpu_preflight.command_line.selection",
+        "gpu_preflight.command_line.settings",
     }
     assert not {"aws_cdk", "json", "rich", "yaml"} & modules
 

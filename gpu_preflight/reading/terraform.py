@@ -1,0 +1,63 @@
+"""Recognizes files of Terraform, which the checker doesn't read, so that an error can name it.
+
+Sources: https://developer.hashicorp.com/terraform/internals/json-format and
+https://developer.hashicorp.com/terraform/language/syntax/configuration (2026-11)
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from gpu_facts.light import regex
+
+_SUFFIXES = (".tf", ".tf.json", ".tfvars", ".tfplan", ".tfstate")
+_KEYS_OF_PLANS = ("planned_values", "resource_changes", "prior_state", "terraform_version")
+_BLOCK = regex(
+    r'^\s*((resource|data)\s+"[^"\n]+"\s+"[^"\n]+"|(module|provider|variable|output)\s+"[^"\n]+"|terraform|locals)\s*\{',
+    re.MULTILINE,
+)
+# A saved plan is an archive with this file in it.
+_ARCHIVE, _PLAN = b"PK\x03\x04", b"tfplan"
+_MOST_BYTES = 4096
+NO_TERRAFORM = (
+    "Terraform isn't supported: check the manifests and charts that it applies ('helm template' prints those of a "
+    "chart), a dump of the cluster ('kubectl get ... -o json'), or a CloudFormation template"
+)
+
+
+def terraform_error(path: str) -> str:
+    """Return the error for a file of Terraform."""
+    return f"{path}: must be a template, manifests or an assembly, got a Terraform file; {NO_TERRAFORM}"
+
+
+def is_terraform_name(name: str) -> bool:
+    """Whether a file has a name of Terraform's."""
+    return name.endswith(_SUFFIXES)
+
+
+def is_terraform_file(path: str) -> bool:
+    """Whether a file is Terraform's by its name, or a saved plan by its content."""
+    if is_terraform_name(path):
+        return True
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            start = stream.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return False
+    return start.startswith(_ARCHIVE) and _PLAN in start
+
+
+def is_terraform_text(text: str) -> bool:
+    """Whether a text has a block of Terraform's language."""
+    return _BLOCK.search(text) is not None
+
+
+def is_terraform_content(content: Any) -> bool:
+    """Whether a parsed document is a plan or a state of Terraform, or the text of a module."""
+    if isinstance(content, dict):
+        return any(each in content for each in _KEYS_OF_PLANS)
+    return isinstance(content, str) and is_terraform_text(content)
