@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import FunctionType, MappingProxyType
 from typing import Literal, Protocol, cast, get_args
@@ -265,6 +265,17 @@ def rule_id(text: str) -> str:
     """Return the id that somebody says, without its prefix or in small letters too."""
     said = _ID.fullmatch(text.strip())
     return f"GPU{said[1]}" if said else text
+
+
+def rules_with(rules: Mapping[str, Rule], word: str | None, severity: str | None) -> dict[str, Rule]:
+    """Return the rules that have a severity, and a word in id, title, reason or fix, in any case; ``None`` for any."""
+    wanted = (word or "").casefold()
+    return {
+        id: each
+        for id, each in rules.items()
+        if severity in (None, each.severity)
+        and any(wanted in text.casefold() for text in (each.id, each.title, each.why, each.fix))
+    }
 
 
 def id_hint(text: str, known: Iterable[str]) -> str:

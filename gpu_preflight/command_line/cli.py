@@ -448,18 +448,23 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 
 @cli.command()
 @click.argument("rule", metavar="[ID]", required=False)
+@click.option("--search", metavar="WORD", help="Only rules with WORD in their id, title, reason or fix.")
+@click.option("--severity", type=Word(("error", "warning", "note")), help="Only rules of this severity.")
 @written(*PLAIN)
-def rules(rule: str | None, form: str, output: str | None) -> int:
+def rules(rule: str | None, search: str | None, severity: str | None, form: str, output: str | None) -> int:
     """List the rules, or explain one."""
     from gpu_preflight.report.view import rules_view
-    from gpu_preflight.rule import id_hint, rule_id
+    from gpu_preflight.rule import id_hint, rule_id, rules_with
     from gpu_preflight.rules import rules as known
 
     id = None if rule is None else rule_id(rule)
     if id is not None and id not in known():
         help = id_hint(id, known()) or "; 'gpu-constructs rules' lists them"
         raise click.UsageError(f"ID must be a rule's id, got {rule!r}{help}")
-    chosen = known() if id is None else {id: known()[id]}
+    chosen = rules_with(known() if id is None else {id: known()[id]}, search, severity)
+    if not chosen:
+        found = " and ".join(filter(None, (f"severity {severity}" if severity else "", search and f"{search!r} in it")))
+        raise click.UsageError(f"rules: must be at least one, got none with {found}; 'gpu-constructs rules' lists all")
     console.emit(rules_view(chosen), form, output)
     return console.PASSED
 

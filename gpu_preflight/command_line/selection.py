@@ -165,10 +165,12 @@ def _written(
     stale = stale_entries(replace(given, accepted=old).unused(given.applied(report)), paths)
     entries = updated_entries(old, new_entries(file, report, given), stale)
     console.write(file, baseline_text(entries))
-    number = sum(each.most or 1 for each in entries)
-    removed = f", {len(stale)} stale removed" if stale else ""
-    click.echo(f"gpu-constructs: wrote {number} finding{'' if number == 1 else 's'} to {file}{removed}", err=True)
-    return replace(given, accepted=(*given.accepted, *entries)).applied(report)
+    result = replace(given, accepted=(*given.accepted, *entries)).applied(report)
+    found = sum(each.accepted_by == "baseline" for each in result.findings)
+    pending = f", Pending workloads: {len(result.waived)}" if result.waived else ""
+    removed = f", stale entries removed: {len(stale)}" if stale else ""
+    console.warn(f"wrote {file}, findings: {found}{pending}{removed}")
+    return result
 
 
 def chosen_clusters(known: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ command line wins. Paths are relative to the folder of the file.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -292,6 +291,8 @@ def _params(command: click.Command) -> Iterator[tuple[str, click.Parameter]]:
 
 def _lines(command: click.Command, ctx: click.Context) -> Iterator[str]:
     """Yield each setting of a command as TOML, with its origin as a comment."""
+    import json
+
     settings = settings_of(ctx)
     origins = {
         ParameterSource.COMMANDLINE: "command line",
@@ -304,7 +305,8 @@ def _lines(command: click.Command, ctx: click.Context) -> Iterator[str]:
             continue
         value = ctx.params[param.name or ""]
         origin = origins.get(cast("ParameterSource", ctx.get_parameter_source(param.name or "")), "default")
-        yield f"{key} = {_toml(value)}  # {origin}" if value is not None else f"# {key} isn't set"
+        written = _toml(dict(value) if key == "parameters" else value)
+        yield f"{key} = {written}  # {origin}" if value is not None else f"# {key} isn't set"
     for name, reason in ctx.params.get("ignored", ()):
         yield f"ignore.{name} = {json.dumps(reason)}  # command line"
     for each in settings.ignored:
@@ -316,8 +318,10 @@ def _lines(command: click.Command, ctx: click.Context) -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
+    import json
+
     if isinstance(value, (set, frozenset)):
         value = sorted(value)
-    if isinstance(value, tuple) and value and all(isinstance(each, tuple) for each in value):
-        return "{" + ", ".join(f"{json.dumps(key)} = {json.dumps(each)}" for key, each in value) + "}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {json.dumps(each)}" for key, each in value.items()) + "}"
     return json.dumps(value)

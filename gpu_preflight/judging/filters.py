@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -67,18 +67,21 @@ class Filters:
 
     def applied(self, report: Report) -> Report:
         """Return a report as these filters leave it; what they hide is counted in it."""
+        chosen = tuple(each for each in report.cases if not self.clusters or each.cluster.title in self.clusters)
         kept = [each for each in report.findings if self._is_selected(each)]
-        findings = sorted(_accept(kept, self.accepted), key=finding_order)
-        pending = pending_findings(report)
+        pending = pending_findings(replace(report, cases=chosen))
         waived = [each for each in _accept(pending, self.accepted) if each.acknowledged is not None]
         waived += [each for each in pending if not self._is_selected(each)]
-        return replace(
+        result = replace(
             report,
-            findings=tuple(findings),
+            cases=chosen,
+            findings=tuple(_accept(kept, self.accepted)),
             selected=None if self.selected is None else len(self.selected),
             unselected=tuple(each for each in report.findings if not self._is_selected(each)),
             waived=frozenset((each.cluster, each.problem.origin) for each in waived),
         )
+        findings = (*result.findings, *_unexplained(result, pending, {id(each) for each in report.findings}))
+        return replace(result, findings=tuple(sorted(findings, key=finding_order)))
 
     def _is_selected(self, finding: Finding) -> bool:
         ruled = self.selected is None or finding.rule.id in self.selected
@@ -101,6 +104,22 @@ def pending_findings(report: Report) -> list[Finding]:
         Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=False))
         for case, verdict in report.pending_by_case()
     ]
+
+
+def _unexplained(result: Report, pending: Iterable[Finding], known: Container[int]) -> list[Finding]:
+    """Return the findings about Pending workloads that fail a check of which filters hide the errors.
+
+    Args:
+        result: The report after the filters.
+        pending: A finding for each Pending workload.
+        known: Identities of the findings before the filters; an accepted one is another object.
+    """
+    hidden = [each for each in result.findings if id(each) not in known] + [*result.unselected]
+    if not any(each.rule.severity == "error" for each in hidden):
+        return []
+    open_ones = {(each.cluster, each.problem.origin) for each in result.findings if each.counts}
+    left = {(case.cluster.title, each.workload.origin) for case, each in result.pending_by_case(accepted=False)}
+    return [each for each in pending if (each.cluster, each.problem.origin) in left - open_ones]
 
 
 def _accept(findings: Iterable[Finding], lines: Sequence[Acknowledgement]) -> list[Finding]:

@@ -19,7 +19,7 @@ from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.folder_files import Skipped, skipped_parts, walk
 from gpu_preflight.reading.notation import MAX_DIGITS, Loader, RepeatedKey, events
 from gpu_preflight.reading.objects import has_actions, is_block_template, marked
-from gpu_preflight.reading.terraform import is_terraform_file, is_terraform_name, is_terraform_text, terraform_error
+from gpu_preflight.reading.terraform import is_saved_plan, is_terraform_name, is_terraform_text, terraform_error
 from gpu_preflight.reading.unknown import dig, items
 
 # Far longer than a command takes to start that a shell has started already.
@@ -158,7 +158,7 @@ def read(path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | Non
         return list(parse("<stdin>", _decode("<stdin>", _read_bounded(sys.stdin.buffer))))
     place = Path(path)
     if not is_folder(place):
-        if is_terraform_file(path):
+        if is_terraform_name(path):
             raise UnusableInput(terraform_error(path))
         return list(parse(path, read_text(place)))
     found: list[Document] = []
@@ -484,4 +484,6 @@ def _decode(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if is_saved_plan(data):
+            raise UnusableInput(terraform_error(name)) from None
         raise UnusableInput(f"{name}: must be UTF-8 text, got a byte that is not at {error.start}") from None

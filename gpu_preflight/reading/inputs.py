@@ -282,7 +282,9 @@ def _is_input(document: Document) -> bool:
     content = document.content
     if content == NOT_RENDERED or is_template(content):
         return True
-    return (isinstance(content, dict) and ACKNOWLEDGEMENTS in content) or any(parse_objects(content, document.file))
+    # An acknowledgement file or a baseline.
+    accepting = isinstance(content, dict) and (ACKNOWLEDGEMENTS in content or {"version", "entries"} <= content.keys())
+    return accepting or any(parse_objects(content, document.file))
 
 
 def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:

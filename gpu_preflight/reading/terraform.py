@@ -7,7 +7,6 @@ https://developer.hashicorp.com/terraform/language/syntax/configuration (2026-11
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from gpu_facts.light import regex
@@ -37,18 +36,9 @@ def is_terraform_name(name: str) -> bool:
     return name.endswith(_SUFFIXES)
 
 
-def is_terraform_file(path: str) -> bool:
-    """Whether a file is Terraform's by its name, or a saved plan by its content."""
-    if is_terraform_name(path):
-        return True
-    try:
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            start = stream.read(_MOST_BYTES)
-    except (OSError, ValueError):
-        return False
-    return start.startswith(_ARCHIVE) and _PLAN in start
+def is_saved_plan(data: bytes) -> bool:
+    """Whether the content of a file is a saved plan."""
+    return data.startswith(_ARCHIVE) and _PLAN in data[:_MOST_BYTES]
 
 
 def is_terraform_text(text: str) -> bool:

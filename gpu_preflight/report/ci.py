@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _GITLAB_SEVERITIES = {"error": "critical", "warning": "minor", "note": "info"}
 _HIDDEN = "hidden"
+# Of results about the whole input.
+_NO_FILE = "."
 # What XML 1.0 has no character for.
 _NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -75,7 +77,7 @@ def github(view: CheckView | ReviewView) -> str:
 
 def _annotation(result: _Result) -> str:
     place = _place(result.origin)
-    found = {"file": place.file, "line": place.line or None, "col": place.column}
+    found = {"file": place.file if place.file != _NO_FILE else None, "line": place.line or None, "col": place.column}
     found["title"] = f"{result.id} {result.title}"
     properties = ",".join(f"{key}={_property(str(value))}" for key, value in found.items() if value is not None)
     return f"::{_COMMANDS[result.level]} {properties}::{_data(f'{result.text}. Fix: {result.fix}')}\n"
@@ -136,10 +138,16 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         )
     if view.command == "check" and (skipped := skipped_text(view)):
         fix = "name the path of a file to read it"
-        yield _Result("skipped", "note", "Files that aren't read", skipped, fix, Origin(".", "."), False)
+        yield _Result("skipped", "note", "Files that aren't read", skipped, fix, Origin(_NO_FILE, _NO_FILE), False)
     if told := hidden_text(view):
         yield _Result(
-            _HIDDEN, "note", "Findings that don't count", told, "see docs/adoption.md", Origin(".", "."), False
+            _HIDDEN,
+            "note",
+            "Findings that don't count",
+            told,
+            "see docs/adoption.md",
+            Origin(_NO_FILE, _NO_FILE),
+            False,
         )
     for change, origin in reported_changes(view):
         severity, title = CHANGES[change.change]

@@ -100,13 +100,13 @@ def test_junit_has_a_test_where_nothing_is_found() -> None:
     assert suite.get("failures") == "0"
 
 
-def test_acknowledged_findings_are_left_out() -> None:
+def test_acknowledged_findings_are_left_out_and_counted() -> None:
     found = check_view(samples.report([samples.finding(acknowledged="images are small here")]))
     accepted = replace(found, unread=())
 
-    assert ci.concise(accepted) == "check: unknown\n"
-    assert ci.github(accepted) == ""
-    assert json.loads(ci.gitlab(accepted)) == []
+    assert ci.concise(accepted) == "check: unknown; 1 error hidden by acknowledgements\n"
+    assert ci.github(accepted).startswith("::notice title=hidden Findings that don't count::1 error hidden by")
+    assert [(each["check_name"], each["severity"]) for each in json.loads(ci.gitlab(accepted))] == [("hidden", "info")]
 
 
 def test_a_review_annotates_what_is_new_and_what_the_deployment_loses() -> None:
