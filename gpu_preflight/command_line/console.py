@@ -258,7 +258,7 @@ def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
         return (DEFAULT_INPUT,)
     raise click.UsageError(
         f"PATH must be given where there is no folder {DEFAULT_INPUT}; "
-        "name an assembly, a template, manifests or '-', or run 'cdk synth' first"
+        "name an assembly, a template, manifests, '.' for all below this folder or '-', or run 'cdk synth' first"
     )
 
 

@@ -26,7 +26,7 @@ class FileAcknowledgement(Acknowledgement):
     """An acknowledgement of findings in certain files.
 
     Attributes:
-        within: Pattern of the finding's file, relative to the folder of ``file``.
+        within: Pattern of the finding's file, or of a folder around it, relative to the folder of ``file``.
     """
 
     within: str = "*"
@@ -37,7 +37,10 @@ class FileAcknowledgement(Acknowledgement):
 
     def is_within(self, origin: Origin) -> bool:
         """Whether the file of an origin matches the pattern."""
-        return self.within == "*" or fnmatchcase(relative_file(origin.file, os.path.dirname(self.file)), self.within)
+        if self.within == "*":
+            return True
+        place = relative_file(origin.file, os.path.dirname(self.file))
+        return any(fnmatchcase(place, each) for each in (self.within, f"{self.within.rstrip('/')}/*"))
 
 
 def relative_file(file: str, folder: str) -> str:
