@@ -267,7 +267,7 @@ def rule_id(text: str) -> str:
     return f"GPU{said[1]}" if said else text
 
 
-def rules_with(rules: Mapping[str, Rule], word: str | None, severity: str | None) -> dict[str, Rule]:
+def matching_rules(rules: Mapping[str, Rule], word: str | None, severity: str | None) -> dict[str, Rule]:
     """Return the rules that have a severity, and a word in id, title, reason or fix, in any case; ``None`` for any."""
     wanted = (word or "").casefold()
     return {

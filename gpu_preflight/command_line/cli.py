@@ -454,14 +454,14 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 def rules(rule: str | None, search: str | None, severity: str | None, form: str, output: str | None) -> int:
     """List the rules, or explain one."""
     from gpu_preflight.report.view import rules_view
-    from gpu_preflight.rule import id_hint, rule_id, rules_with
+    from gpu_preflight.rule import id_hint, matching_rules, rule_id
     from gpu_preflight.rules import rules as known
 
     id = None if rule is None else rule_id(rule)
     if id is not None and id not in known():
         help = id_hint(id, known()) or "; 'gpu-constructs rules' lists them"
         raise click.UsageError(f"ID must be a rule's id, got {rule!r}{help}")
-    chosen = rules_with(known() if id is None else {id: known()[id]}, search, severity)
+    chosen = matching_rules(known() if id is None else {id: known()[id]}, search, severity)
     if not chosen:
         found = " and ".join(filter(None, (f"severity {severity}" if severity else "", search and f"{search!r} in it")))
         raise click.UsageError(f"rules: must be at least one, got none with {found}; 'gpu-constructs rules' lists all")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpu_preflight.command_line import console
-from gpu_preflight.command_line.settings import is_setting, settings_of
+from gpu_preflight.command_line.settings import current_settings, is_setting
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.acknowledgements import Acknowledgement
@@ -102,7 +102,7 @@ def filters(options: dict[str, Any], *, clusters: Sequence[str] = (), anywhere: 
 
 
 def _ignored(ignored: Iterable[tuple[str, str]], *, anywhere: bool) -> Iterator[Acknowledgement]:
-    settings = settings_of(click.get_current_context())
+    settings = current_settings(click.get_current_context())
     if not ignored and not settings.ignored:
         return
     from gpu_preflight.judging.acknowledgements import Acknowledgement
@@ -187,5 +187,5 @@ def chosen_clusters(known: Sequence[str], named: Sequence[str]) -> tuple[str, ..
             text = f"must be one of {', '.join(dict.fromkeys(known))}, got {each!r}{did_you_mean(each, known)}"
             if not is_setting(context, "clusters"):
                 raise click.UsageError(f"--cluster {text}")
-            console.warn(f"{settings_of(context).file}: clusters {text}")
+            console.warn(f"{current_settings(context).file}: clusters {text}")
     return tuple(each for each in named if each in known)

@@ -224,7 +224,7 @@ class ConfiguredCommand(click.Command):
         try:
             rest = super().parse_args(ctx, args)
             # A parameter on the command line replaces one of the same name, and no others.
-            listed = settings_of(ctx).values.get("parameters", ())
+            listed = current_settings(ctx).values.get("parameters", ())
             if not is_setting(ctx, "parameters") and "parameters" in ctx.params:
                 known = tuple(tuple(each.split("=", 1)) for each in listed)
                 ctx.params["parameters"] = tuple(dict((*known, *ctx.params["parameters"])).items())
@@ -234,7 +234,7 @@ class ConfiguredCommand(click.Command):
             if name is None or ctx.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
                 raise
             key = next(key for key, param in _params(self) if param.name == name)
-            raise click.UsageError(f"{settings_of(ctx).file}: {key}: {error.message}") from None
+            raise click.UsageError(f"{current_settings(ctx).file}: {key}: {error.message}") from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, or print its settings."""
@@ -244,7 +244,7 @@ class ConfiguredCommand(click.Command):
         return super().invoke(ctx)
 
 
-def settings_of(ctx: click.Context) -> Settings:
+def current_settings(ctx: click.Context) -> Settings:
     """Return the settings of the command that runs."""
     return cast("Settings", ctx.meta.get(_META) or Settings())
 
@@ -257,7 +257,7 @@ def is_setting(ctx: click.Context, name: str) -> bool:
 def is_parameter_setting(name: str, value: str) -> bool:
     """Whether a template parameter has its value from the settings file."""
     context = click.get_current_context(silent=True)
-    return context is not None and f"{name}={value}" in settings_of(context).values.get("parameters", ())
+    return context is not None and f"{name}={value}" in current_settings(context).values.get("parameters", ())
 
 
 def _use_settings(ctx: click.Context, _param: click.Parameter, file: str | None) -> None:
@@ -293,7 +293,7 @@ def _lines(command: click.Command, ctx: click.Context) -> Iterator[str]:
     """Yield each setting of a command as TOML, with its origin as a comment."""
     import json
 
-    settings = settings_of(ctx)
+    settings = current_settings(ctx)
     origins = {
         ParameterSource.COMMANDLINE: "command line",
         ParameterSource.DEFAULT_MAP: settings.file,

@@ -37,6 +37,7 @@ from gpu_preflight.report.wording import (
     nearest,
     open_value_texts,
     other_changes,
+    outcome_style,
     printable,
     review_summary,
     skipped_text,
@@ -215,7 +216,7 @@ def render(view: View) -> str:
 
 
 def _headline(view: CheckView | ExplainView | ReviewView) -> str:
-    return f"### {SIGNS[view.outcome]} {headline(view)}"
+    return f"### {SIGNS[outcome_style(view)]} {headline(view)}"
 
 
 def _check(view: CheckView) -> Iterator[str]:

@@ -37,6 +37,7 @@ from gpu_preflight.report.wording import (
     named,
     open_value_texts,
     other_changes,
+    outcome_style,
     skipped_text,
     workloads_alike,
     would_do,
@@ -199,7 +200,7 @@ def _set_later(view: CheckView) -> Iterator[Part]:
 
 
 def _outcome(view: CheckView | ExplainView | ReviewView) -> Text:
-    return line(headline(view), view.outcome)
+    return line(headline(view), outcome_style(view))
 
 
 def _explain(view: ExplainView) -> Iterator[Part]:

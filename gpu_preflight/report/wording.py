@@ -153,6 +153,12 @@ def hides_error(view: CheckView | ReviewView) -> bool:
     return any(each.errors or each.possible_errors for each in view.hidden)
 
 
+def outcome_style(view: CheckView | ExplainView | ReviewView) -> str:
+    """Return the outcome that colors and signs show: a pass over a hidden error looks like one that isn't known."""
+    hides = view.command != "explain" and view.outcome == "pass" and hides_error(view)
+    return "unknown" if hides else view.outcome
+
+
 def hidden_text(view: CheckView | ReviewView) -> str:
     """Return how many rules are selected and what is hidden, by where that is set; empty if nothing is."""
     chosen = view.rule_selection

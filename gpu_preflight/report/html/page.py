@@ -32,6 +32,7 @@ from gpu_preflight.report.wording import (
     money,
     nearest,
     other_changes,
+    outcome_style,
     printable,
     review_summary,
     skipped_text,
@@ -318,7 +319,7 @@ def render(view: CheckView | ExplainView | ReviewView) -> str:
         tag("title", f"{headline(view)} - gpu-constructs"),
         tag("style", style),
     )
-    title = tag("h1", headline(view), cls=f"outcome {view.outcome}")
+    title = tag("h1", headline(view), cls=f"outcome {outcome_style(view)}")
     footer = tag("footer", f"gpu-constructs {view.tool.version}. Prices are on-demand list prices of us-east-1.")
     body = tag("body", tag("main", title, *_PARTS[view.command](view)), footer, tag("script", script))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"

@@ -280,6 +280,7 @@ def test_every_format_counts_what_is_hidden_and_none_says_that_the_check_passes(
     done = Done("check", "app.yaml", *options, "--format", form)
 
     assert "GPU check passes" not in done.out
+    assert "\N{WHITE HEAVY CHECK MARK} GPU check" not in done.out
     if form == "json":
         assert [(each["by"].replace("comments", "comment"), each["errors"]) for each in done.json["hidden"]] == [
             (by, 1)
