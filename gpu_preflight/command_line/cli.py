@@ -18,7 +18,7 @@ import click
 from gpu_facts._version import __version__
 from gpu_preflight.command_line import console
 from gpu_preflight.command_line.console import PROGRESS
-from gpu_preflight.command_line.selection import accepting, chosen_clusters, filtered, filters
+from gpu_preflight.command_line.selection import File, accepting, chosen_clusters, filtered, filters
 from gpu_preflight.command_line.settings import ConfiguredCommand
 
 if TYPE_CHECKING:
@@ -58,18 +58,6 @@ class Bound(click.ParamType[Any]):
             return Amount.parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class File(click.ParamType[Any]):
-    """The path of a file or folder; an empty one is a variable of a shell that isn't set."""
-
-    name = "FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take a path."""
-        if not value:
-            self.fail("must name a file or folder, got ''", param, ctx)
-        return str(value)
 
 
 class Word(click.Choice[str]):

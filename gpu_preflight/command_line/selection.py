@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class File(click.ParamType[Any]):
+    """The path of a file or folder; an empty one is a variable of a shell that isn't set."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take a path."""
+        if not value:
+            self.fail("must name a file or folder, got ''", param, ctx)
+        return str(value)
+
+
 class _Rules(click.ParamType[Any]):
     """Ids of rules, or the beginnings of ids."""
 
@@ -62,7 +74,9 @@ class _Ignored(click.ParamType[Any]):
 def accepting(command: F) -> F:
     """Add the options that choose rules, and that accept findings with a reason."""
     for option in (
-        click.option("--baseline", metavar="FILE", help="Accept the findings that FILE lists; see --write-baseline."),
+        click.option(
+            "--baseline", type=File(), metavar="FILE", help="Accept the findings that FILE lists; see --write-baseline."
+        ),
         click.option(
             "--ignore",
             "ignored",

@@ -7,6 +7,7 @@ command line wins. Paths are relative to the folder of the file.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -73,15 +74,29 @@ def find_settings(folder: Path) -> Settings:
         click.UsageError: The file is no TOML, or has an unknown key or a wrong value.
     """
     for place in (folder, *folder.parents):
-        own, shared = place / OWN_FILE, place / SHARED_FILE
-        if own.is_file():
-            return read_settings(own)
-        # Most projects have none: their file isn't parsed.
-        if shared.is_file() and _TABLE.strip("[]") in _text(shared).replace('"', "").replace("'", ""):
-            table = _table(shared)
-            if table is not None:
-                return _settings(shared, table)
+        for file in (place / OWN_FILE, place / SHARED_FILE):
+            text = _text_found(file, is_above=place != folder)
+            # Most projects have no settings: their file isn't parsed.
+            if text is not None and (file.name == OWN_FILE or _TABLE.strip("[]") in re.sub("[\"']", "", text)):
+                table = _table(file, text)
+                if table is not None:
+                    return _settings(file, table)
     return Settings()
+
+
+def _text_found(file: Path, *, is_above: bool) -> str | None:
+    """Return the text of a settings file, if there is one; one above that may not be read isn't for this folder."""
+    if not file.is_file() or (is_above and not _is_readable(file)):
+        return None
+    return _text(file)
+
+
+def _is_readable(file: Path) -> bool:
+    try:
+        with file.open("rb"):
+            return True
+    except PermissionError:
+        return False
 
 
 def read_settings(file: Path) -> Settings:
@@ -90,7 +105,7 @@ def read_settings(file: Path) -> Settings:
     Raises:
         click.UsageError: It can't be read, is no TOML, has no settings, an unknown key or a wrong value.
     """
-    table = _table(file)
+    table = _table(file, _text(file))
     if table is None:
         raise click.UsageError(f"{_shown(file)}: must have a table {_TABLE}, got none")
     return _settings(file, table)
@@ -105,14 +120,14 @@ def _text(file: Path) -> str:
         raise click.UsageError(f"{_shown(file)}: must be a readable settings file, got {why}; {fix}") from None
 
 
-def _table(file: Path) -> Mapping[str, Any] | None:
+def _table(file: Path, text: str) -> Mapping[str, Any] | None:
     """Return the settings of a file; ``None`` of a pyproject.toml without them."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        content = tomllib.loads(_text(file))
+        content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise click.UsageError(f"{_shown(file)}: must be TOML, got {error}") from None
     tool = content.get("tool")

@@ -68,6 +68,22 @@ def test_the_own_file_wins_over_the_shared_one_and_the_nearest_over_both(folder:
     (folder.parent / "gpu-constructs.toml").unlink()
 
 
+def test_a_file_above_that_may_not_be_read_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write('[ignore]\nGPU001 = "known"\n')
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    opened = Path.open
+
+    def refuse(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self.name == "gpu-constructs.toml":
+            raise PermissionError
+        return opened(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    assert findings("../app.yaml")["GPU001"] is None
+
+
 def test_a_project_file_without_the_table_has_no_settings() -> None:
     write("broken [", "pyproject.toml")
 
