@@ -290,7 +290,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("check", "--formt", "json"), "--write-baseline, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--write-baseline, got '-x'"),
         (("--versoin",), "option must be one of -h, --help, --version, got '--versoin'; did you mean '--version'?"),
-        (("chek",), "schema, got 'chek'; did you mean 'check'?"),
+        (("chek",), ", got 'chek'; did you mean 'check'?"),
         (("exlain",), "command must be one of check, explain, "),
         (("instances", "--sort", "prise"), "must be one of price, gpus, name, got 'prise'; did you mean 'price'?"),
         (("check", "--format", "jsn"), "concise, github, gitlab, junit, got 'jsn'; did you mean 'json'?"),
