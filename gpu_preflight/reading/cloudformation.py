@@ -14,6 +14,7 @@ from typing import Any
 from gpu_facts.hardware.regions import region_partition
 from gpu_facts.labels import SIZE_RESOURCE
 from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.construct_paths import ConstructPaths
 from gpu_preflight.reading.documents import UnusableInput, refuse_endless
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, value_or_unknown
@@ -111,10 +112,11 @@ class Template:
         body: The parsed template.
         region: AWS Region; ``None`` where it is not known.
         account: AWS account; ``None`` where it is not known.
-        paths: Construct paths by logical id, where an assembly states them.
+        paths: Construct paths of the outermost stack and those nested in it, where an assembly states them.
         parameters: Values that the user gives.
         exports: Values of other stacks of the same app, by export name.
         parent: The template that this one is nested in.
+        nesting: Logical ids of the nested stacks that it is in, the outermost first.
         passed: What the parent passes as parameters, not yet resolved.
         nested: Templates nested in this one, by logical id.
         stacks: Every stack of the same app, by name and Region.
@@ -127,10 +129,11 @@ class Template:
     body: Mapping[str, Any]
     region: str | None = None
     account: str | None = None
-    paths: Mapping[str, str] = field(default_factory=dict)
+    paths: ConstructPaths = field(default_factory=ConstructPaths)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     exports: Mapping[str, Any] = field(default_factory=dict)
     parent: Template | None = None
+    nesting: tuple[str, ...] = ()
     passed: Mapping[str, Any] = field(default_factory=dict)
     nested: dict[str, Template] = field(default_factory=dict)
     stacks: Mapping[tuple[str, str | None], Template] = field(default_factory=dict)
@@ -159,7 +162,7 @@ class Template:
 
     def _resource(self, logical_id: str, raw: dict[str, Any], conditional: bool) -> Resource:
         metadata = mapping(raw.get("Metadata"))
-        path = metadata.get("aws:cdk:path") or self.paths.get(logical_id)
+        path = metadata.get("aws:cdk:path") or (self.paths.find(logical_id, self.nesting) or "").strip("/")
         after = raw.get("DependsOn")
         names = [after] if isinstance(after, str) else [each for each in items(after) if isinstance(each, str)]
         return Resource(
@@ -167,7 +170,7 @@ class Template:
             key=f"{self.name}/{logical_id}",
             type=raw["Type"],
             properties=mapping(self.resolve(mapping(raw.get("Properties")))),
-            path=path.removesuffix("/Resource") if isinstance(path, str) else f"{self.name}/{logical_id}",
+            path=path.removesuffix("/Resource") if path and isinstance(path, str) else f"{self.name}/{logical_id}",
             depends_on=tuple(f"{self.name}/{each}" for each in names),
             metadata=metadata,
             conditional=conditional,

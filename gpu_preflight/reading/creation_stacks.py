@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.construct_paths import MAX_PATH, ConstructPaths
 from gpu_preflight.reading.documents import UnusableInput, read, read_text
 from gpu_preflight.reading.inputs import assembly_manifest, read_metadata
 from gpu_preflight.reading.objects import Origin, Position
@@ -31,9 +32,6 @@ _FOREIGN = regex(
 )
 # This library, where it isn't installed but runs from a checkout.
 _OWN = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
-_NESTED = ".NestedStackResource"
-# Characters of a construct path. Longer ones, which no app has, would take ever longer to search.
-_MAX_PATH = 4096
 _SYNTH = regex(r"\bsynth\(")
 
 
@@ -43,48 +41,27 @@ class _Assembly:
 
     Attributes:
         traces: Frames of the stack trace by construct path, the innermost first.
-        paths: Construct paths by logical id, by name and by file of the outermost stack. Nested stacks may repeat ids.
-        scopes: Beginnings of the construct paths in nested stacks.
+        paths: Construct paths by name and by file of the outermost stack.
     """
 
     traces: dict[str, list[str]] = field(default_factory=dict)
-    paths: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    scopes: set[str] = field(default_factory=set)
+    paths: dict[str, ConstructPaths] = field(default_factory=dict)
 
-    def note(self, ids: dict[str, list[str]], path: str, entry: dict[str, Any]) -> None:
+    def note(self, paths: ConstructPaths, path: str, entry: dict[str, Any]) -> None:
         """Take an entry of the metadata of a construct of a stack."""
         data, is_trace = entry.get("data"), entry.get("type") == "aws:cdk:creationStack"
         if entry.get("type") == "aws:cdk:logicalId":
-            ids.setdefault(str(data), []).append(path)
-            self.scopes |= {_scope(path)} if path.endswith(_NESTED) else set()
+            paths.note(str(data), path)
         trace = [each for each in items(data if is_trace else entry.get("trace")) if isinstance(each, str)]
         if is_trace or path not in self.traces:
             self.traces[path] = trace
 
     def find_path(self, origin: Origin) -> str | None:
-        """Return the construct path of a resource; ``None`` where there is none, or several may be meant.
-
-        ``App.Inner1/Group2`` is the only ``Group2`` below ``/App/Inner/``, where ``Inner1`` in ``App`` is
-        ``/App/Inner.NestedStack/Inner.NestedStackResource``.
-        """
+        """Return the construct path of a resource; ``None`` where there is none, or several may be meant."""
         stack, _, logical_id = (origin.resource or "").rpartition("/")
         name, *nested = stack.split(".")
-        ids = self.paths.get(Path(origin.file).name) or self.paths.get(name, {})
-        scope, path = "", None
-        for each in (*nested, logical_id):
-            paths = [one for one in ids.get(each, ()) if self._innermost_scope(one) == scope]
-            path = paths[0] if len(paths) == 1 else None
-            scope = _scope(path or "")
-        return path
-
-    def _innermost_scope(self, path: str) -> str:
-        while path and f"{path}/" not in self.scopes:
-            path = path.rpartition("/")[0]
-        return f"{path}/" if path else ""
-
-
-def _scope(path: str) -> str:
-    return f"{path.rpartition('.NestedStack/')[0]}/"
+        paths = self.paths.get(Path(origin.file).name) or self.paths.get(name)
+        return paths.find(logical_id, nested) if paths else None
 
 
 class CreationStacks:
@@ -151,11 +128,14 @@ def _read(folder: Path) -> _Assembly:
         artifacts = mapping((assembly_manifest(folder) or {}).get("artifacts"))
         for name, artifact in artifacts.items():
             properties = mapping(mapping(artifact).get("properties"))
-            ids: dict[str, list[str]] = {}
+            paths = ConstructPaths()
             for path, entry in read_metadata(folder, mapping(artifact), read):
-                if len(path) <= _MAX_PATH:
-                    found.note(ids, path, entry)
-            found.paths |= {str(properties.get("templateFile")): ids, str(properties.get("stackName") or name): ids}
+                if len(path) <= MAX_PATH:
+                    found.note(paths, path, entry)
+            found.paths |= {
+                str(properties.get("templateFile")): paths,
+                str(properties.get("stackName") or name): paths,
+            }
     except (UnusableInput, OSError, ValueError):
         pass
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.cloudformation import Export, Resource, Template
+from gpu_preflight.reading.construct_paths import ConstructPaths
 from gpu_preflight.reading.documents import (
     KUSTOMIZATIONS,
     MAX_DEPTH,
@@ -160,14 +161,14 @@ class Stack:
         name: Its name.
         account: Its AWS account; ``None`` where it is not known.
         region: Its AWS Region; ``None`` where it is not known.
-        paths: Construct paths by logical id, where they are known.
+        paths: Construct paths of its resources and of those of nested stacks, where they are known.
     """
 
     file: str
     name: str
     account: str | None
     region: str | None
-    paths: Mapping[str, str] = field(default_factory=dict)
+    paths: ConstructPaths = field(default_factory=ConstructPaths)
 
 
 def read_stacks(stacks: Iterable[Stack]) -> Input:
@@ -320,14 +321,14 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
                 _read_assembly(inner, nested, found)
 
 
-def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> dict[str, str]:
-    """Read what constructs acknowledge, and return the construct path of each logical id."""
-    paths: dict[str, str] = {}
+def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> ConstructPaths:
+    """Read what constructs acknowledge, and return the construct paths of resources."""
+    paths = ConstructPaths()
     for path, entry in read_metadata(folder, artifact, found.read):
         if entry.get("type") == _ACKNOWLEDGED:
             found.accepted.setdefault(path.strip("/"), {}).update(_reasons(entry.get("data")))
         elif entry.get("type") == _LOGICAL_ID:
-            paths[str(entry.get("data"))] = path.strip("/")
+            paths.note(str(entry.get("data")), path)
     return paths
 
 
@@ -405,7 +406,9 @@ def _add_template(template: Template, found: _Found) -> None:
                     mapping(document.content),
                     template.region,
                     template.account,
+                    template.paths,
                     parent=template,
+                    nesting=(*template.nesting, str(logical_id)),
                     passed=mapping(dig(raw, "Properties", "Parameters")),
                 )
                 template.nested[logical_id] = nested

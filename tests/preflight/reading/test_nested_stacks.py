@@ -53,6 +53,34 @@ def test_a_nested_stack_is_read(tmp_path: Path, nested: dict[str, Any]) -> None:
     assert "GPU003" in {each.rule.id for each in report.findings}
 
 
+def test_resources_of_nested_stacks_have_their_own_construct_paths(tmp_path: Path) -> None:
+    """Logical ids are unique in a template only, and the metadata of a stack has those of its nested stacks, too."""
+    written(tmp_path, {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": FILE}})
+    outer = json.loads((tmp_path / "Gpu.template.json").read_text())
+    outer["Resources"] |= {"Group": {"Type": "AWS::EKS::Nodegroup"}, "Other": {"Type": "AWS::EKS::Nodegroup"}}
+    (tmp_path / "Gpu.template.json").write_text(json.dumps(outer))
+    ids = {
+        "/Gpu/Mine/Resource": "Group",
+        "/Gpu/Inner.NestedStack/Inner.NestedStackResource": "Nodes",
+        "/Gpu/Inner/Group/Resource": "Group",
+        "/Gpu/Inner/Cluster": "Cluster",
+    }
+    metadata = {path: [{"type": "aws:cdk:logicalId", "data": each}] for path, each in ids.items()}
+    properties = {"templateFile": "Gpu.template.json"}
+    artifact = {"type": "aws:cloudformation:stack", "properties": properties, "metadata": metadata}
+    (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": {"Gpu": artifact}}))
+
+    resources = read_input([str(tmp_path)]).resources
+
+    assert {key: each.path for key, each in resources.items()} == {
+        "Gpu/Nodes": "Gpu/Inner.NestedStack/Inner.NestedStackResource",
+        "Gpu/Group": "Gpu/Mine",
+        "Gpu/Other": "Gpu/Other",
+        "Gpu.Nodes/Group": "Gpu/Inner/Group",
+        "Gpu.Nodes/Cluster": "Gpu/Inner/Cluster",
+    }
+
+
 def test_a_nested_stack_of_an_unknown_asset_is_passed_over(tmp_path: Path) -> None:
     nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": URL}}
 
