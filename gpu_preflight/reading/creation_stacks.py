@@ -30,9 +30,16 @@ _LINE = regex(r":([1-9][0-9]{0,7})(?::([1-9][0-9]{0,4}))?\)?$")
 _FOREIGN = regex(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|jsii-kernel-\w+|lib[/\\]python3[\d.]*)[/\\]|^(?:node:|internal/|<)"
 )
-# This library, where it isn't installed but runs from a checkout.
-_OWN = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
 _SYNTH = regex(r"\bsynth\(")
+
+
+def own_folders(library: Path) -> tuple[str, ...]:
+    """Return how the paths of this library begin, where it is in a folder that isn't one of installed packages."""
+    return tuple(str(library / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
+
+
+# A checkout, e.g. after pip install -e.
+_OWN = own_folders(Path(__file__).parents[2])
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import pytest
 
 import gpu_preflight
 from gpu_preflight.judging.check import check
+from gpu_preflight.reading import creation_stacks
 from gpu_preflight.reading.creation_stacks import HINT, CreationStacks
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Origin, Position
@@ -172,3 +173,34 @@ def test_an_app_in_python_with_and_without_traces(tmp_path: Path, monkeypatch: p
     assert HINT not in traced
     assert "at      Inference/Gpu/Pool-l4 in cdk.out/Inference.template.json\n" in plain
     assert plain.count(HINT) == 1
+
+
+def test_an_app_in_typescript_has_lines_in_its_stack_and_in_a_nested_one() -> None:
+    """The assembly of aws-cdk-lib 2.275.0 and Node.js 24, without what no finding is about (2026-11)."""
+    report = check(read_input([str(Path(__file__).parent / "typescript_app")]))
+    view = check_view(report)
+
+    lines = {each.origin.path: str(each.origin.code) for each in view.findings if each.id in ("GPU001", "GPU293")}
+
+    assert lines == {
+        "Inference/Cluster": "/home/dev/inference/lib/pools.ts:38:21",
+        "Inference/Own/Group": "/home/dev/inference/lib/pools.ts:16:5",
+        "Inference/Inner/g6/Group": "/home/dev/inference/lib/pools.ts:16:5",
+        "Inference/Inner/g5/Group": "/home/dev/inference/lib/pools.ts:16:5",
+    }
+    assert not view.hints
+
+
+def test_the_library_itself_has_no_lines_wherever_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The app's frame is the first outside of the library, in a checkout next to the app as in site-packages."""
+    app = "<module> (/home/dev/inference/app.py:9)"
+    checkout, installed = "/home/dev/inference/gpu-constructs", "/venv/lib/python3.12/site-packages"
+    for folder in (checkout, installed):
+        monkeypatch.setattr(creation_stacks, "_OWN", creation_stacks.own_folders(Path(folder)))
+        frames = [f"add_pool ({folder}/gpu_constructs/pools/pool.py:7)", f"call ({folder}/gpu_facts/named.py:5)", app]
+
+        position = _find(_assembly(tmp_path, {"/App/Group/Resource": _resource(frames)}))
+
+        assert position == Position("/home/dev/inference/app.py", 9, None)
