@@ -14,6 +14,8 @@ from typing import Any
 os.environ["CDK_VALIDATION"] = "false"
 # The day on which everything is judged: 2026-11-21.
 os.environ["SOURCE_DATE_EPOCH"] = "1795219200"
+os.environ.pop("NO_COLOR", None)
+os.environ.pop("FORCE_COLOR", None)
 
 import hypothesis
 import pytest

@@ -182,7 +182,7 @@ def test_the_console_script_says_what_it_is() -> None:
         text=True,
     )
 
-    assert done.stdout.strip() == gpu_constructs.__version__
+    assert done.stdout.splitlines()[0] == f"gpu-constructs {gpu_constructs.__version__}"
 
 
 def test_every_argument_of_add_pool_is_documented() -> None:

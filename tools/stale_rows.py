@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
 
 import yaml
 
 import gpu_facts
 from gpu_facts import charts, kubernetes, schemas, versions
+from gpu_facts.data_age import dated
 from gpu_facts.hardware import node_capacity, regions
 from gpu_facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
@@ -88,28 +88,10 @@ def rows() -> list[Row]:
     return list(dict.fromkeys(found))
 
 
-def _dated(value: Any, within: frozenset[int] = frozenset()) -> Iterator[Any]:
-    """Yield every value with a source and a day that a value holds, itself included."""
-    if id(value) in within or isinstance(value, (str, bytes)):
-        return
-    inside = within | {id(value)}
-    if is_dataclass(value) and not isinstance(value, type):
-        if hasattr(value, "as_of"):
-            yield value
-        for each in fields(value):
-            yield from _dated(getattr(value, each.name), inside)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _dated(each, inside)
-    elif isinstance(value, Iterable) and isinstance(value, (list, tuple, set, frozenset)):
-        for each in value:
-            yield from _dated(each, inside)
-
-
 def _pins() -> Iterator[Row]:
-    nodes = {id(each) for each in _dated(versions.AMI_RELEASES)}
+    nodes = {id(each) for each in dated(versions.AMI_RELEASES)}
     nodes |= {id(each.al2023) for each in versions.KUBERNETES.values()}
-    for pin in _dated({name: each for name, each in vars(versions).items() if not name.startswith("__")}):
+    for pin in dated({name: each for name, each in vars(versions).items() if not name.startswith("__")}):
         if isinstance(pin, versions.Pin):
             name = getattr(pin, "name", None) or getattr(pin, "repository", None) or "image of EKS nodes"
             module = GO_MODULES.get(name, "")
@@ -129,7 +111,7 @@ def _software() -> Iterator[Row]:
         own = {name: each for name, each in vars(module).items() if not name.startswith("__")}
         if module is versions:
             continue
-        for each in _dated(own):
+        for each in dated(own):
             name = getattr(each, "name", None) or getattr(each, "what", None)
             if name and not isinstance(each, (versions.Pin, kubernetes.Support)):
                 yield Row(kind="software of a chart or add-on", name=name, source=each.source, as_of=each.as_of)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpu_facts._version import __version__
-from gpu_preflight.command_line import console
+from gpu_preflight.command_line import completion, console
 from gpu_preflight.command_line.console import PROGRESS
 from gpu_preflight.command_line.selection import File, accepting, chosen_clusters, filtered, filters
 from gpu_preflight.command_line.settings import ConfiguredCommand
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 PLAIN = ("text", "json", "markdown")
 # Of `check` and `review`.
-JUDGED = ("text", "json", "sarif", "markdown", *console.CI_FORMS)
+JUDGED = ("text", "json", "sarif", "markdown", "html", *console.CI_FORMS)
 
 
 class _Parameter(click.ParamType[Any]):
@@ -110,9 +110,21 @@ def written(*forms: str) -> Callable[[F], F]:
             "--output", "-o", type=File(), metavar="FILE", help="Write to FILE instead of standard output."
         )
         form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
-        return to(form(command))
+        color = click.option(
+            "--color",
+            type=Word(("auto", "always", "never")),
+            default="auto",
+            expose_value=False,
+            callback=_set_color,
+            help="Whether text has colors. auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
+        )
+        return to(form(color(command)))
 
     return add
+
+
+def _set_color(context: click.Context, _option: click.Parameter, color: str) -> None:
+    context.color = {"always": True, "never": False}.get(color)
 
 
 class _Also(click.ParamType[Any]):
@@ -186,14 +198,33 @@ def judged(command: F) -> F:
             help="Judge dates as of this day, in UTC. Default: SOURCE_DATE_EPOCH, else today.",
         ),
         strict,
-        click.option("--html", type=File(), metavar="FILE", help="Write a page for browsers to FILE, too."),
+        click.option(
+            "--html", type=File(), metavar="FILE", help="Write a page for browsers to FILE, too (--also html=FILE)."
+        ),
     ):
         command = option(command)
     return command
 
 
+def _print_version(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        from gpu_facts.data_age import data_sets
+
+        click.echo(f"gpu-constructs {__version__}")
+        for each in data_sets():
+            click.echo(f"{each.name}: {each.day}")
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message="%(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and the dates of its instance catalogue, prices and pins.",
+)
 def cli() -> None:
     """Judge GPU clusters on EKS before they are deployed.
 
@@ -239,7 +270,7 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Judge against this cluster of PATH only.")
 @click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
 @judged
-@written(*PLAIN)
+@written(*PLAIN, "html")
 def explain(
     paths: tuple[str, ...],
     files: tuple[str, ...],
@@ -335,11 +366,8 @@ def _end(
     **_: Any,
 ) -> int:
     """Write the further reports, and return the exit code."""
-    if html:
-        from gpu_preflight.report.html.page import render
-
-        console.write(html, render(view))
-    for form, file in also:
+    console.warn_of_old_data()
+    for form, file in (*((("html", html),) if html else ()), *also):
         console.emit(view, form, file)
     if fail_on == "warning" and view.command != "explain" and view.outcome != "fail" and view.warnings:
         click.echo(f"gpu-constructs: --fail-on warning: {view.warnings} to correct or acknowledge", err=True)
@@ -397,14 +425,28 @@ def images(
     if copy_script:
         console.write(copy_script, render(view))
     console.emit(view, form, output)
+    console.warn_of_old_data()
     return _exit_code(view, options["strict"])
 
 
 @cli.command()
 @click.option("--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
 @click.option("--gpus", type=Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
-@click.option("--gpu", "models", multiple=True, metavar="MODEL", help="GPU as EC2 names it, e.g. H100.")
-@click.option("--family", "families", multiple=True, help="EC2 family, e.g. g6e.")
+@click.option(
+    "--gpu",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    shell_complete=completion.complete_gpu,
+    help="GPU as EC2 names it, e.g. H100.",
+)
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    shell_complete=completion.complete_family,
+    help="EC2 family, e.g. g6e.",
+)
 @click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
 @click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
 @click.option("--arch", "architecture", type=Word(("x86_64", "arm64")), help="CPU architecture.")
@@ -431,11 +473,12 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
         raise click.UsageError(str(error)) from None
     found = instances_view(matching(capability, order=order), without_a_price(capability))
     console.emit(found, form, output)
+    console.warn_of_old_data()
     return console.PASSED
 
 
 @cli.command()
-@click.argument("rule", metavar="[ID]", required=False)
+@click.argument("rule", metavar="[ID]", required=False, shell_complete=completion.complete_rule)
 @click.option("--search", metavar="WORD", help="Only rules with WORD in their id, title, reason or fix.")
 @click.option("--severity", type=Word(("error", "warning", "note")), help="Only rules of this severity.")
 @written(*PLAIN)
@@ -481,6 +524,17 @@ def mcp(root: str) -> int:
     except ModuleNotFoundError as error:
         raise click.UsageError(f"mcp needs {error.name}; run pip install 'gpu-constructs[mcp]'") from None
     serve(cli, Path(root).resolve())
+    return console.PASSED
+
+
+@cli.command("completion")
+@click.argument("shell", type=Word(completion.SHELLS), metavar="SHELL")
+def print_completion(shell: str) -> int:
+    """Print the script for completion in SHELL: bash, zsh or fish.
+
+    For bash, put this line into ~/.bashrc: eval "$(gpu-constructs completion bash)"
+    """
+    click.echo(completion.completion_script(cli, shell))
     return console.PASSED
 
 

@@ -38,6 +38,7 @@ _CLEAR = "\r\x1b[K"
 # It has no width, and isn't one of the blanks that the runner removes.
 _BREAK = "\N{WORD JOINER}"
 _LINE_START = re.compile(r"^(?=\s*::)", re.MULTILINE)
+_LINE_START_COLON = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _ANYWHERE = re.compile(r"#(?=#\w*\[)")
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 DEFAULT_INPUT = "cdk.out"
@@ -47,6 +48,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _JSON = ("json", "sarif", "gitlab")
 # In report/ci.py, a function each.
 CI_FORMS = ("concise", "github", "gitlab", "junit")
+_MIN_WIDTH = 40
 # Raises what was not expected, for a bug report.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
 
@@ -98,19 +100,21 @@ class Progress:
 PROGRESS = Progress()
 
 
-def without_commands(text: str, *, escaped: bool = False, own: bool = False) -> str:
+def without_commands(text: str, form: str = "text") -> str:
     """Return a text in which no line is a command of a CI system.
 
     Args:
         text: Lines as they are printed.
-        escaped: Whether the text is JSON, which reads the same with an escape in it.
-        own: Whether its lines are commands that the renderer writes, with escaped data.
+        form: Its format. JSON and HTML read the same with an escape. In ``github``, lines are commands that the
+            renderer writes, with escaped data.
     """
     if "::" not in text and "##" not in text:
         return text
-    if escaped:
+    if form in _JSON:
         return _ANYWHERE.sub(r"\\u0023", text)
-    return _ANYWHERE.sub(f"#{_BREAK}", text if own else _LINE_START.sub(_BREAK, text))
+    if form == "html":
+        return _ANYWHERE.sub("&#35;", _LINE_START_COLON.sub(r"\1&#58;", text))
+    return _ANYWHERE.sub(f"#{_BREAK}", text if form == "github" else _LINE_START.sub(_BREAK, text))
 
 
 class _Terminated(BaseException):
@@ -246,6 +250,16 @@ def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) 
         warn(text)
 
 
+def warn_of_old_data() -> None:
+    """Warn on standard error if what this version knows is old as of the day of the check."""
+    from gpu_facts.data_age import MAX_AGE_DAYS, outdated
+    from gpu_facts.today import today
+
+    if old := outdated(today()):
+        listed = ", ".join(f"{each.name} {each.day}" for each in old)
+        _warn(f"data is more than {MAX_AGE_DAYS} days old: {listed}; a newer version of gpu-constructs may know more")
+
+
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the given paths, else the assembly that ``cdk synth`` writes.
 
@@ -267,7 +281,7 @@ def emit(view: View, form: str, output: str | None = None) -> None:
 
     Args:
         view: The view.
-        form: ``text``, ``json``, ``markdown``, ``sarif`` or one of `CI_FORMS`.
+        form: ``text``, ``json``, ``markdown``, ``sarif``, ``html`` or one of `CI_FORMS`.
         output: The file.
 
     Raises:
@@ -276,24 +290,32 @@ def emit(view: View, form: str, output: str | None = None) -> None:
     from importlib import import_module
 
     PROGRESS.step = "writing the report"
-    module, function = ("ci", form) if form in CI_FORMS else (form, "render")
+    module, function = ("ci", form) if form in CI_FORMS else ("html.page" if form == "html" else form, "render")
     render = getattr(import_module(f"gpu_preflight.report.{module}"), function)
-    text = render(view, **(_terminal() if form == "text" and not output else {}))
-    text = without_commands(text, escaped=form in _JSON, own=form == "github")
+    text = render(view, **(_terminal(output) if form == "text" else {}))
+    text = without_commands(text, form)
     if output:
         write(output, text)
     else:
         _print(text)
 
 
-def _terminal() -> dict[str, Any]:
-    """Return width and colour of a terminal; anything else gets plain text of a fixed width."""
-    if not sys.stdout.isatty():
-        return {}
+def _terminal(output: str | None) -> dict[str, Any]:
+    """Return width and color of a terminal. A file, and output to another program, gets a fixed width.
+
+    ``--color`` counts before ``NO_COLOR``, and that before ``FORCE_COLOR`` (https://no-color.org,
+    https://force-color.org, 2026-11). Variables don't color a file.
+    """
+    context, is_terminal = click.get_current_context(silent=True), not output and sys.stdout.isatty()
+    colour = context.color if context else None
+    if colour is None:
+        by_default = bool(os.environ.get("FORCE_COLOR")) or (is_terminal and os.environ.get("TERM") != "dumb")
+        colour = not output and by_default and not os.environ.get("NO_COLOR")
+    if not is_terminal:
+        return {"colour": colour}
     from shutil import get_terminal_size
 
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return {"width": max(get_terminal_size().columns, 60), "colour": colour}
+    return {"width": max(get_terminal_size().columns, _MIN_WIDTH), "colour": colour}
 
 
 def _print(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpu_preflight.command_line import console
+from gpu_preflight.command_line import completion, console
 from gpu_preflight.command_line.settings import current_settings, is_setting
 
 if TYPE_CHECKING:
@@ -30,11 +30,23 @@ class File(click.ParamType[Any]):
             self.fail("must name a file or folder, got ''", param, ctx)
         return str(value)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Have the shell complete a path."""
+        return completion.complete_file(incomplete)
+
 
 class _Rules(click.ParamType[Any]):
     """Ids of rules, or the beginnings of ids."""
 
     name = "RULE,..."
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Complete the last id."""
+        before, comma, last = incomplete.rpartition(",")
+        found = completion.complete_rule(ctx, param, last)
+        for each in found:
+            each.value = f"{before}{comma}{each.value}"
+        return found
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         from gpu_preflight.rule import id_hint, rule_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ STYLES = {
     **{"fail": "bold red", "pass": "green"},
 }
 # A word with the blanks around it.
-_WORD = regex(r"\s*\S+\s*")
-_GAP = 2
+WORD = regex(r"\s*\S+\s*")
+GAP = 2
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ def _lines(part: Part, width: int) -> Iterator[str]:
     elif isinstance(part, Listing):
         yield ""
         rows = [(name.plain, told.plain) for name, told in part.rows]
-        names = max(len(name) for name, _ in rows) + _GAP
+        names = max(len(name) for name, _ in rows) + GAP
         for name, told in rows:
             first, *more = wrap(told, width - names)
             yield f"{name.ljust(names)}{first}"
@@ -146,27 +146,26 @@ def _lines(part: Part, width: int) -> Iterator[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a line in parts of a width, cut before words; a longer word begins a line and is cut anywhere.
+    """Return a line in parts of a width, as `line_starts` cuts it."""
+    starts = line_starts(text, width, len)
+    return [text[start:end].rstrip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
-    ``wrap("ab cd efghijkl", 5)`` is ``["ab cd", "efghi", "jkl"]``, as rich 15 wraps.
+
+def line_starts(text: str, width: int, measure: Callable[[str], int]) -> list[int]:
+    """Return where the parts of a line begin that is cut before words.
+
+    A word that is longer than the width stays whole, so that an id, a path or an address can be copied and searched:
+    "ab cd efghijkl m" in 5 columns is "ab cd", "efghijkl" and "m", which begin at 0, 6 and 15.
+
+    Args:
+        text: The line.
+        width: Columns of a part.
+        measure: Returns the columns of a text.
     """
     starts, used = [0], 0
-    for word in _WORD.finditer(text):
-        length = len(word.group().rstrip())
-        if length <= width - used:
-            used += len(word.group())
-        elif length > width:
-            # Its blanks are cut with it.
-            folded = range(word.start(), word.end(), width)
-            starts += [each for each in folded if each]
-            used = word.end() - folded[-1]
-        else:
-            starts += [word.start()] if used and word.start() else []
-            used = len(word.group()) if used and word.start() else used
-    return [each.rstrip() for each in _parts(text, starts)]
-
-
-def _parts(text: str, starts: Iterable[int]) -> Iterator[str]:
-    ordered = list(starts)
-    for start, end in zip(ordered, [*ordered[1:], len(text)], strict=True):
-        yield text[start:end]
+    for word in WORD.finditer(text):
+        if used and word.start() and measure(word.group().rstrip()) > width - used:
+            starts.append(word.start())
+            used = 0
+        used += measure(word.group())
+    return starts

@@ -7,11 +7,11 @@ from io import StringIO
 
 from rich import box
 from rich import table as tables
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.text import Text as RichText
 
-from gpu_preflight.report.plain_text import Part, Table, Text
+from gpu_preflight.report.plain_text import GAP, WORD, Listing, Part, Table, Text, line_starts
 
 
 def write(parts: Iterable[Part], width: int, *, colour: bool) -> str:
@@ -27,26 +27,74 @@ def write(parts: Iterable[Part], width: int, *, colour: bool) -> str:
         _environ={},
     )
     for part in parts:
-        console.print(_renderable(part))
+        widths = _column_widths(part, width) if isinstance(part, Table) else None
+        if isinstance(part, Table) and widths is not None:
+            console.print(_table(part, widths))
+        else:
+            for each in _lines(part, width):
+                console.print(each, crop=False, no_wrap=True, overflow="ignore")
     return written.getvalue()
 
 
-def _renderable(part: Part) -> RenderableType:
+def _table(part: Table, widths: Iterable[int]) -> RenderableType:
+    made = tables.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for name, width in zip(part.columns, widths, strict=True):
+        made.add_column(name, justify="right" if name in part.right else "left", width=width)
+    for row in part.rows:
+        made.add_row(*map(_text, row))
+    return made
+
+
+def _column_widths(part: Table, width: int) -> list[int] | None:
+    """Return the widths of columns in which no word breaks; ``None`` where they don't fit next to each other.
+
+    The widest column gets narrower first: lines of 40 and 9 columns, with words of at most 12 and 9, get 28 and 9 in a
+    width of 40, of which 3 are between them.
+    """
+    cells = [[name, *(row[place].plain for row in part.rows)] for place, name in enumerate(part.columns)]
+    words = [
+        max((cell_len(word.group().rstrip()) for cell in column for word in WORD.finditer(cell)), default=0)
+        for column in cells
+    ]
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in cells]
+    # A blank, a line and a blank between columns.
+    excess = sum(widths) + 3 * (len(widths) - 1) - width
+    while excess > 0:
+        widest = max(range(len(widths)), key=lambda each: (widths[each] > words[each], widths[each]))
+        if widths[widest] <= words[widest]:
+            return None
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _lines(part: Part, width: int) -> Iterable[RichText]:
     if isinstance(part, Text):
-        return _text(part)
+        yield from _wrapped(part, width)
+        return
     if isinstance(part, Table):
-        made = tables.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-        for name in part.columns:
-            made.add_column(name, justify="right" if name in part.right else "left", overflow="fold")
+        # A word stays whole. Where its longest words don't fit next to each other, each row is a listing.
+        names = [Text(name.replace("\n", " "), "dim") for name in part.columns]
         for row in part.rows:
-            made.add_row(*map(_text, row))
-        return made
-    grid = tables.Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, told in part.rows:
-        grid.add_row(_text(label), _text(told))
-    return Padding(grid, (1, 0, 0, 0))
+            yield from _lines(
+                Listing([(name, cell) for name, cell in zip(names, row, strict=True) if cell.plain]), width
+            )
+        return
+    yield RichText()
+    names = max(cell_len(name.plain) for name, _ in part.rows) + GAP
+    for name, told in part.rows:
+        label = _text(name)
+        for each in _wrapped(told, width - names):
+            label.pad_right(names - cell_len(label.plain))
+            yield label.append_text(each)
+            label = RichText()
+
+
+def _wrapped(text: Text, width: int) -> Iterable[RichText]:
+    for each in _text(text).split("\n", allow_blank=True):
+        for part in each.divide(line_starts(each.plain, width, cell_len)[1:]):
+            part.rstrip()
+            yield part
 
 
 def _text(text: Text) -> RichText:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_constructs import __version__
+from gpu_facts import data_age
 from gpu_preflight.command_line import console
-from gpu_preflight.command_line.cli import cli
+from gpu_preflight.command_line.cli import JUDGED, PLAIN, cli
 from tests.conftest import ROOT
 from tests.preflight.rule_cases import FIXTURES
 
@@ -38,6 +40,8 @@ class Done:
         runner = CliRunner(env=environment or {})
         with pytest.MonkeyPatch.context() as patch, runner.isolation(input=given) as (out, err, _):
             patch.setattr(sys, "argv", ["gpu-constructs", *arguments])
+            # The catalogue grows old while nobody changes a test.
+            patch.setattr(data_age, "MAX_AGE_DAYS", 100_000)
             self.code = console.run(cli)
             self.out, self.err = out.getvalue().decode(), err.getvalue().decode()
 
@@ -125,7 +129,7 @@ def test_review_says_what_comes_and_goes() -> None:
 
 
 @pytest.mark.parametrize("command", [("check", CLUSTER), ("explain", CLUSTER), ("review", CLUSTER, CLUSTER)])
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
 def test_every_command_writes_every_format(command: Sequence[str], form: str) -> None:
     done = Done(*command, "--format", form)
 
@@ -144,7 +148,7 @@ def test_what_is_no_finding_is_not_written_as_sarif(command: str) -> None:
     done = Done(command, "--format", "sarif")
 
     assert (done.code, done.out) == (2, "")
-    assert "must be one of text, json, markdown, got 'sarif', which is for check and review" in done.err
+    assert ", got 'sarif', which is for check and review" in done.err
 
 
 def test_files_are_written(tmp_path: Path) -> None:
@@ -158,7 +162,7 @@ def test_files_are_written(tmp_path: Path) -> None:
 
 
 def test_a_report_is_written_in_several_formats_at_once(tmp_path: Path) -> None:
-    files = {form: tmp_path / form for form in ("json", "sarif", "github", "gitlab", "junit", "concise", "markdown")}
+    files = {form: tmp_path / form for form in JUDGED}
 
     done = Done("check", FAILING, *(each for form, file in files.items() for each in ("--also", f"{form}={file}")))
 
@@ -170,7 +174,7 @@ def test_a_report_is_written_in_several_formats_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("sarf=a", "must be one of text, json, sarif, markdown, concise, github, gitlab, junit, got 'sarf'"),
+        ("sarf=a", "must be one of text, json, sarif, markdown, html, concise, github, gitlab, junit, got 'sarf'"),
         ("sarif", "must be FORMAT=FILE, got 'sarif'"),
         ("sarif=", "must be FORMAT=FILE, got 'sarif='"),
         ("sarif=/nowhere/a", "/nowhere/a"),
@@ -285,7 +289,7 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("check", "nowhere.yaml"), "nowhere.yaml: must be a readable file or folder, got No such file or directory"),
         (
             ("check", "--fast"),
-            "option must be one of --also, --as-of, --assume, --baseline, --cluster, --config, --fail-on",
+            "option must be one of --also, --as-of, --assume, --baseline, --cluster, --color, --config, --fail-on",
         ),
         (("check", "--formt", "json"), "--write-baseline, got '--formt'; did you mean '--format'?"),
         (("check", "-x"), "--write-baseline, got '-x'"),
@@ -430,8 +434,28 @@ def test_schema_is_printed() -> None:
     assert Done("schema").json["title"] == "JSON output of gpu-constructs"
 
 
-def test_version_and_help() -> None:
-    assert Done("--version").out == f"{__version__}\n"
+def test_version_names_the_dates_of_what_it_knows() -> None:
+    dates = [f"{each.name}: {each.day}" for each in data_age.data_sets()]
+
+    assert Done("--version").out.splitlines() == [f"gpu-constructs {__version__}", *dates]
+
+
+@pytest.mark.parametrize("command", [("check", PASSING), ("explain", CLUSTER), ("review", CLUSTER, CLUSTER)])
+def test_old_data_is_one_warning_outside_of_the_report(command: Sequence[str]) -> None:
+    oldest = min(each.day for each in data_age.data_sets())
+    days = [str(oldest + timedelta(days=data_age.MAX_AGE_DAYS + more)) for more in (0, 1)]
+
+    in_time, late = (as_process(*command, "--as-of", day, "--format", "json") for day in days)
+
+    assert in_time.stderr == ""
+    [warning] = late.stderr.splitlines()
+    assert re.fullmatch(r"gpu-constructs: data is more than 90 days old: .*; a newer version .*", warning)
+    assert str(oldest) in warning
+    assert "days old" not in late.stdout
+    assert late.returncode == in_time.returncode
+
+
+def test_help_names_every_command() -> None:
     assert all(name in Done("--help").out for name in cli.commands)
 
 
@@ -440,18 +464,60 @@ def test_output_that_is_no_terminal_is_plain_and_the_same_each_time() -> None:
 
     assert runs[0] == runs[1]
     assert "\x1b" not in runs[0]
-    assert max(map(len, runs[0].splitlines())) <= 110
+    longer = [line.split() for line in runs[0].splitlines() if len(line) > 110]
+    # Words, such as the path of the file, are never cut.
+    assert [words[-1].startswith(FAILING) for words in longer] == [True] * len(longer)
 
 
 def test_terminals_get_colour_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", _Terminal())
-    for name in ("NO_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    assert console._terminal()["colour"]
+    monkeypatch.delenv("TERM", raising=False)
+    assert console._terminal(None)["colour"]
 
     monkeypatch.setenv("NO_COLOR", "1")
 
-    assert not console._terminal()["colour"]
+    assert not console._terminal(None)["colour"]
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "is_colored"),
+    [
+        ((), {}, False),
+        ((), {"FORCE_COLOR": "1"}, True),
+        ((), {"FORCE_COLOR": ""}, False),
+        ((), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (("--color", "auto"), {"FORCE_COLOR": "1"}, True),
+        (("--color", "always"), {"NO_COLOR": "1"}, True),
+        (("--color", "never"), {"FORCE_COLOR": "1"}, False),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "rules"])
+def test_colors_are_the_users_choice(
+    command: str, option: tuple[str, ...], environment: dict[str, str], is_colored: bool
+) -> None:
+    path = [CLUSTER] if command == "check" else []
+
+    done = Done(command, *path, *option, environment=environment)
+
+    assert ("\x1b[" in done.out) == is_colored
+
+
+def test_variables_do_not_color_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+
+    Done("check", CLUSTER, "-o", str(file), "--also", f"text={file}.2", environment={"FORCE_COLOR": "1"})
+
+    assert "\x1b" not in file.read_text() + Path(f"{file}.2").read_text()
+
+
+def test_widths_of_terminals_are_used_down_to_40(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    widths = []
+    for columns in ("200", "80", "40", "5"):
+        monkeypatch.setenv("COLUMNS", columns)
+        widths.append(console._terminal(None)["width"])
+
+    assert widths == [200, 80, 40, 40]
 
 
 class _Terminal:
@@ -476,7 +542,10 @@ def test_readers_that_leave_early_change_nothing() -> None:
 def test_narrow_encodings_get_what_they_can_show() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
 
-    done = subprocess.run([*CONSOLE, "check", FAILING], capture_output=True, check=False, env=environment)
+    # On this day, no data is old.
+    command = [*CONSOLE, "check", FAILING, "--as-of", "2026-08-10"]
+
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
 
     assert (done.returncode, done.stderr) == (1, b"")
 
@@ -511,6 +580,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight",
         "gpu_preflight.command_line",
         "gpu_preflight.command_line.cli",
+        "gpu_preflight.command_line.completion",
         "gpu_preflight.command_line.console",
         "gpu_preflight.command_line.selection",
         "gpu_preflight.command_line.settings",
@@ -709,8 +779,9 @@ def shouting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("command", "form"),
     [
-        *(("check", form) for form in ("text", "json", "sarif", "markdown")),
-        *((command, form) for command in ("explain", "images", "review") for form in ("text", "json", "markdown")),
+        *((command, form) for command in ("check", "review") for form in JUDGED if form not in ("github", "junit")),
+        *(("explain", form) for form in (*PLAIN, "html")),
+        *(("images", form) for form in PLAIN),
     ],
 )
 def test_no_name_is_a_command_of_a_ci_system(shouting: Path, command: str, form: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report import text
+from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import review_view
 from gpu_preflight.report.view import check_view, explain_view
 from tests.preflight.report import samples
@@ -34,6 +36,22 @@ def test_plain_text_has_lines_of_its_width_and_no_colour(kind: str) -> None:
 
     assert max(map(len, written.splitlines())) <= 80
     assert "\x1b" not in written
+
+
+@pytest.mark.parametrize("width", [80, 40])
+@pytest.mark.parametrize("colour", [False, True])
+def test_ids_arns_paths_and_addresses_are_never_cut(width: int, colour: bool) -> None:
+    arn = "arn:aws:iam::111122223333:role/inference-cluster-NodeInstanceRole-1ABCDEFGHIJKL-with-a-longer-name"
+    file = "clusters/production/eu-west-1/inference/templates/deployments/llama-3-1-70b-instruct/deployment.yaml"
+    source = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami-with-a-very-long-page-name.html"
+    found = samples.finding(source=source, why=f"The role is {arn}, which nobody may assume.")
+    origin = FindingOrigin(file, "Inference/Gpu/Pool-l4-with-a-very-long-construct-path/NodeGroup", line=12, column=3)
+    view = check_view(samples.report([found]))
+    view = replace(view, findings=(replace(view.findings[0], origin=origin),))
+
+    words = re.sub(r"\x1b\[[0-9;]*m", "", text.render(view, width=width, colour=colour)).split()
+
+    assert {"GPU901", f"{arn},", f"{file}:12:3", source, origin.path} <= set(words)
 
 
 def test_terminals_get_colour() -> None:
