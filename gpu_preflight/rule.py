@@ -57,6 +57,8 @@ class Problem:
         unknown: Whether it only may be wrong, because something is known at deployment only.
         condition: What would have to be true for it not to be wrong, where the input merely lacks a component.
         name: The name with which the message begins; ``text`` doesn't have it.
+        field: Path of the only field that is wrong, where it is in the object or among the resource's properties at the
+            origin of the subject, e.g. ``spec.template.spec.taints[0].effect``; empty where several are.
     """
 
     subject: Subject
@@ -65,11 +67,18 @@ class Problem:
     unknown: bool = False
     condition: str = ""
     name: str = ""
+    field: str = ""
 
     @classmethod
-    def from_subject(cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False) -> Problem:
+    def from_subject(
+        cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False, field: str = ""
+    ) -> Problem:
         """Return a problem whose message begins with the name of what it is about."""
-        return cls(subject, text, fix, unknown, name=subject.title)
+        return cls(subject, text, fix, unknown, name=subject.title, field=field)
+
+    def with_field(self, owner: Subject, field: str) -> Problem:
+        """Return the same problem with the field of an object that is wrong, if it is about that object."""
+        return replace(self, field=field) if owner.origin == self.subject.origin else self
 
     @property
     def message(self) -> str:

@@ -78,7 +78,7 @@ def _parts(file: str, text: str) -> list[tuple[int, tuple[str, ...]]]:
                 found.setdefault(_first_line(plain, start), [])
                 for key in _ends(document):
                     found.setdefault(plain.count("\n", 0, key), [])
-                for name, index in named_parts(file, document):
+                for name, (index, _) in named_parts(file, document):
                     alone = index == start
                     line = _first_line(plain, start) if alone else plain.count("\n", 0, index)
                     found.setdefault(line, []).append(_restored(marks, name))

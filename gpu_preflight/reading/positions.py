@@ -1,4 +1,4 @@
-"""Line and column of an object or resource in its YAML or JSON file, found only after a rule has reported it."""
+"""Line and column of an object, resource or field in its YAML or JSON file, found after a rule has reported it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,12 @@ class _List(list[Any]):
 
 
 _KINDS: Mapping[type, type] = {yaml.MappingStartEvent: _Map, yaml.SequenceStartEvent: _List}
-# A text with marks in place of what another program fills in, the marks, and the starts of its named parts.
-_File = tuple[str, Marks, Mapping[str, int]]
+# How many characters are before a named part of a text, and its content.
+_Place = tuple[int, Any]
+# A text with marks in place of what another program fills in, the marks, and its named parts.
+_File = tuple[str, Marks, Mapping[str, _Place]]
+# An index of a list in the path of a field.
+_INDEX = regex(r"\[([0-9]{1,7})\]")
 
 
 class Positions:
@@ -55,16 +59,26 @@ class Positions:
         """Begin without a file."""
         self._files: dict[str, _File] = {}
 
-    def find(self, origin: Origin) -> Position | None:
-        """Return where an origin is in its file; ``None`` where that isn't known."""
+    def find(self, origin: Origin, field: str = "") -> Position | None:
+        """Return where an origin is in its file, or a field of it; ``None`` where that isn't known.
+
+        Args:
+            origin: The object or resource.
+            field: Path in the object, or in the properties of the resource. The position of a field that isn't written
+                is that of the mapping or list around it.
+        """
         if found := _LINE.match(origin.path):
             return Position(origin.file, int(found[1]), None)
         if origin.file not in self._files:
             self._files[origin.file] = _read(origin.file)
-        text, marks, indexes = self._files[origin.file]
-        index = next((indexes[each] for each in origin_names(origin) if each in indexes), None)
-        if index is None:
+        text, marks, places = self._files[origin.file]
+        place = next((places[each] for each in origin_names(origin) if each in places), None)
+        if place is None:
             return None
+        index, content = place
+        if field:
+            properties = mapping(content).get("Properties") if origin.resource is not None else content
+            index = _field_start(properties, field, index)
         # YAML also ends lines at characters at which editors don't.
         before = text[text.rfind("\n", 0, index) + 1 : index]
         return Position(origin.file, text.count("\n", 0, index) + 1, len(marks.restore(before)) + 1)
@@ -95,7 +109,7 @@ def _read(path: str) -> _File:
         text = ""
     for plain, marks in readings(text):
         try:
-            return plain, marks, {marks.restore(name): index for name, index in _indexes(path, plain)}
+            return plain, marks, {marks.restore(name): place for name, place in _places(path, plain)}
         except (yaml.YAMLError, UnusableInput, ValueError, TypeError):
             continue
     return text, Marks(text), {}
@@ -110,26 +124,47 @@ def readings(text: str) -> Iterator[tuple[str, Marks]]:
         yield marked(text)
 
 
-def _indexes(file: str, text: str) -> Iterator[tuple[str, int]]:
-    """Yield the named parts of a text, and how many characters are before each; of equal names the last counts."""
+def _field_start(content: Any, field: str, start: int) -> int:
+    """Return where a field begins, or what is around it as far as it is written.
+
+    ``spec.taints[0].effect`` begins where its key does, and ``spec.taints[0]`` where the item does. Keys may have dots.
+    """
+    while field:
+        if isinstance(content, _List) and (found := _INDEX.match(field)) and int(found[1]) < len(content):
+            content, rest = content[int(found[1])], field[found.end() :]
+            start = content.start
+        elif isinstance(content, _Map):
+            keys = [each for each in content if field.startswith(each) and field[len(each) : len(each) + 1] in "[."]
+            if not keys:
+                break
+            key = max(keys, key=len)
+            content, rest, start = content[key], field[len(key) :], key.start
+        else:
+            break
+        field = rest.removeprefix(".")
+    return start
+
+
+def _places(file: str, text: str) -> Iterator[tuple[str, _Place]]:
+    """Yield the named parts of a text, and the place of each; of equal names the last counts."""
     for document in documents(text):
         yield from named_parts(file, document)
 
 
-def named_parts(file: str, document: Any) -> Iterator[tuple[str, int]]:
-    """Yield the names that `origin_names` returns in one of `documents`, and how many characters are before each."""
+def named_parts(file: str, document: Any) -> Iterator[tuple[str, tuple[int, Any]]]:
+    """Yield the names that `origin_names` returns in one of `documents`, each with its start and content."""
     # Before anything follows its aliases.
     refuse_endless(file, document)
     resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()
-    yield from ((f"/{name}", name.start) for name in resources)
+    yield from ((f"/{name}", (name.start, resources[name])) for name in resources)
     for each in parse_objects(document, file):
         content: Any = each.content
-        yield each.origin.path, content.start
+        yield each.origin.path, (content.start, content)
         for section, value in content.items() if each.kind == _CONFIG else ():
-            yield f"{each.origin.path}/{section}", section.start
+            yield f"{each.origin.path}/{section}", (section.start, value)
             for number, part in enumerate(items(value)):
                 name = mapping(part).get("name") or f"{section}[{number}]"
-                yield f"{each.origin.path}/{_PREFIXES.get(section, '')}{name}", part.start
+                yield f"{each.origin.path}/{_PREFIXES.get(section, '')}{name}", (part.start, part)
 
 
 def documents(text: str) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.model.answer import Reason
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.objects import Origin, Position, Unread
-from gpu_preflight.rule import AcceptedBy, Finding, Rule, Severity
+from gpu_preflight.rule import AcceptedBy, Finding, Problem, Rule, Severity
 
 Outcome = Literal["pass", "fail", "unknown"]
 # Attributes that an output shows of values that have more. Of any other dataclass it shows all fields.
@@ -117,11 +117,14 @@ class FindingOrigin(Origin):
         line: Its line in the file, from 1; ``None`` where that isn't known, and in what CDK wrote.
         column: Its column in the file, from 1; ``None`` where that isn't known.
         code: Where the app's own code created the construct; ``None`` without stack traces in CDK's metadata.
+        field: The only field that is wrong, e.g. ``spec.replicas``, whose line it is where the file has it; ``None``
+            where it is the whole, or several.
     """
 
     line: int | None = None
     column: int | None = None
     code: Position | None = None
+    field: str | None = None
 
     @property
     def position(self) -> Position | None:
@@ -166,14 +169,18 @@ def finding_views(*groups: Iterable[Finding]) -> tuple[tuple[str, ...], list[tup
 
     stacks, positions = CreationStacks(), Positions()
 
-    def locate(origin: Origin) -> FindingOrigin:
+    def locate(problem: Problem) -> FindingOrigin:
+        origin = problem.origin
         code = stacks.find(origin)
         # Nobody edits a line of what CDK wrote.
-        position = None if origin.resource and stacks.has_assembly(origin.file) else positions.find(origin)
+        position = (
+            None if origin.resource and stacks.has_assembly(origin.file) else positions.find(origin, problem.field)
+        )
         line, column = (position.line, position.column) if position else (None, None)
-        return FindingOrigin(origin.file, origin.path, origin.resource, line, column, code)
+        field = problem.field or None
+        return FindingOrigin(origin.file, origin.path, origin.resource, line, column, code, field)
 
-    views = [tuple(_finding(each, locate(each.problem.origin)) for each in group) for group in groups]
+    views = [tuple(_finding(each, locate(each.problem)) for each in group) for group in groups]
     return ((HINT,) if stacks.is_incomplete else ()), views
 
 

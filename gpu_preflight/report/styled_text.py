@@ -74,11 +74,10 @@ def _lines(part: Part, width: int) -> Iterable[RichText]:
         return
     if isinstance(part, Table):
         # A word stays whole. Where its longest words don't fit next to each other, each row is a listing.
-        names = [Text(name.replace("\n", " "), "dim") for name in part.columns]
+        labels = [Text(name.replace("\n", " "), "dim") for name in part.columns]
         for row in part.rows:
-            yield from _lines(
-                Listing([(name, cell) for name, cell in zip(names, row, strict=True) if cell.plain]), width
-            )
+            filled = [(name, cell) for name, cell in zip(labels, row, strict=True) if cell.plain]
+            yield from _lines(Listing(filled), width) if filled else ()
         return
     yield RichText()
     names = max(cell_len(name.plain) for name, _ in part.rows) + GAP

@@ -134,7 +134,8 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
         if _is_published_amazon_linux_2(pool) and (version is None or minor(version) >= _WITHOUT_AMAZON_LINUX_2):
             runs = f"Kubernetes {version}" if version else "Kubernetes from 1.33 on"
             message = f"AWS published no Amazon Linux 2 image for {runs}"
-            yield Problem.from_subject(pool, message, unknown=version is None)
+            field = "AmiType" if "AmiType" in pool.properties else ""
+            yield Problem.from_subject(pool, message, unknown=version is None, field=field)
 
 
 def _version(cluster: Cluster, pool: Pool) -> str | None:

@@ -83,7 +83,10 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
         desired = desired_nodes(pool)
         if desired is not None and pool.min_nodes != pool.max_nodes:
             yield Problem.from_subject(
-                pool, f"a deployment may set it back to {_nodes(desired)}", fix=_without_size(pool)
+                pool,
+                f"a deployment may set it back to {_nodes(desired)}",
+                fix=_without_size(pool),
+                field="ScalingConfig.DesiredSize" if pool.kind == "managed" else "DesiredCapacity",
             )
 
 

@@ -85,7 +85,8 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
     for each in case.cluster.objects:
         for text, unknown in _faults(each, case.cluster):
             for subject in case.cluster.dependent_parts(each):
-                yield Problem(subject, text, unknown=unknown, name=each.origin.path)
+                problem = Problem(subject, text, unknown=unknown, name=each.origin.path)
+                yield problem.with_field(each, "apiVersion")
 
 
 def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
@@ -190,7 +191,7 @@ def api_version_that_goes(case: Case) -> Iterator[Problem]:
             if kind in source.deprecated:
                 goes = each.content.get("apiVersion")
                 text = f"{each.origin.path}: {source.name} keeps {_newest(source, each)}, and serves {goes} for a while"
-                yield Problem(each, text)
+                yield Problem(each, text, field="apiVersion")
 
 
 def _newest(source: SchemaSource, each: Object) -> str:
@@ -230,7 +231,7 @@ def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Proble
             besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
             for subject in case.cluster.dependent_parts(each):
                 text = f"{each.origin.path}: {path}: {message}{besides}"
-                yield Problem(subject, text, unknown=other is not None)
+                yield Problem(subject, text, unknown=other is not None).with_field(each, path)
 
 
 def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:
@@ -294,7 +295,8 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
     of_eksctl = cluster_or_config(each, cluster.resources)
     for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
         unsure = unknown or fault.newer or other is not None
-        yield Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path)
+        problem = Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path)
+        yield problem.with_field(each, fault.path)
 
 
 def _is_typo(fault: Fault) -> bool:
@@ -350,6 +352,6 @@ def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> I
     # Inputs are often excerpts; CloudFormation itself says before it makes anything what a resource lacks.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:
-        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks)
+        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks).with_field(resource, fault.path)
     if not pools and not lacks:
-        yield Problem(resource, text, unknown=fault.newer)
+        yield Problem(resource, text, unknown=fault.newer, field=fault.path)

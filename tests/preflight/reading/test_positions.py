@@ -146,3 +146,65 @@ def test_larger_files_are_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(positions, "MAX_BYTES", file.stat().st_size - 1)
 
     assert _find(file, "Pod a") is None
+
+
+_NODE_POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: a
+  labels: {example.com/team: x, example.com: y}
+spec:
+  template:
+    spec:
+      taints:
+      - key: b
+        effect: NoSuch
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "line", "column"),
+    [
+        ("apiVersion", 1, 1),
+        ("spec.template.spec.taints[0].effect", 11, 9),
+        ("spec.template.spec.taints[0]", 10, 9),
+        ("spec.template.spec.taints", 9, 7),
+        pytest.param("metadata.labels.example.com/team", 5, 12, id="keys with dots"),
+        pytest.param("spec.template.spec.taints[0].value.x", 10, 9, id="one that isn't written is its mapping"),
+        pytest.param("spec.template.spec.taints[1].effect", 9, 7, id="an item that isn't written is its list"),
+        pytest.param("status", 1, 1, id="nothing of it is written"),
+    ],
+)
+def test_fields_of_objects(field: str, line: int, column: int, tmp_path: Path) -> None:
+    file = _file(tmp_path, f"# a comment\n---\n{_NODE_POOL}")
+
+    found = Positions().find(Origin(str(file), "NodePool a"), field)
+
+    assert found == Position(str(file), line + 2, column)
+
+
+def test_fields_of_resources_are_among_their_properties(tmp_path: Path) -> None:
+    group = {"Type": "AWS::EKS::Nodegroup", "Properties": {"ScalingConfig": {"DesiredSize": 1}, "AmiType": "x"}}
+    file = _file(tmp_path, json.dumps({"Resources": {"Group": group}}, indent=1), "a.json")
+    origin = Origin(str(file), "a/Group", "a/Group")
+
+    found = [Positions().find(origin, each) for each in ("ScalingConfig.DesiredSize", "AmiType", "Type", "")]
+
+    assert [each and each.line for each in found] == [7, 9, 3, 3]
+
+
+def test_fields_in_a_text_of_a_resource_are_where_the_resource_is(tmp_path: Path) -> None:
+    resource = {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": json.dumps([{"spec": {}}])}}
+    file = _file(tmp_path, json.dumps({"Resources": {"Applied": resource}}, indent=1), "app.template.json")
+
+    assert Positions().find(Origin(str(file), "Pod a", "app/Applied"), "spec.replicas") == Position(str(file), 3, 3)
+
+
+def test_fields_of_an_aliased_object_end(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: &s {a: [{b: c}]}\nstatus: *s\n"
+
+    found = Positions().find(Origin(str(_file(tmp_path, text)), "Pod a"), "status.a[0].b")
+
+    assert found
+    assert (found.line, found.column) == (4, 16)
