@@ -48,6 +48,11 @@ _SIGNS = ("apiVersion", "AWS::", "Resources", "acknowledge")
 # Of an assembly, files that are neither template nor manifest and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
+# Of each object that it prints, helm names the template in a comment: # Source: app/charts/db/templates/a.yaml
+_HELM_SOURCE = "# Source: "
+_HELM_TEMPLATE = regex(r"# Source: ([^/\s]+/(?:templates|crds|charts)/(?!\.\.?/)(?:[^/]+/(?!\.\.?/))*[^/]+)")
+# A document, its repeated keys, and the template of a chart that it was rendered from.
+_Parsed = tuple[Any, tuple[RepeatedKey, ...], "str | None"]
 # Names of the file of a kustomization.
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 # How Python refuses a number; the rest is advice for who programs.
@@ -133,6 +138,7 @@ class Document:
         repeated: Keys that stand twice in one of its mappings.
         templated: Whether its text has signs of what another program fills in.
         commented: The text of its file, if that may have comments for the checker; only in the first document.
+        template: Template of a chart that helm rendered it from, e.g. ``app/templates/a.yaml``, where helm states it.
     """
 
     file: str
@@ -141,6 +147,7 @@ class Document:
     repeated: tuple[RepeatedKey, ...] = ()
     templated: bool = False
     commented: str = ""
+    template: str | None = None
 
 
 def read(path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | None = None) -> list[Document]:
@@ -202,16 +209,17 @@ def parse(file: str, text: str) -> Iterator[Document]:
             yield Document(file, content, _size_of_item(file, content, sizes), (), templated=False)
         return
     commented = text if COMMENT_MARK in text else ""
-    for content, repeated in _parse(file, text):
+    for content, repeated, template in _parse(file, text):
         if content is not None:
-            yield Document(file, content, refuse_endless(file, content), repeated, templated, commented)
+            size = refuse_endless(file, content)
+            yield Document(file, content, size, repeated, templated, commented, template)
             commented = ""
 
 
-def _parse(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
+def _parse(file: str, text: str) -> list[_Parsed]:
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return [(_json(text), ())]
+            return [(_json(text), (), None)]
         except RecursionError:
             raise UnusableInput(f"{file}: must be nested at most {MAX_DEPTH} deep, got more") from None
         except ValueError as error:
@@ -254,7 +262,7 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
         yield from items(dig(content, "items"))
         return
     for item in _yaml_items(text):
-        yield from (content for content, _ in _parse(file, item) if content is not None)
+        yield from (content for content, _, _ in _parse(file, item) if content is not None)
 
 
 class _Pruning:
@@ -306,27 +314,46 @@ def _yaml_items(text: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _parse_template(file: str, text: str) -> list[tuple[Any, tuple[RepeatedKey, ...]]]:
+def _parse_template(file: str, text: str) -> list[_Parsed]:
     """Parse a text with actions of a template where values stand; other templates are judged once they are rendered."""
     if is_block_template(text):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}")
     plain, marks = marked(text)
     try:
         _refuse_crash(file, plain)
-        return [(marks.restore(content), repeated) for content, repeated in _load_all(plain)]
+        return [(marks.restore(content), *others) for content, *others in _load_all(plain)]
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}") from None
 
 
-def _load_all(text: str) -> Iterator[tuple[Any, tuple[RepeatedKey, ...]]]:
+def _load_all(text: str) -> Iterator[_Parsed]:
+    is_rendered = _HELM_SOURCE in text
     loader = Loader(text, MAX_NODES)
     try:
         while loader.check_data():  # type: ignore[no-untyped-call]
             before = len(loader.repeated)
             content = loader.get_data()
-            yield content, tuple(loader.repeated[before:])
+            template = _helm_template(text, loader.start) if is_rendered else None
+            yield content, tuple(loader.repeated[before:]), template
     finally:
         loader.dispose()
+
+
+def _helm_template(text: str, start: int) -> str | None:
+    """Return the template that helm names in a comment above a document, ``None`` where it names none.
+
+    Source: helm/helm v4.0.0 pkg/cmd/template.go and pkg/action/action.go ``renderResources`` (2026-11)
+    """
+    found, end = None, text.rfind("\n", 0, start)
+    while end >= 0:
+        begin = text.rfind("\n", 0, end) + 1
+        line = text[begin:end].strip()
+        if line and not line.startswith("#"):
+            break
+        # Its comment is the first; others may be the template's own.
+        source = _HELM_TEMPLATE.fullmatch(line)
+        found, end = source[1] if source else found, begin - 1
+    return found
 
 
 def _json(text: str) -> Any:

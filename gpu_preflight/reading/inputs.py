@@ -450,7 +450,7 @@ def _sort(document: Document, found: _Found, *, named: bool) -> None:
     if isinstance(content, dict) and isinstance(content.get(ACKNOWLEDGEMENTS), list):
         found.acknowledgements.append(document)
         return
-    objects = list(parse_objects(content, document.file, templated=document.templated))
+    objects = list(parse_objects(content, document.file, templated=document.templated, template=document.template))
     found.objects += objects
     if isinstance(content, dict) and (wrong := next((each for each in content if each in _MISSPELT), None)):
         raise UnusableInput(f"{document.file}: acknowledgements must be a list under 'acknowledgements', got {wrong!r}")

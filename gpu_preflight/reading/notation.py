@@ -197,6 +197,8 @@ class Loader(SafeLoader):
         self._most, self._merged = most, 0
         self._flat: set[int] = set()
         self._is_template = self._is_object = False
+        # How many characters are before the document that was read last.
+        self.start = 0
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
         """Return the tag of what has none; a word is understood once the whole document is there."""
@@ -208,6 +210,7 @@ class Loader(SafeLoader):
         self._is_object = bool(keys & _OF_OBJECTS)
         self._is_template = bool(keys & _OF_TEMPLATES) and not self._is_object
         self._flat.clear()
+        self.start = node.start_mark.index
         return super().construct_document(node)
 
     def plain(self, node: yaml.ScalarNode) -> Any:

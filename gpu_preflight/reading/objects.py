@@ -123,11 +123,13 @@ class Origin:
         file: Path of the file, as it was given.
         path: Construct path of a resource, ``Kind namespace/name`` of an object.
         resource: Key of the resource that it stands in: template and logical id.
+        template: Template that helm rendered it from, beginning with the name of the chart; ``None`` for plain objects.
     """
 
     file: str
     path: str
     resource: str | None = None
+    template: str | None = None
 
     def __str__(self) -> str:
         return f"{self.path} in {self.file}"
@@ -281,7 +283,13 @@ class Chart:
 
 
 def parse_objects(
-    content: Any, file: str, resource: str | None = None, cluster: Any = None, *, templated: bool = False
+    content: Any,
+    file: str,
+    resource: str | None = None,
+    cluster: Any = None,
+    *,
+    templated: bool = False,
+    template: str | None = None,
 ) -> Iterator[Object]:
     """Yield the Kubernetes objects of a document, those of lists included.
 
@@ -291,14 +299,15 @@ def parse_objects(
         resource: Key of the resource that it stands in.
         cluster: What its cluster is called there.
         templated: Whether another program may fill in a part of it.
+        template: Template of a chart that helm rendered it from.
     """
     for each in content if isinstance(content, list) else [content]:
         if not isinstance(each, dict) or not isinstance(each.get("kind"), str):
             continue
         if each["kind"].endswith("List") and isinstance(each.get("items"), list):
-            yield from parse_objects(each["items"], file, resource, cluster, templated=templated)
+            yield from parse_objects(each["items"], file, resource, cluster, templated=templated, template=template)
         elif "apiVersion" in each:
             name, space = dig(each, "metadata", "name"), dig(each, "metadata", "namespace")
             place = f"{each['kind']} {f'{space}/' if space else ''}{name}"
             own = {**with_placeholders(each), "kind": each["kind"]} if templated else each
-            yield Object(own, Origin(file, place, resource), cluster)
+            yield Object(own, Origin(file, place, resource, template), cluster)

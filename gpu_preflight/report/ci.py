@@ -130,7 +130,9 @@ def _xml(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTre
 def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator[_Result]:
     for each, state in reported(view):
         if each.acknowledged is None and (standing or state != "unchanged"):
-            yield _Result(each.id, level(each), each.title, message(each), each.fix, each.origin, each.fails)
+            rendered = f" (rendered from {each.origin.template})" if each.origin.is_rendered_text else ""
+            text = f"{message(each)}{rendered}"
+            yield _Result(each.id, level(each), each.title, text, each.fix, each.origin, each.fails)
     for part in view.unread if view.command == "check" else ():
         fix = "give the checker what is deployed in its place"
         yield _Result(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from gpu_facts._version import __version__
@@ -132,7 +135,13 @@ class FindingOrigin(Origin):
         return self.code or (Position(self.file, self.line, self.column) if self.line else None)
 
     def __str__(self) -> str:
-        return f"{self.path} in {self.position or self.file}"
+        rendered = f" (rendered from {self.template})" if self.is_rendered_text else ""
+        return f"{self.path} in {self.position or self.file}{rendered}"
+
+    @property
+    def is_rendered_text(self) -> bool:
+        """Whether its file is what helm printed of a template, rather than the template."""
+        return self.template is not None and not self.file.endswith(self.template.partition("/")[2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,18 +179,26 @@ def finding_views(*groups: Iterable[Finding]) -> tuple[tuple[str, ...], list[tup
     stacks, positions = CreationStacks(), Positions()
 
     def locate(problem: Problem) -> FindingOrigin:
-        origin = problem.origin
+        file, origin = _template_file(problem.origin), problem.origin
         code = stacks.find(origin)
         # Nobody edits a line of what CDK wrote.
         position = (
-            None if origin.resource and stacks.has_assembly(origin.file) else positions.find(origin, problem.field)
+            None
+            if origin.resource and stacks.has_assembly(origin.file)
+            else positions.find(replace(origin, file=file), problem.field)
         )
         line, column = (position.line, position.column) if position else (None, None)
         field = problem.field or None
-        return FindingOrigin(origin.file, origin.path, origin.resource, line, column, code, field)
+        return FindingOrigin(file, origin.path, origin.resource, origin.template, line, column, code, field)
 
     views = [tuple(_finding(each, locate(each.problem)) for each in group) for group in groups]
     return ((HINT,) if stacks.is_incomplete else ()), views
+
+
+def _template_file(origin: Origin) -> str:
+    """Return the file of an origin; of a chart that the checker rendered the template, whose file is in its folder."""
+    file = Path(origin.file, (origin.template or "").partition("/")[2])
+    return str(file) if origin.template and os.path.isdir(origin.file) and os.path.isfile(file) else origin.file
 
 
 def _finding(finding: Finding, origin: FindingOrigin) -> FindingView:

@@ -169,12 +169,13 @@ def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
 def _location(origin: Origin) -> _Object:
     position = getattr(origin, "position", None)
     # Code scanning requires a line.
+    named = ((origin.path, "resource"), (origin.template, "template"))
     region = {"startLine": position.line if position else 1}
     if position and position.column:
         region["startColumn"] = position.column
     return {
         "physicalLocation": {"artifactLocation": _artifact((position or origin).file), "region": region},
-        "logicalLocations": [{"fullyQualifiedName": origin.path, "kind": "resource"}],
+        "logicalLocations": [{"fullyQualifiedName": each, "kind": kind} for each, kind in named if each],
     }
 
 

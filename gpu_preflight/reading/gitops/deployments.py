@@ -212,6 +212,11 @@ class Beside:
         """Whether a folder lies in what was read."""
         return place.is_dir() and any(root.resolve() in (place, *place.parents) for root in self.roots)
 
+    def shown(self, folder: Path) -> str:
+        """Return the path of a folder as the user gave the folder that was read around it."""
+        root = next((root for root in self.roots if root.resolve() in (folder, *folder.parents)), None)
+        return str(root / folder.relative_to(root.resolve()) if root else folder)
+
     def _place(self, path: str, owner: Object, is_there: Callable[[Path], bool]) -> Path | None:
         parts = [each for each in PurePosixPath(normpath(path)).parts if each not in ("/", "//", ".")]
         if not parts or ".." in parts:
@@ -322,7 +327,7 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside
         raise NotRendered("")
     found = plain
     if is_chart(folder):
-        found = found if each.values is None else _render_chart(each, folder, made)
+        found = found if each.values is None else _render_chart(each, folder, beside, made)
     elif each.values is not None:
         raise NotRendered("there is no chart")
     elif each.kustomization or each.components or (has_kustomization(folder) and not plain):
@@ -332,7 +337,7 @@ def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside
     return [_placed(one, each.namespace) for one in found] if each.namespace else found
 
 
-def _render_chart(each: Deployment, folder: Path, made: Rendering) -> list[Object]:
+def _render_chart(each: Deployment, folder: Path, beside: Beside, made: Rendering) -> list[Object]:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "values.json")
         file.write_text(_json(as_written(each.values)), encoding="utf-8")
@@ -340,7 +345,7 @@ def _render_chart(each: Deployment, folder: Path, made: Rendering) -> list[Objec
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
-    return _parsed(each, text, str(folder), [])
+    return _parsed(each, text, beside.shown(folder), [])
 
 
 def _render_kustomization(
@@ -370,7 +375,7 @@ def _render_kustomization(
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
-    return _parsed(each, text, str(folder), plain)
+    return _parsed(each, text, beside.shown(folder), plain)
 
 
 def _json(content: Any) -> str:
@@ -380,23 +385,22 @@ def _json(content: Any) -> str:
 
 def _parsed(each: Deployment, text: str, file: str, before: Iterable[Object]) -> list[Object]:
     """Return the objects of a text, each where it stood before."""
-    places = {(one.kind, one.name): one.origin.file for one in before}
+    places = {(one.kind, one.name): one.origin for one in before}
     try:
         documents = list(parse(file, text))
     except UnusableInput as error:
         raise NotRendered(str(error)) from None
-    contents = [(one.content, one.templated) for one in documents]
-    return [
-        found
-        for content, templated in contents
-        for found in parse_objects(
-            content, _file(content, places, file), cluster=each.owner.cluster, templated=templated
+    found: list[Object] = []
+    for one in documents:
+        stood = places.get((str(dig(one.content, "kind")), str(dig(one.content, "metadata", "name"))))
+        found += parse_objects(
+            one.content,
+            stood.file if stood else file,
+            cluster=each.owner.cluster,
+            templated=one.templated,
+            template=one.template or (stood.template if stood else None),
         )
-    ]
-
-
-def _file(content: Any, places: dict[tuple[str, str], str], file: str) -> str:
-    return places.get((str(dig(content, "kind")), str(dig(content, "metadata", "name"))), file)
+    return found
 
 
 def _substituted(each: Deployment, before: Object) -> list[Object]:
@@ -413,4 +417,6 @@ def _placed(each: Object, namespace: str | None) -> Object:
     if each.kind in CLUSTER_SCOPED or metadata.get("namespace"):
         return each
     content = {**each.content, "metadata": {**metadata, "namespace": namespace}}
-    return next(parse_objects(content, each.origin.file, each.origin.resource, each.cluster), each)
+    origin = each.origin
+    found = parse_objects(content, origin.file, origin.resource, each.cluster, template=origin.template)
+    return next(found, each)

@@ -14,9 +14,11 @@ import pytest
 import yaml
 
 from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.reading.rendering import folders, programs
 from gpu_preflight.reading.rendering.folders import render
+from gpu_preflight.report.view import check_view
 from tests.preflight.reading.programs import needs, without_programs
 
 DEPLOYMENT: dict[str, Any] = {
@@ -215,6 +217,77 @@ def test_a_chart_is_rendered(chart: Path) -> None:
     found = read_input([str(chart)])
 
     assert (pods(found), found.problems) == ([("Pod default/train", 1)], ())
+
+
+_TYPO = """\
+{{- if true }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  replica: 2
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: "b:1"}]}}
+{{- end }}
+"""
+_APPLICATION = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "Application",
+    "metadata": {"name": "llm", "namespace": "argocd"},
+    "spec": {
+        "destination": {"server": "https://kubernetes.default.svc", "namespace": "ml"},
+        "source": {"repoURL": "https://example.com/r.git", "path": "charts/llm", "helm": {"valuesObject": {"a": 1}}},
+    },
+}
+
+
+def typos(path: str) -> list[str]:
+    """Where the findings are about a field that its kind doesn't have."""
+    findings = check_view(check(read_input([path]))).findings
+    return sorted(str(each.origin) for each in findings if each.id == "GPU302")
+
+
+@pytest.mark.parametrize("application", [{}, {"apps/app.yaml": _APPLICATION}], ids=["by itself", "of an Application"])
+def test_findings_in_a_rendered_chart_name_its_template(
+    application: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("helm")
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "charts/llm/Chart.yaml": {"apiVersion": "v2", "name": "vllm", "version": "0.1.0"},
+        "charts/llm/templates/infer.yaml": _TYPO,
+        "charts/llm/charts/db/Chart.yaml": {"apiVersion": "v2", "name": "db", "version": "0.1.0"},
+        "charts/llm/charts/db/templates/db.yaml": _TYPO.replace("{{ .Release.Name }}", "db"),
+    }
+    written(tmp_path / "repo", {**files, **application})
+    space, name = ("ml/", "llm") if application else ("", "vllm")
+
+    assert typos("repo") == [
+        f"Deployment {space}db in repo/charts/llm/charts/db/templates/db.yaml",
+        f"Deployment {space}{name} in repo/charts/llm/templates/infer.yaml",
+    ]
+
+
+def test_findings_in_what_helm_printed_name_line_and_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = "\n".join(_TYPO.split("\n")[1:-2])
+    named = [plain.replace("{{ .Release.Name }}", each) for each in "abcd"]
+    comments = [
+        "# Source: vllm/templates/a.yaml\n# Source: https://example.com/docs\n\n",
+        "# Source: vllm/charts/db/templates/b c.yaml\n",
+        "# Source: https://example.com/templates/a.yaml\n",
+        "# Source: vllm/templates/../../../etc/d.yaml\n",
+    ]
+    text = "".join(f"---\n{comment}{each}\n" for comment, each in zip(comments, named, strict=True))
+    Path("out.yaml").write_text(text)
+
+    assert typos("out.yaml") == [
+        "Deployment a in out.yaml:10:3 (rendered from vllm/templates/a.yaml)",
+        "Deployment b in out.yaml:20:3 (rendered from vllm/charts/db/templates/b c.yaml)",
+        "Deployment c in out.yaml:30:3",
+        "Deployment d in out.yaml:40:3",
+    ]
 
 
 @pytest.mark.parametrize("name", ["--output-dir=made", "--post-renderer=touch", "-h", "a b", "train\n"])
