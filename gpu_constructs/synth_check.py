@@ -16,8 +16,10 @@ from aws_cdk import Validations
 
 from gpu_facts._version import __version__
 from gpu_preflight.judging.check import check
+from gpu_preflight.reading.creation_stacks import CreationStacks
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import Stack, read_stacks
+from gpu_preflight.reading.objects import Position
 from gpu_preflight.report.wording import MAY_BE
 from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
@@ -62,9 +64,11 @@ class GpuPreflight:
             raise ValueError(str(error)) from error
         # A note, such as the quota that pools need, is for `gpu-constructs check`: it would be said at every synth.
         shown = [each for each in findings if each.acknowledged is None and each.rule.severity != "note"]
+        # CDK names the innermost frame, which is one of this library where the library creates the resource.
+        lines = CreationStacks()
         return cdk.PolicyValidationPluginReport(
             success=not any(each.counts for each in shown),
-            violations=[_violation(each) for each in shown],
+            violations=[_violation(each, lines.find(each.problem.origin)) for each in shown],
         )
 
 
@@ -83,10 +87,10 @@ def _stack(template: cdk.PolicyValidationStack) -> Stack:
     return Stack(template.template_path, Path(template.stack_construct_path).name, account, region)
 
 
-def _violation(finding: Finding) -> cdk.PolicyViolation:
+def _violation(finding: Finding, line: Position | None) -> cdk.PolicyViolation:
     return cdk.PolicyViolation(
         rule_name=finding.rule.id,
-        description=_description(finding),
+        description=f"{_description(finding)} ({line})" if line else _description(finding),
         fix=f"{finding.fix} {finding.rule.source}",
         severity="warning" if finding.problem.unknown else finding.rule.severity,
         violating_resources=[_resource(finding)],

@@ -46,7 +46,8 @@ def unread(template: Template) -> Iterator[Unread]:
     resources = mapping(template.body.get("Resources"))
     for logical_id in resources:
         if logical_id.startswith("Fn::ForEach::"):
-            yield Unread(Origin(template.file, logical_id), f"what it makes {_LATER}")
+            origin = Origin(template.file, logical_id, f"{template.name}/{logical_id}")
+            yield Unread(origin, f"what it makes {_LATER}")
     for place, name in _included(resources):
         yield Unread(Origin(template.file, f"{template.name}/{place}"), f"what transform {name} puts there {_LATER}")
     for resource in template.resources():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.reading.objects import Origin, Position
+from gpu_preflight.reading.objects import Position
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.sarif import (
     CHANGES,
@@ -57,7 +57,7 @@ class _Result:
     title: str
     text: str
     fix: str
-    origin: Origin
+    origin: FindingOrigin
     fails: bool
 
 
@@ -140,20 +140,15 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         )
     if view.command == "check" and (skipped := skipped_text(view)):
         fix = "name the path of a file to read it"
-        yield _Result("skipped", "note", "Files that aren't read", skipped, fix, Origin(_NO_FILE, _NO_FILE), False)
+        place = FindingOrigin(_NO_FILE, _NO_FILE)
+        yield _Result("skipped", "note", "Files that aren't read", skipped, fix, place, False)
     if told := hidden_text(view):
-        yield _Result(
-            _HIDDEN,
-            "note",
-            "Findings that don't count",
-            told,
-            "see docs/adoption.md",
-            Origin(_NO_FILE, _NO_FILE),
-            False,
-        )
-    for change, origin in reported_changes(view):
+        place = FindingOrigin(_NO_FILE, _NO_FILE)
+        yield _Result(_HIDDEN, "note", "Findings that don't count", told, "see docs/adoption.md", place, False)
+    for change in reported_changes(view):
         severity, title = CHANGES[change.change]
         text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
+        origin = change.origin or FindingOrigin(".", change.what)
         yield _Result(change_id(change.change), severity, title, text, fix, origin, severity == "error")
 
 
@@ -162,9 +157,9 @@ def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
     return _results(view, standing=False)
 
 
-def _place(origin: Origin) -> Position:
+def _place(origin: FindingOrigin) -> Position:
     """Return the file and line that a person edits; line 0 stands for one that isn't known."""
-    found = origin.position if isinstance(origin, FindingOrigin) else None
+    found = origin.position
     file = repository_path(found.file if found else origin.file).as_posix()
     return Position(file, found.line, found.column) if found else Position(file, 0, None)
 

@@ -14,7 +14,7 @@ from gpu_preflight.cluster.open_values import OpenValue
 from gpu_preflight.model.answer import Reason
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.objects import Origin, Position, Unread
-from gpu_preflight.rule import AcceptedBy, Finding, Problem, Rule, Severity
+from gpu_preflight.rule import AcceptedBy, Finding, Rule, Severity
 
 Outcome = Literal["pass", "fail", "unknown"]
 # Attributes that an output shows of values that have more. Of any other dataclass it shows all fields.
@@ -170,29 +170,51 @@ class FindingView:
     fails: bool
 
 
-def finding_views(*groups: Iterable[Finding]) -> tuple[tuple[str, ...], list[tuple[FindingView, ...]]]:
-    """Return hints at how to get lines, and groups of findings with their lines and everything that their rules say."""
-    # What reads files again is loaded after the rules ran.
-    from gpu_preflight.reading.creation_stacks import HINT, CreationStacks
-    from gpu_preflight.reading.positions import Positions
+@dataclass(frozen=True, slots=True)
+class LocatedUnread(Unread):
+    """A part of the input that isn't checked, with its line."""
 
-    stacks, positions = CreationStacks(), Positions()
+    origin: FindingOrigin
 
-    def locate(problem: Problem) -> FindingOrigin:
-        file, origin = _template_file(problem.origin), problem.origin
-        code = stacks.find(origin)
-        # Nobody edits a line of what CDK wrote.
-        position = (
-            None
-            if origin.resource and stacks.has_assembly(origin.file)
-            else positions.find(replace(origin, file=file), problem.field)
-        )
+
+SHOWN[LocatedUnread] = SHOWN[Unread]
+
+
+class Lines:
+    """Finds lines of origins, and whether lines of code are missing for want of stack traces."""
+
+    def __init__(self) -> None:
+        """Begin without a file."""
+        # What reads files again is loaded after the rules ran.
+        from gpu_preflight.reading.creation_stacks import CreationStacks
+        from gpu_preflight.reading.positions import Positions
+
+        self._stacks, self._positions = CreationStacks(), Positions()
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """How to get lines that weren't found."""
+        from gpu_preflight.reading.creation_stacks import HINT
+
+        return (HINT,) if self._stacks.is_incomplete else ()
+
+    def locate(self, origin: Origin, field: str = "") -> FindingOrigin:
+        """Return an origin with its line, or the line of a field."""
+        file, code = _template_file(origin), self._stacks.find(origin)
+        # Nobody edits a line of what CDK wrote, and a file as a whole has none.
+        has_none = (origin.resource and self._stacks.has_assembly(origin.file)) or origin.path == origin.file
+        position = None if has_none else self._positions.find(replace(origin, file=file), field)
         line, column = (position.line, position.column) if position else (None, None)
-        field = problem.field or None
-        return FindingOrigin(file, origin.path, origin.resource, origin.template, line, column, code, field)
+        return FindingOrigin(file, origin.path, origin.resource, origin.template, line, column, code, field or None)
 
-    views = [tuple(_finding(each, locate(each.problem)) for each in group) for group in groups]
-    return ((HINT,) if stacks.is_incomplete else ()), views
+    def locate_unread(self, parts: Iterable[Unread]) -> tuple[LocatedUnread, ...]:
+        """Return parts that aren't checked with their lines."""
+        return tuple(LocatedUnread(self.locate(each.origin), each.reason, each.may_hold) for each in parts)
+
+
+def finding_views(lines: Lines, findings: Iterable[Finding]) -> tuple[FindingView, ...]:
+    """Return findings with their lines and everything that their rules say."""
+    return tuple(_finding(each, lines.locate(each.problem.origin, each.problem.field)) for each in findings)
 
 
 def _template_file(origin: Origin) -> str:

@@ -13,8 +13,10 @@ from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
     SHOWN,
     Counts,
+    FindingOrigin,
     FindingView,
     Hidden,
+    Lines,
     OutcomeView,
     RuleSelection,
     counts,
@@ -26,8 +28,17 @@ from gpu_preflight.report.finding_view import (
 from gpu_preflight.scheduling.pool_limits import Ceiling
 
 SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")
-SHOWN[ResourceChange] = ("what", "change", "detail", "origin")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedChange(ResourceChange):
+    """What becomes of a resource or of an object, with its line."""
+
+    origin: FindingOrigin | None = None
+
+
+SHOWN[LocatedChange] = ("what", "change", "detail", "origin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class ReviewView(OutcomeView):
     command: Literal["review"] = "review"
     control_planes: tuple[ClusterChange, ...]
     pools: tuple[PoolChange, ...]
-    changes: tuple[ResourceChange, ...]
+    changes: tuple[LocatedChange, ...]
     versions: tuple[Move, ...]
     ceiling: Sides[CeilingView]
     workloads: tuple[Fate, ...]
@@ -113,14 +124,15 @@ class ReviewView(OutcomeView):
 def review_view(review: Review) -> ReviewView:
     """Return what a change means, with the clusters before and after it."""
     remaining = (*review.new, *review.standing)
-    hints, [new, fixed, standing] = finding_views(review.new, review.fixed, review.standing)
+    lines = Lines()
+    new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
     unknown = any(each.problem.unknown for each in remaining if each.acknowledged is None)
     unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
     return ReviewView(
         outcome=outcome(fails=review.fails, unknown=unknown),
         control_planes=review.control_planes,
         pools=review.pools,
-        changes=review.changes,
+        changes=tuple(_located(each, lines) for each in review.changes),
         versions=review.moves,
         ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
         workloads=review.fates,
@@ -130,11 +142,16 @@ def review_view(review: Review) -> ReviewView:
         new=new,
         fixed=fixed,
         standing=standing,
-        hints=hints,
+        hints=lines.hints,
         clusters=Sides(
             cluster_views(review.explained_before, most_pools=1), cluster_views(review.explained_after, most_pools=1)
         ),
     )
+
+
+def _located(change: ResourceChange, lines: Lines) -> LocatedChange:
+    origin = lines.locate(change.origin) if change.origin else None
+    return LocatedChange(change.what, change.change, change.detail, origin, change.effect)
 
 
 def _ceiling(ceiling: Ceiling) -> CeilingView:

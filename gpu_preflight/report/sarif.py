@@ -17,10 +17,8 @@ from urllib.parse import quote
 from gpu_preflight.report.wording import MAY_BE, acceptance_text, hidden_text, skipped_text
 
 if TYPE_CHECKING:
-    from gpu_preflight.judging.changes import ResourceChange
-    from gpu_preflight.reading.objects import Origin, Unread
-    from gpu_preflight.report.finding_view import FindingView
-    from gpu_preflight.report.review_view import ReviewView
+    from gpu_preflight.report.finding_view import FindingOrigin, FindingView, LocatedUnread
+    from gpu_preflight.report.review_view import LocatedChange, ReviewView
     from gpu_preflight.report.view import CheckView
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -38,9 +36,9 @@ _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 def render(view: CheckView | ReviewView) -> str:
     """Return the findings of a check or a review as SARIF."""
     findings = list(reported(view))
-    unread, changes = view.unread if view.command == "check" else (), list(reported_changes(view))
+    unread, changes = view.unread if view.command == "check" else (), reported_changes(view)
     rules = {each.id: _rule(each) for each, _ in reversed(findings)}
-    rules |= {change_id(each.change): _change_rule(each.change) for each, _ in changes}
+    rules |= {change_id(each.change): _change_rule(each.change) for each in changes}
     order = sorted(rules)
     run = {
         "tool": {"driver": asdict(view.tool) | {"rules": [rules[each] for each in order]}},
@@ -49,7 +47,7 @@ def render(view: CheckView | ReviewView) -> str:
         "invocations": [
             {"executionSuccessful": True, "toolExecutionNotifications": [*map(_notification, unread), *_hidden(view)]}
         ],
-        "results": [*_results(findings, order), *(_change(each, origin, order) for each, origin in changes)],
+        "results": [*_results(findings, order), *(_change(each, order) for each in changes)],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -64,11 +62,9 @@ def reported(view: CheckView | ReviewView) -> Iterator[tuple[FindingView, str | 
         yield from ((each, "unchanged") for each in view.standing)
 
 
-def reported_changes(view: CheckView | ReviewView) -> Iterator[tuple[ResourceChange, Origin]]:
-    """Yield the changes of a review that require an action before the deployment."""
-    for each in view.changes if view.command == "review" else ():
-        if each.change in CHANGES and each.origin:
-            yield each, each.origin
+def reported_changes(view: CheckView | ReviewView) -> list[LocatedChange]:
+    """Return the changes of a review that require an action before the deployment."""
+    return [each for each in view.changes if each.change in CHANGES] if view.command == "review" else []
 
 
 def level(finding: FindingView) -> str:
@@ -116,7 +112,7 @@ def _change_rule(change: str) -> _Object:
     }
 
 
-def _change(change: ResourceChange, origin: Origin, rules: list[str]) -> _Object:
+def _change(change: LocatedChange, rules: list[str]) -> _Object:
     id, (severity, _) = change_id(change.change), CHANGES[change.change]
     own = fingerprint(f"{id}\n{change.what}")
     return {
@@ -125,7 +121,7 @@ def _change(change: ResourceChange, origin: Origin, rules: list[str]) -> _Object
         "kind": "fail",
         "level": severity,
         "message": {"text": f"{change.what}: {change.detail}"},
-        "locations": [_location(origin)],
+        "locations": [_location(change.origin)] if change.origin else [],
         "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},
         "baselineState": "new",
     }
@@ -155,7 +151,7 @@ def _result(finding: FindingView, index: int, own: str, state: str | None) -> _O
     return result
 
 
-def _notification(unread: Unread) -> _Object:
+def _notification(unread: LocatedUnread) -> _Object:
     message = f"{unread.origin.path}: {unread.reason}"
     return {"level": "warning", "message": {"text": message}, "locations": [_location(unread.origin)]}
 
@@ -166,15 +162,18 @@ def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
         yield {"level": "note", "message": {"text": told}}
 
 
-def _location(origin: Origin) -> _Object:
-    position = getattr(origin, "position", None)
+def _location(origin: FindingOrigin) -> _Object:
+    position = origin.position
     # Code scanning requires a line.
     named = ((origin.path, "resource"), (origin.template, "template"))
     region = {"startLine": position.line if position else 1}
     if position and position.column:
         region["startColumn"] = position.column
     return {
-        "physicalLocation": {"artifactLocation": _artifact((position or origin).file), "region": region},
+        "physicalLocation": {
+            "artifactLocation": _artifact(position.file if position else origin.file),
+            "region": region,
+        },
         "logicalLocations": [{"fullyQualifiedName": each, "kind": kind} for each, kind in named if each],
     }
 

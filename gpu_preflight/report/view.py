@@ -17,6 +17,8 @@ from gpu_preflight.report.finding_view import (
     Counts,
     FindingView,
     Hidden,
+    Lines,
+    LocatedUnread,
     OutcomeView,
     RuleSelection,
     View,
@@ -53,7 +55,7 @@ class CheckView(OutcomeView):
     hidden: tuple[Hidden, ...]
     rule_selection: RuleSelection | None
     findings: tuple[FindingView, ...]
-    unread: tuple[Unread, ...]
+    unread: tuple[LocatedUnread, ...]
     skipped: tuple[Skipped, ...]
     open_values: tuple[OpenValue, ...]
     unasked: tuple[str, ...]
@@ -100,7 +102,8 @@ class RulesView(View):
 def check_view(report: Report) -> CheckView:
     """Return what a check found."""
     explanations = list(map(report.explanation, report.cases))
-    hints, [findings] = finding_views(report.findings)
+    lines = Lines()
+    findings, unread = finding_views(lines, report.findings), lines.locate_unread(report.unread)
     undecided = any(each.answer is Answer.UNKNOWN for one in explanations for each in one.verdicts)
     return CheckView(
         outcome=outcome(fails=report.fails or bool(report.pending), unknown=report.unknown or undecided),
@@ -108,11 +111,11 @@ def check_view(report: Report) -> CheckView:
         hidden=hidden(report.findings, report.unselected),
         rule_selection=rule_selection(report.selected),
         findings=findings,
-        unread=report.unread,
+        unread=unread,
         skipped=report.skipped,
         open_values=report.open_values,
         unasked=report.unasked,
-        hints=hints,
+        hints=lines.hints,
         clusters=cluster_views(explanations, most_pools=1),
     )
 

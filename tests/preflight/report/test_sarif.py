@@ -10,8 +10,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpu_preflight.judging.changes import ResourceChange
+from gpu_preflight.judging.check import check
+from gpu_preflight.judging.review import review
+from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Position
-from gpu_preflight.report import sarif
+from gpu_preflight.report import ci, sarif
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, check_view
@@ -149,3 +153,46 @@ def test_what_fails_or_is_lost_in_a_change_is_a_result() -> None:
     assert all(rules[each["ruleIndex"]]["id"] == each["ruleId"] for each in run["results"])
     assert "CloudFormation rejects" in found[1]["message"]["text"]
     assert found[1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "app.yaml"
+
+
+def test_what_cannot_be_read_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    loop = "  Fn::ForEach::Groups:\n    - Name\n    - [a, b]\n    - Group${Name}: {Type: AWS::EKS::Nodegroup}\n"
+    cluster = "  Cluster: {Type: AWS::EKS::Cluster, Properties: {Version: '1.36'}}\n"
+    Path("a.yaml").write_text(f"Transform: AWS::LanguageExtensions\nResources:\n{cluster}{loop}")
+
+    view = check_view(check(read_input(["a.yaml"])))
+
+    places = [str(each.origin.position) for each in view.unread if each.origin.path == "Fn::ForEach::Groups"]
+    regions = [
+        each["locations"][0]["physicalLocation"]["region"]
+        for each in run_of(view)["invocations"][0]["toolExecutionNotifications"]
+    ]
+    assert places == ["a.yaml:4:3"]
+    assert {"startLine": 4, "startColumn": 3} in regions
+
+
+def test_changes_have_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "apiVersion: v1\nkind: Service\nmetadata: {name: other}\n---\n"
+    spec = "{completionMode: %s, completions: 2, template: {}}"
+    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {spec}\n"
+    for name, mode in (("old", "Indexed"), ("new", "NonIndexed")):
+        Path(f"{name}.yaml").write_text(text + job % mode)
+
+    view = review_view(review(*(read_input([f"{each}.yaml"], stack="app") for each in ("old", "new"))))
+
+    [change] = [each for each in run_of(view)["results"] if each["ruleId"].startswith("change-")]
+    place = change["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]) == ("new.yaml", {"startLine": 5, "startColumn": 1})
+    assert "new.yaml:5:1: " in ci.concise(view)
+
+
+def test_a_change_that_is_nowhere_is_a_result_without_a_place() -> None:
+    change = ResourceChange("Export a", "fails", "a stack imports it")
+    view = review_view(samples.review(changes=(change,)))
+
+    [result] = [each for each in run_of(view)["results"] if each["ruleId"].startswith("change-")]
+
+    assert result["locations"] == []
+    assert ".: error: change-fails Export a: a stack imports it [Export a]" in ci.concise(view).splitlines()
