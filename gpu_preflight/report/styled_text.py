@@ -82,7 +82,8 @@ def _lines(part: Part, width: int) -> Iterable[RichText]:
     yield RichText()
     names = max(cell_len(name.plain) for name, _ in part.rows) + GAP
     for name, told in part.rows:
-        label = _text(name)
+        # Without a style of its own, which the rest of the line would have, too.
+        label = RichText().append_text(_text(name))
         for each in _wrapped(told, width - names):
             label.pad_right(names - cell_len(label.plain))
             yield label.append_text(each)

@@ -54,6 +54,13 @@ def test_ids_arns_paths_and_addresses_are_never_cut(width: int, colour: bool) ->
     assert {"GPU901", f"{arn},", f"{file}:12:3", source, origin.path} <= set(words)
 
 
+def test_a_label_does_not_color_what_is_next_to_it() -> None:
+    written = text.render(check_view(samples.report()), colour=True)
+
+    assert "\x1b[1;31mGPU901\x1b[0m  \x1b[1mpool Train: has none\x1b[0m\n" in written
+    assert "\x1b[2mat\x1b[0m      Stack/Train in app.yaml\n" in written
+
+
 def test_terminals_get_colour() -> None:
     assert "\x1b[1;31m" in text.render(check_view(samples.report()), colour=True)
 
