@@ -1,4 +1,4 @@
-"""The dates of what this version knows: the instance catalogue, prices and pinned versions."""
+"""The dates of the data in this version: the instance catalogue, prices and pinned versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED = "ec2_gpus"
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A part of what this version knows.
+    """A part of the data in this version.
 
     Attributes:
         name: Its name in plain words.
@@ -32,7 +32,7 @@ class DataSet:
 
 
 def data_sets() -> tuple[DataSet, ...]:
-    """Return the parts of what this version knows."""
+    """Return the parts of the data in this version."""
     govcloud = json.loads(read_package_data("gpu_facts.hardware", "prices.json"))["as_of"]
     table = {name: each for name, each in vars(versions).items() if not name.startswith("__")}
     pins = (each.as_of for each in dated(table) if isinstance(each, versions.Pin))

@@ -251,7 +251,7 @@ def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) 
 
 
 def warn_of_old_data() -> None:
-    """Warn on standard error if what this version knows is old as of the day of the check."""
+    """Warn on standard error if data of this version is old as of the day of the check."""
     from gpu_facts.data_age import MAX_AGE_DAYS, outdated
     from gpu_facts.today import today
 
