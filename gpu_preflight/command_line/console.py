@@ -257,7 +257,7 @@ def warn_of_old_data() -> None:
 
     if old := outdated(today()):
         listed = ", ".join(f"{each.name} {each.day}" for each in old)
-        _warn(f"data is more than {MAX_AGE_DAYS} days old: {listed}; a newer version of gpu-constructs may know more")
+        warn(f"data is more than {MAX_AGE_DAYS} days old: {listed}; a newer version of gpu-constructs may know more")
 
 
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
