@@ -114,3 +114,8 @@ def distinct(name: str, left: int, right: int) -> tuple[str, str]:
     """Return two amounts as people write them, exactly where rounding would make them look equal."""
     shown = show(name, left), show(name, right)
     return shown if shown[0] != shown[1] else (f"{left / MIB:.0f}Mi", f"{right / MIB:.0f}Mi")
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, e.g. ``2 pools``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

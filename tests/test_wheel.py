@@ -15,6 +15,7 @@ import pytest
 
 from gpu_constructs import __version__
 from gpu_facts.versions import DEFAULT_KUBERNETES, KUBERNETES
+from gpu_preflight.report.wording import RULES_PAGE
 from tests.conftest import ROOT
 from tests.once import Once
 
@@ -148,6 +149,8 @@ def test_addresses_are_below_one_repository(metadata: Message) -> None:
     assert {each.partition(",")[0] for each in metadata.get_all("Project-URL", ())} >= {"Source", "Issues", "Changelog"}
     assert [each for each in addresses if not each.startswith(repository)] == []
     assert (ROOT / "pyproject.toml").read_text().count(repository) == 1
+    # An installed package writes links, too.
+    assert f"{repository}/blob/main/docs/rules.md" == RULES_PAGE
 
 
 def test_sdist_has_everything_that_is_kept(built: Path) -> None:

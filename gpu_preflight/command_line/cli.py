@@ -18,6 +18,7 @@ import click
 from gpu_facts._version import __version__
 from gpu_preflight.command_line import completion, console
 from gpu_preflight.command_line.console import PROGRESS
+from gpu_preflight.command_line.review_options import limits_from_options, review_limits
 from gpu_preflight.command_line.selection import File, accepting, chosen_clusters, filtered, filters
 from gpu_preflight.command_line.settings import ConfiguredCommand
 
@@ -326,6 +327,7 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
 @click.argument("new", type=File())
 @accepting
 @judged
+@review_limits
 @report_options
 @written(*JUDGED)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
@@ -340,7 +342,7 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     from gpu_preflight.judging.review import review as judge
     from gpu_preflight.report.review_view import review_view
 
-    view = review_view(_usable(judge, before, after, filters(options, anywhere=True)))
+    view = review_view(_usable(judge, before, after, filters(options, anywhere=True)), limits_from_options(options))
     console.emit(view, form, output)
     return _end(view, **options)
 

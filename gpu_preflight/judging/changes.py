@@ -45,6 +45,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, mapping
 
 Change = Literal["destructive", "fails", "left behind", "unknown", "replaced", "removed", "in place", "added"]
 Effect = Literal["nodes replaced", "pods restart"]
+ChangeClass = Literal[Change, Effect]
 # From the one that a reviewer has to see first.
 ORDER: tuple[Change, ...] = (
     *("destructive", "fails", "left behind", "unknown", "replaced", "removed", "in place", "added"),
@@ -124,6 +125,11 @@ class ResourceChange:
     detail: str
     origin: Origin | None = None
     effect: Effect | None = None
+
+    @property
+    def change_class(self) -> ChangeClass:
+        """Its class in docs/changes.md: the effect of an update in place on nodes or pods, else the change."""
+        return self.effect or self.change
 
     @property
     def kind(self) -> str:

@@ -4,209 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Literal
+from typing import Any
 
-from gpu_facts.light import dataclass, regex
-from gpu_facts.schemas import replacement_properties
+from gpu_facts.light import dataclass
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.images import ami_alias, image_version, pool_image
 from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.changes import ResourceChange, resource_changes
 from gpu_preflight.judging.check import Report, check
-from gpu_preflight.judging.cluster_changes import VERSIONS, ClusterChange, cluster_changes, rejected_combination
-from gpu_preflight.judging.deployed import differ, leaf_changes, moved
+from gpu_preflight.judging.cluster_changes import ClusterChange, cluster_changes
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.judging.filters import Filters
+from gpu_preflight.judging.pool_changes import (
+    PoolChange,
+    pool_changes,
+    pool_key,
+    pools_by_key,
+    properties_requiring_replacement,
+    with_evicted,
+)
+from gpu_preflight.judging.pool_costs import PoolCost, pool_costs, uncounted_workloads
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
+from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
-from gpu_preflight.reading.eksctl.groups import is_of_eksctl
 from gpu_preflight.reading.inputs import Input
-from gpu_preflight.reading.unknown import items, known_text
+from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.pool_limits import Ceiling, ceiling
 from gpu_preflight.scheduling.verdict import Result, Verdict
 
-Change = Literal["refused", "added", "removed", "replaced", "changed"]
-# What nodes of Karpenter drift for.
-_DRIFTING = ("template",)
-_DRIFTS = "nodes drift and are replaced as the budgets allow"
-_NO_NODES = ("0", "0%", 0)
-_EFFECTS = {
-    "managed": "rolls its nodes",
-    "self-managed": "new nodes only, unless the group refreshes its instances",
-}
-# What eksctl changes of a group that is there, and what it says of the rest.
-# Source: https://docs.aws.amazon.com/eks/latest/eksctl/faq.md (2026-11)
-_SIZES = ("ScalingConfig", "MinSize", "MaxSize", "DesiredCapacity")
-_LEFT_BY_EKSCTL = "eksctl changes nothing of a group that is there; make one of another name"
-_QUIET = {"managed": ("LaunchTemplate",), "self-managed": ("LaunchTemplate",), "karpenter": (), "auto-mode": ()}
-_PoolKey = tuple[str, str, str]
 _VERSION = "Version"
-# A number that is no part of a name.
-_FIGURE = regex(r"(?<![\w.-])\d[\d,.]*(?![\w-])")
 _FindingKey = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolChange:
-    """What becomes of a pool.
-
-    Attributes:
-        cluster: Name of its cluster.
-        name: Its name.
-        kind: Who makes its nodes.
-        change: What becomes of it; one that is replaced drains its nodes, and one that is refused fails the deployment.
-        details: What differs, one line each.
-    """
-
-    cluster: str
-    name: str
-    kind: PoolKind
-    change: Change
-    details: tuple[str, ...] = ()
-
-
-def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolChange, ...]:
-    """Return what becomes of every pool, replaced ones first."""
-    clusters = list(old), list(new)
-    before, after = map(pools_by_key, clusters)
-    versions = [{each.title: each.version for each in side} for side in clusters]
-    found = [
-        change
-        for key in dict.fromkeys((*before, *after))
-        if (change := _change(key, before.get(key), after.get(key), *(each.get(key[0]) for each in versions)))
-    ]
-    order = ("refused", "replaced", "removed", "changed", "added")
-    return tuple(sorted(_renamed(found, before, after), key=lambda each: (order.index(each.change), each.name)))
-
-
-def pools_by_key(clusters: Iterable[Cluster]) -> dict[_PoolKey, Pool]:
-    """Return every pool by what makes it the same pool in two inputs."""
-    return {pool_key(cluster, pool): pool for cluster in clusters for pool in cluster.pools}
-
-
-def pool_key(cluster: Cluster, pool: Pool) -> _PoolKey:
-    """Return what makes a pool the same in two inputs."""
-    return cluster.title, pool.kind, pool.resource.key if pool.resource else pool.name
-
-
-def _change(key: _PoolKey, before: Pool | None, after: Pool | None, *versions: str | None) -> PoolChange | None:
-    pool = after or before
-    if pool is None:  # pragma: no cover
-        return None
-    if before is None:
-        return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
-    if after is None:
-        left = pool.resource is not None and is_of_eksctl(pool.resource)
-        fate = "eksctl leaves its nodes until somebody deletes them" if left else "its nodes are drained"
-        return PoolChange(key[0], pool.name, pool.kind, "removed", (*_summary(pool), fate))
-    replacing = properties_requiring_replacement(before, after)
-    details = [*_differences(before, after, replacing), *_launch_differences(before, after)]
-    details += _other_image(after, *versions)
-    if not details:
-        return None
-    if not replacing and (apart := _rejected_changes(before, after)):
-        return PoolChange(key[0], pool.name, pool.kind, "refused", (apart, *details))
-    return PoolChange(key[0], pool.name, pool.kind, "replaced" if replacing else "changed", tuple(details))
-
-
-def _other_image(pool: Pool, before: str | None, after: str | None) -> list[str]:
-    """Return that nodes drift to the image of another Kubernetes version, which Karpenter looks up for an alias.
-
-    Source, read 2026-11: https://karpenter.sh/v1.15/tasks/managing-amis/ (alias), and for Auto Mode
-    https://docs.aws.amazon.com/eks/latest/userguide/auto-upgrade.html
-    """
-    follows = pool.kind == "auto-mode" or (pool.kind == "karpenter" and ami_alias(pool) is not None)
-    if not follows or before is None or after is None or before == after:
-        return []
-    return [f"{moved('image of Kubernetes', before, after)} ({_drifts(pool)})"]
-
-
-def _drifts(pool: Pool) -> str:
-    """Return what happens to nodes that drift, by the budgets of their NodePool.
-
-    Source, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/#nodepool-disruption-budgets
-    """
-    closed = [items(each.reasons) for each in pool.budgets if each.nodes in _NO_NODES and each.schedule is None]
-    if not any(not reasons or "Drifted" in reasons for reasons in closed):
-        return _DRIFTS
-    if any(not reasons or "Empty" in reasons for reasons in closed):
-        return "nodes drift and stay: the budgets for drift and for empty nodes are 0"
-    return "nodes drift; the budget for drift is 0: a node is replaced when it is empty"
-
-
-def _rejected_changes(before: Pool, after: Pool) -> str:
-    """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
-    if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
-        return ""
-    launch_changes = bool(_launch_differences(before, after))
-    return rejected_combination(before.properties, after.properties, launch_changes=launch_changes)
-
-
-def _renamed(
-    changes: list[PoolChange], before: Mapping[_PoolKey, Pool], after: Mapping[_PoolKey, Pool]
-) -> list[PoolChange]:
-    """Join a pool that goes and one that comes under its name: its logical id changed, so its nodes are drained."""
-    gone = {(each.cluster, each.name, each.kind) for each in changes if each.change == "removed"}
-    come = {(each.cluster, each.name, each.kind) for each in changes if each.change == "added"}
-    both = gone & come
-    kept = [each for each in changes if (each.cluster, each.name, each.kind) not in both]
-    detail = "its logical id changes, so a new group is made and the old one drained"
-    return [*kept, *(PoolChange(*each, "replaced", (detail,)) for each in sorted(both))]
-
-
-def _summary(pool: Pool) -> tuple[str, ...]:
-    types = ", ".join(pool.instance_types)
-    bounds = f"at most {pool.max_nodes} nodes" if pool.max_nodes is not None else ""
-    limits = ", ".join(f"limit {amount} {name}" for name, amount in pool.limits.items())
-    return tuple(each for each in (types, bounds, limits) if each)
-
-
-def properties_requiring_replacement(before: Pool, after: Pool) -> list[str]:
-    """Return the properties that differ and that CloudFormation changes by making another group."""
-    fixed = replacement_properties(after.resource.type) if after.resource else ()
-    if after.resource and is_of_eksctl(after.resource):
-        return []
-    return [name for name in fixed if differ(before.properties.get(name), after.properties.get(name))]
-
-
-def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
-    quiet = _QUIET.get(after.kind, ())
-    names = [each for each in dict.fromkeys((*before.properties, *after.properties)) if each not in quiet]
-    found = []
-    for name in names:
-        old, new = before.properties.get(name), after.properties.get(name)
-        if differ(old, new):
-            found += [
-                f"{each} ({_consequence(name, after, replacing)})" for each in leaf_changes(name, old, new, joint=" ")
-            ]
-    return found
-
-
-def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
-    if pool.resource is not None and is_of_eksctl(pool.resource):
-        return "in place" if name in _SIZES else _LEFT_BY_EKSCTL
-    if name in replacing:
-        return "replaces the group: a new one is made, then the old one is drained"
-    if pool.kind == "managed" and name in VERSIONS:
-        return "rolls its nodes"
-    if not pool.is_group and name in _DRIFTING:
-        return _drifts(pool)
-    return "in place"
-
-
-def _launch_differences(before: Pool, after: Pool) -> list[str]:
-    of_eksctl = after.resource is not None and is_of_eksctl(after.resource)
-    effect = _LEFT_BY_EKSCTL if of_eksctl else _EFFECTS.get(after.kind) or _drifts(after)
-    old, new = before.launch.written, after.launch.written
-    names = dict.fromkeys((*old, *new))
-    return [
-        f"{line} ({effect})"
-        for name in names
-        if differ(old.get(name), new.get(name))
-        for line in leaf_changes(name, old.get(name), new.get(name), joint=" ")
-    ]
+_Kind = tuple[str, str, bool, bool]
 
 
 def keep_deployed_versions(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tuple[Cluster, ...]:
@@ -302,6 +131,9 @@ class Review:
         explained_after: What becomes of them.
         selected: Number of rules whose findings are reported; ``None`` for all.
         unselected: Findings of other rules in the new version.
+        costs_before: What each GPU pool cost.
+        costs_after: What each costs.
+        uncounted: Workloads whose nodes aren't counted after the change, because their result isn't known.
     """
 
     control_planes: tuple[ClusterChange, ...] = ()
@@ -318,6 +150,9 @@ class Review:
     explained_after: tuple[Explanation, ...] = ()
     selected: int | None = None
     unselected: tuple[Finding, ...] = ()
+    costs_before: tuple[PoolCost, ...] = ()
+    costs_after: tuple[PoolCost, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -349,24 +184,27 @@ def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
     )
     if filters:
         before, after = filters.applied(before), filters.applied(after)
-    known = {_identity(each) for each in before.findings}
-    still = {_identity(each) for each in after.findings}
+    found = compare_findings(before.findings, after.findings)
     told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
+    costs = tuple(map(pool_costs, told))
     return Review(
         control_planes=cluster_changes(_clusters(before), _clusters(after)),
-        pools=pool_changes(deployed, written),
+        pools=tuple(with_evicted(each, costs[0], *told) for each in pool_changes(deployed, written)),
         changes=resource_changes(old, new),
         moves=_moves(before, after),
         before=_ceiling(before),
         after=_ceiling(after),
         fates=_fates(told[0], told[1], _accepted(after)),
-        new=tuple(each for each in after.findings if _identity(each) not in known),
-        fixed=tuple(each for each in before.findings if _identity(each) not in still),
-        standing=tuple(each for each in after.findings if _identity(each) in known),
+        new=found[0],
+        fixed=found[1],
+        standing=found[2],
         explained_before=told[0],
         explained_after=told[1],
         selected=after.selected,
         unselected=after.unselected,
+        costs_before=costs[0],
+        costs_after=costs[1],
+        uncounted=uncounted_workloads(told[1]),
     )
 
 
@@ -380,10 +218,33 @@ def _ceiling(report: Report) -> Ceiling:
     )
 
 
-def _identity(finding: Finding) -> tuple[str, str, str, bool, bool]:
-    """Return what makes a finding of two inputs the same: not the file, which lies elsewhere, nor figures in it."""
-    problem, message = finding.problem, _FIGURE.sub("#", finding.problem.message)
-    return finding.rule.id, problem.origin.path, message, problem.unknown, finding.acknowledged is None
+def compare_findings(
+    before: Iterable[Finding], after: Iterable[Finding]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return the findings that are new, fixed and the same.
+
+    Findings match by rule, resource and kind: certain, possible or accepted. Their text and the file don't matter. If a
+    rule has several findings at a resource, those with the same text are matched first, and then as many as there are.
+    """
+    left: dict[_Kind, list[Finding]] = {}
+    for each in before:
+        left.setdefault(_kind(each), []).append(each)
+    listed, same = list(after), set[int]()
+    for has_same_text in (True, False):
+        for index, each in enumerate(listed):
+            rest = left.get(_kind(each), []) if index not in same else []
+            text = each.problem.message
+            place = next((at for at, one in enumerate(rest) if not has_same_text or one.problem.message == text), None)
+            if place is not None:
+                del rest[place]
+                same.add(index)
+    new = tuple(each for index, each in enumerate(listed) if index not in same)
+    fixed = tuple(each for rest in left.values() for each in rest)
+    return new, fixed, tuple(each for index, each in enumerate(listed) if index in same)
+
+
+def _kind(finding: Finding) -> _Kind:
+    return finding.rule.id, finding.problem.origin.path, finding.problem.unknown, finding.acknowledged is not None
 
 
 def _moves(old: Report, new: Report) -> tuple[Move, ...]:

@@ -58,6 +58,7 @@ class Resource:
         logical_id: Its logical id; empty for what no template has.
         deletion_policy: What becomes of it when it leaves the template; ``None`` where the template doesn't say.
         replace_policy: What becomes of it when another one replaces it; ``None`` where the template doesn't say.
+        account: AWS account of its stack; ``None`` where it is not known.
     """
 
     file: str
@@ -72,6 +73,7 @@ class Resource:
     logical_id: str = ""
     deletion_policy: str | None = None
     replace_policy: str | None = None
+    account: str | None = None
 
     @property
     def origin(self) -> Origin:
@@ -178,6 +180,7 @@ class Template:
             logical_id=str(logical_id),
             deletion_policy=known_text(raw.get("DeletionPolicy")),
             replace_policy=known_text(raw.get("UpdateReplacePolicy")),
+            account=self.account,
         )
 
     def exported(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.objects import Position
 from gpu_preflight.report.finding_view import FindingOrigin
+from gpu_preflight.report.review_headline import limit_name, limit_outcome
 from gpu_preflight.report.sarif import (
     CHANGES,
     change_id,
@@ -28,7 +29,7 @@ from gpu_preflight.report.sarif import (
     reported_changes,
     repository_path,
 )
-from gpu_preflight.report.wording import hidden_text, printable, skipped_text
+from gpu_preflight.report.wording import headline, hidden_text, printable, skipped_text
 
 if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
@@ -65,8 +66,10 @@ def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
     found = [each for each in _new(view) if each.id != _HIDDEN]
     lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in found]
-    told = hidden_text(view)
-    return "\n".join([*map(printable, lines), f"{view.command}: {view.outcome}{'; ' if told else ''}{told}", ""])
+    told = headline(view) if view.command == "review" else hidden_text(view)
+    return "\n".join(
+        [*map(printable, lines), printable(f"{view.command}: {view.outcome}{'; ' if told else ''}{told}"), ""]
+    )
 
 
 def github(view: CheckView | ReviewView) -> str:
@@ -150,6 +153,19 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
         origin = change.origin or FindingOrigin(".", change.what)
         yield _Result(change_id(change.change), severity, title, text, fix, origin, severity == "error")
+    if view.command == "review":
+        yield from _exceeded(view)
+
+
+def _exceeded(view: ReviewView) -> Iterator[_Result]:
+    """Yield the limits that a change doesn't keep. A limit has no place: the first pool with GPUs stands for it."""
+    pools = [pool for side in (view.clusters.after, view.clusters.before) for one in side for pool in one.pools]
+    places = [each.origin for each in sorted(pools, key=lambda each: not each.gpus_per_node.most)]
+    for each in view.limits if places else ():
+        if each.result != "kept":
+            text = f"{limit_name(each)}: {limit_outcome(each)}"
+            fix = f"Change the pools, or the limit ({each.option})"
+            yield _Result("limit", "error", "Limit of the review", text, fix, places[0], True)
 
 
 def _new(view: CheckView | ReviewView) -> Iterator[_Result]:

@@ -8,44 +8,52 @@ from typing import TYPE_CHECKING
 
 from gpu_facts.light import regex
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.report.review_headline import SEVERE
+from gpu_preflight.report.review_wording import (
+    cost_notes,
+    cost_rows,
+    drain_rows,
+    pool_class,
+    quota_commands,
+    restarts,
+)
 from gpu_preflight.report.wording import (
     ANSWERS,
     MAY_BE,
     PRICES,
     RESULTS,
+    RULES_PAGE,
     acceptance_text,
     addon_lines,
     alike,
     answer_text,
     answers_summary,
-    ceiling_notes,
-    ceiling_rows,
     chart_rows,
     cluster_summary,
     cost_text,
+    count,
     describe_pods,
     findings_summary,
     headline,
+    hides_error,
     image_rows,
     images_summary,
     instance_notes,
     left_over,
-    listed_changes,
     mirror_lines,
     money,
     named,
     nearest,
     open_value_texts,
-    other_changes,
     outcome_style,
     printable,
-    review_summary,
     skipped_text,
     would_do,
 )
 
 if TYPE_CHECKING:
-    from gpu_preflight.judging.review import PoolChange
+    from gpu_preflight.judging.changes import ResourceChange
+    from gpu_preflight.judging.pool_changes import PoolChange
     from gpu_preflight.report.cluster_view import ClusterView, LeftReplicas, PoolView, WorkloadView
     from gpu_preflight.report.finding_view import FindingView, View
     from gpu_preflight.report.images_view import ImagesView
@@ -54,15 +62,27 @@ if TYPE_CHECKING:
     from gpu_preflight.report.view import CheckView, ExplainView, RulesView
     from gpu_preflight.scheduling.verdict import Result
 
-_FORMATTING = regex(r"[\\`*_\[\]<>|~&$]")
+# Signs that format where they stand: the "_" inside a word, the ">" of an arrow, the "$" of an amount and the "]" of a
+# list do not. An e-mail shows the text as it is written, so these stay readable.
+_FORMATTING = regex(
+    r"[\\`*<|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<! -)>|\[(?=\^)|\](?=[(\[:])|&(?=#?\w+;)"
+    r"|\$(?![\d,.]+(?:[ /)]|$))",
+    re.ASCII,
+)
+# What a code span between backticks may hold, in a table, too.
+_SPAN = regex(r"[\w./:@#=,()+-]+(?: [\w./:@#=,()+-]+)*", re.ASCII)
 _MENTION = regex(r"(@|#|GH-)(?=\w)")
 _LONGEST = 300
 _LONGEST_POSITION = 100
-# A comment holds 65,536 characters.
+_LONGEST_HEADLINE = 1500
+# A comment of GitHub holds 65,536 characters, and the workflow adds a line.
+_MAX_COMMENT = 65_000
 MOST_FINDINGS = 60
 # Rows of findings, so that a comment stays below what it may hold.
 MOST = {"new": 40, "fixed": 10, "standing": 15}
 _MOST_POOLS = 30
+_MOST_CHANGES = 30
+_MOST_QUOTAS = 10
 _MOST_DETAILS = 12
 # So that a comment stays below what it may hold.
 _MOST_WORKLOADS = 40
@@ -75,17 +95,24 @@ _GRAVE = (Answer.NO, Answer.UNKNOWN, Answer.YES)
 SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "❌"}
 
 
-def escape_markdown(text: object) -> str:
-    """Return a text that shows as it is written."""
+def escape_markdown(text: object, *, longest: int = _LONGEST) -> str:
+    """Return a text that shows as it is written, cut where it is longer."""
     line = printable(text)
-    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    line = line if len(line) <= longest else f"{line[:longest]}..."
     # An invisible word joiner parts the sign from the name that it would mention.
     parted = _MENTION.sub("\\1\N{WORD JOINER}", line)
     return _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", parted)
 
 
 def code(text: object) -> str:
-    """Return a name as code."""
+    """Return a name as code: between backticks, where nothing of it formats, so that an e-mail can be read."""
+    if len(str(text)) <= _LONGEST and _SPAN.fullmatch(str(text)):
+        return f"`{text}`"
+    return code_element(text)
+
+
+def code_element(text: object) -> str:
+    """Return a name as an element of HTML, as inside of other elements, where backticks are text."""
     escaped = _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", printable(text)[:_LONGEST])
     return f"<code>{escaped}</code>"
 
@@ -117,62 +144,93 @@ def findings_table(findings: Sequence[FindingView], *, most: int = MOST_FINDINGS
 
 
 def _finding(finding: FindingView) -> tuple[str, ...]:
-    source = finding.source
-    rule = f"[{finding.id}]({source})" if re.fullmatch(r"https://[\w./#?=&%~:+-]+", source) else finding.id
     unsure = f" ({MAY_BE})" if finding.unknown else ""
     fix = escape_markdown(finding.fix)
     if finding.acknowledged is not None:
         fix = f"accepted: {escape_markdown(acceptance_text(finding))}"
     position = finding.origin.position
     return (
-        f"{rule} {finding.severity}",
+        f"{_rule(finding)} {finding.severity}<br>{escape_markdown(finding.title)}",
         escape_markdown(finding.message) + unsure,
         code(finding.origin.path) + (f"<br>{code(str(position)[-_LONGEST_POSITION:])}" if position else ""),
         fix,
     )
 
 
+def _rule(finding: FindingView) -> str:
+    """Return the id of a rule with a link to what it says; that of a plug-in's rule links to its source."""
+    is_own = re.fullmatch(r"GPU[0-8]\d\d", finding.id)
+    link = f"{RULES_PAGE}#{finding.id.lower()}" if is_own else finding.source
+    return f"[{finding.id}]({link})" if re.fullmatch(r"https://[\w./#?=&%~:+-]+", link) else finding.id
+
+
 def parts(view: ReviewView) -> Iterator[str]:
-    """Yield everything of a review but its findings."""
-    yield escape_markdown(review_summary(view))
+    """Yield everything of a review but its headline and its findings."""
     for each in view.control_planes:
         yield f"⚠️ **Cluster {each.change}:** {code(each.cluster)}, {escape_markdown(each.detail)}"
-    yield from _pools(view)
-    yield from _changes(view)
-    yield table(("At most", "Before", "After", "Change"), _ceiling(view))
-    yield from (f"_{escape_markdown(each)}_" for each in ceiling_notes(view.ceiling.after))
+    yield from _drains(view)
+    yield from _changes("Rejected, lost or left behind", [each for each in view.changes if each.change in SEVERE])
     yield from _workloads(view)
-    yield from _versions(view)
-    yield f"New: {findings_summary(view.new)}. Fixed: {findings_summary(view.fixed)}."
+    yield from _costs(view)
+    yield from _quotas(view)
 
 
-def _ceiling(view: ReviewView) -> list[tuple[str, ...]]:
-    return [
-        (escape_markdown(name), before, after, change) for name, before, after, change in ceiling_rows(view.ceiling)
+def _costs(view: ReviewView) -> Iterator[str]:
+    rows = [tuple(map(escape_markdown, row)) for row in cost_rows(view)]
+    listed = table(("", "Before", "After", "Change"), rows)
+    # A comment shows each line of a paragraph as a line.
+    notes = "\n".join(map(escape_markdown, cost_notes(view)))
+    changes = bool(view.limits) or any(row[-1] != "=" for row in rows)
+    text = f"{listed}\n\n{notes}".strip()
+    title = "Cost, GPUs and quotas"
+    yield f"#### {title}\n\n{text}" if changes else details(f"{title} (no change)", text)
+
+
+def _drains(view: ReviewView) -> Iterator[str]:
+    rows = [
+        (
+            f"{code(each.name)} of {code(each.cluster)}",
+            f"**{pool_class(each)}**: {escape_markdown(how)}",
+            escape_markdown(pods),
+        )
+        for each, how, pods in drain_rows(view)
     ]
+    restarting = restarts(view)
+    if rows or restarting:
+        yield "#### Interrupted"
+    if rows:
+        left = f"\n\nAnd {len(rows) - _MOST_POOLS} more." if len(rows) > _MOST_POOLS else ""
+        yield table(("Pool", "Nodes", "GPU workloads on them"), rows[:_MOST_POOLS]) + left
+    if restarting:
+        yield escape_markdown(restarting)
 
 
-def _pools(view: ReviewView) -> Iterator[str]:
-    listed = view.pools
-    replaced = [each for each in listed if each.change == "replaced"]
-    if replaced:
-        names = ", ".join(f"{code(each.name)} of {code(each.cluster)}" for each in replaced)
-        yield f"⚠️ **Replaced, so every node is drained:** {names}"
-    if listed:
-        rows = [_pool(each) for each in listed[:_MOST_POOLS]]
-        left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
-        yield details(f"Pools that change ({len(listed)})", table(("Pool", "Change", "What"), rows) + left)
+def _quotas(view: ReviewView) -> Iterator[str]:
+    found = list(quota_commands(view))
+    if found:
+        yield "#### Raise before you merge, unless the quota is at least that high"
+        lines = [f"# {printable(text)}\n{printable(command)}" for text, command in found[:_MOST_QUOTAS]]
+        left = f"\n# and {len(found) - _MOST_QUOTAS} more" if len(found) > _MOST_QUOTAS else ""
+        yield "```sh\n" + "\n".join(lines) + left + "\n```"
 
 
-def _changes(view: ReviewView) -> Iterator[str]:
-    listed = listed_changes(view)
-    if listed:
-        rows = [(each.change, code(each.what), escape_markdown(each.detail)) for each in listed[:_MOST_POOLS]]
-        left = f"\n\nAnd {len(listed) - _MOST_POOLS} more." if len(listed) > _MOST_POOLS else ""
-        yield f"#### Resources and objects ({len(listed)})"
-        yield table(("Change", "What", "Detail"), rows) + left
-    if others := other_changes(view):
-        yield escape_markdown(others)
+def _folded(view: ReviewView) -> Iterator[str]:
+    """Yield what a reader opens."""
+    if view.pools:
+        rows = [_pool(each) for each in view.pools[:_MOST_POOLS]]
+        left = f"\n\nAnd {len(view.pools) - _MOST_POOLS} more." if len(view.pools) > _MOST_POOLS else ""
+        yield details(f"Pools that change ({len(view.pools)})", table(("Pool", "Change", "What"), rows) + left)
+    for part in _changes("", view.changes):
+        yield details(f"Resources and objects that change ({len(view.changes)})", part)
+    yield from _versions(view)
+
+
+def _changes(title: str, changes: Sequence[ResourceChange]) -> Iterator[str]:
+    """Yield resources and objects, each with its class in docs/changes.md."""
+    if changes:
+        rows = [(each.change_class, code(each.what), escape_markdown(each.detail)) for each in changes[:_MOST_CHANGES]]
+        left = f"\n\nAnd {len(changes) - _MOST_CHANGES} more." if len(changes) > _MOST_CHANGES else ""
+        yield (f"#### {title} ({len(changes)})\n\n" if title else "") + table(("Class", "What", "Detail"), rows) + left
 
 
 def _pool(pool: PoolChange) -> tuple[str, ...]:
@@ -193,7 +251,7 @@ def _workloads(view: ReviewView) -> Iterator[str]:
             )
             for each in view.workloads[:_MOST_POOLS]
         ]
-        yield f"#### Workloads whose verdict changes ({len(view.workloads)})"
+        yield f"#### Workloads whose result changes ({len(view.workloads)})"
         yield table(("Workload", "Before", "After", "Nearest reason"), rows)
 
 
@@ -215,7 +273,7 @@ def render(view: View) -> str:
     return "\n\n".join(_PARTS[view.command](view)) + "\n"
 
 
-def _headline(view: CheckView | ExplainView | ReviewView) -> str:
+def _headline(view: CheckView | ExplainView) -> str:
     return f"### {SIGNS[outcome_style(view)]} {headline(view)}"
 
 
@@ -257,7 +315,7 @@ def _explain(view: ExplainView) -> Iterator[str]:
         if len(workloads) > _MOST_WORKLOADS:
             yield f"And {len(workloads) - _MOST_WORKLOADS} more."
         explained = [each for each in workloads if each.pools and each.answer is not Answer.YES][:_MOST_EXPLAINED]
-        yield from (details(f"Pools for {code(each.name)}", _verdicts(each)) for each in explained)
+        yield from (details(f"Pools for {code_element(each.name)}", _verdicts(each)) for each in explained)
         yield from _together(cluster)
     yield from _unread(view)
 
@@ -315,13 +373,29 @@ def _use(pool: PoolView) -> tuple[str, ...]:
 
 
 def _review(view: ReviewView) -> Iterator[str]:
-    yield _headline(view)
+    """Yield a review, without the last parts that a comment has no room for."""
+    room, left = _MAX_COMMENT, 0
+    for part in _review_parts(view):
+        fits = len(part) + 2 <= room
+        left += not fits
+        room -= len(part) + 2 if fits else 0
+        if fits:
+            yield part
+    if left:
+        yield f"Left out, as a comment has no room for them: {count(left, 'part')}; `gpu-constructs review` lists all."
+
+
+def _review_parts(view: ReviewView) -> Iterator[str]:
+    attention = view.needs_attention or hides_error(view)
+    sign = SIGNS["fail"] if view.outcome == "fail" else "⚠️" if attention else SIGNS["pass"]
+    yield f"### {sign} {escape_markdown(headline(view), longest=_LONGEST_HEADLINE)}"
     yield from parts(view)
-    for key, findings in (("new", view.new), ("fixed", view.fixed), ("standing", view.standing)):
+    if view.new:
+        yield f"#### New findings ({len(view.new)})\n\n{findings_table(view.new, most=MOST['new'])}"
+    yield from _folded(view)
+    for key, findings in (("fixed", view.fixed), ("standing", view.standing)):
         if findings:
-            title = f"{key.capitalize()} findings ({len(findings)})"
-            listed = findings_table(findings, most=MOST[key])
-            yield f"#### {title}\n\n{listed}" if key == "new" else details(title, listed)
+            yield details(f"{key.capitalize()} findings ({len(findings)})", findings_table(findings, most=MOST[key]))
 
 
 def _instances(view: InstancesView) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar
 
+from gpu_facts.hardware.regions import HOURS_PER_MONTH, QUOTAS
 from gpu_facts.light import dataclass
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
-from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
+from gpu_preflight.judging.pool_changes import PoolChange
+from gpu_preflight.judging.pool_costs import Figure, PoolCost, QuotaIncrease, quota_increases, total
+from gpu_preflight.judging.review import Fate, Move, Review
+from gpu_preflight.judging.review_limits import LimitResult, ReviewLimits, limit_results
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
@@ -25,6 +30,7 @@ from gpu_preflight.report.finding_view import (
     outcome,
     rule_selection,
 )
+from gpu_preflight.report.review_headline import needs_attention, review_headline
 from gpu_preflight.scheduling.pool_limits import Ceiling
 
 SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")
@@ -38,7 +44,7 @@ class LocatedChange(ResourceChange):
     origin: FindingOrigin | None = None
 
 
-SHOWN[LocatedChange] = ("what", "change", "detail", "origin")
+SHOWN[LocatedChange] = ("what", "change", "change_class", "detail", "origin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,41 @@ class CeilingView:
 
 
 @dataclass(frozen=True, slots=True)
+class UsdView:
+    """A cost in US dollars by the on-demand list price; ``None`` if that of a pool isn't known."""
+
+    per_hour: float | None
+    per_month: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostView:
+    """What all GPU pools cost.
+
+    Attributes:
+        min: Of the nodes that always run.
+        requested: Of the nodes that the workloads of the input request.
+        max: Of the most nodes.
+    """
+
+    min: UsdView
+    requested: UsdView
+    max: UsdView
+    pools: tuple[PoolCost, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaIncreaseView(QuotaIncrease):
+    """An EC2 quota of which the pools need more than before.
+
+    Attributes:
+        name: Name of the quota.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewCounts:
     """Number of new, fixed and remaining findings."""
 
@@ -91,20 +132,31 @@ class ReviewView(OutcomeView):
     """What a change means.
 
     Attributes:
+        headline: The change in one sentence, the worst first.
+        needs_attention: Whether nodes are drained, or something is removed, lost or not known, although it may pass.
         control_planes: Clusters that are replaced, whose version EKS does not go to, or not yet.
         changes: What the deployment does to each resource and object that differs, from what is lost to what is added.
         workloads: Those whose verdict changes; ``None`` where there is none.
+        limits: Whether the change keeps each limit that an option sets.
+        quotas: EC2 quotas of which the pools need more than before.
+        uncounted_workloads: Workloads that the requested cost leaves out, because their result isn't known.
         hints: How to get lines of the app's own code.
         hidden: Findings of the new version that don't count, by where that is set.
         rule_selection: How many rules are selected; ``None`` if all are.
     """
 
     command: Literal["review"] = "review"
+    headline: str
+    needs_attention: bool
     control_planes: tuple[ClusterChange, ...]
     pools: tuple[PoolChange, ...]
     changes: tuple[LocatedChange, ...]
     versions: tuple[Move, ...]
     ceiling: Sides[CeilingView]
+    cost: Sides[CostView]
+    limits: tuple[LimitResult, ...]
+    quotas: tuple[QuotaIncreaseView, ...]
+    uncounted_workloads: tuple[str, ...]
     workloads: tuple[Fate, ...]
     counts: ReviewCounts
     hidden: tuple[Hidden, ...]
@@ -121,20 +173,32 @@ class ReviewView(OutcomeView):
         return self.counts.new.warnings + self.counts.standing.warnings
 
 
-def review_view(review: Review) -> ReviewView:
-    """Return what a change means, with the clusters before and after it."""
+def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewView:
+    """Return what a change means, with the clusters before and after it.
+
+    Args:
+        review: The change.
+        limits: Limits that it must keep.
+    """
     remaining = (*review.new, *review.standing)
     lines = Lines()
     new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
     unknown = any(each.problem.unknown for each in remaining if each.acknowledged is None)
     unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
+    results = limit_results(review, limits or ReviewLimits())
     return ReviewView(
-        outcome=outcome(fails=review.fails, unknown=unknown),
+        headline=review_headline(review, results),
+        needs_attention=needs_attention(review),
+        outcome=outcome(fails=review.fails or any(each.result != "kept" for each in results), unknown=unknown),
         control_planes=review.control_planes,
         pools=review.pools,
         changes=tuple(_located(each, lines) for each in review.changes),
         versions=review.moves,
         ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
+        cost=Sides(_cost(review.costs_before), _cost(review.costs_after)),
+        limits=results,
+        quotas=tuple(map(_quota, quota_increases(review.costs_before, review.costs_after))),
+        uncounted_workloads=review.uncounted,
         workloads=review.fates,
         counts=ReviewCounts(counts(review.new), counts(review.fixed), counts(review.standing)),
         hidden=hidden(remaining, review.unselected),
@@ -152,6 +216,29 @@ def review_view(review: Review) -> ReviewView:
 def _located(change: ResourceChange, lines: Lines) -> LocatedChange:
     origin = lines.locate(change.origin) if change.origin else None
     return LocatedChange(change.what, change.change, change.detail, origin, change.effect)
+
+
+def _cost(costs: tuple[PoolCost, ...]) -> CostView:
+    return CostView(min=_usd(costs, "min"), requested=_usd(costs, "requested"), max=_usd(costs, "max"), pools=costs)
+
+
+def _usd(costs: Iterable[PoolCost], figure: Figure) -> UsdView:
+    per_hour = total(costs, figure)
+    return (
+        UsdView(None, None) if per_hour is None else UsdView(round(per_hour, 2), round(per_hour * HOURS_PER_MONTH, 2))
+    )
+
+
+def _quota(increase: QuotaIncrease) -> QuotaIncreaseView:
+    name = next((each.name for each in QUOTAS if each.code == increase.quota), increase.quota)
+    return QuotaIncreaseView(
+        name=name,
+        quota=increase.quota,
+        region=increase.region,
+        account=increase.account,
+        before=increase.before,
+        after=increase.after,
+    )
 
 
 def _ceiling(ceiling: Ceiling) -> CeilingView:

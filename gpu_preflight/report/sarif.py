@@ -47,6 +47,7 @@ def render(view: CheckView | ReviewView) -> str:
         "invocations": [
             {"executionSuccessful": True, "toolExecutionNotifications": [*map(_notification, unread), *_hidden(view)]}
         ],
+        **({"properties": {"headline": view.headline}} if view.command == "review" else {}),
         "results": [*_results(findings, order), *(_change(each, order) for each in changes)],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"

@@ -35,6 +35,8 @@ NARROWER: Mapping[tuple[str, str], _Schema] = {
         "type": "array",
         "items": {"enum": ["on-demand", "spot", "capacity-block"]},
     },
+    # A change may add less than nothing.
+    ("limitResult", "value"): {"type": ["number", "null"]},
     ("nodeCost", "nodes"): {"type": "integer", "minimum": 1},
     ("reason", "answer"): {"enum": ["no", "unknown"]},
     ("rule", "id"): _ID,

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING
 
 from gpu_preflight.report import plain_text
 from gpu_preflight.report.plain_text import Part, Text, findings_alike, heading, line, lines, table
+from gpu_preflight.report.review_wording import (
+    cost_notes,
+    cost_rows,
+    drain_rows,
+    listed_changes,
+    other_changes,
+    pool_class,
+    quota_commands,
+    restarts,
+)
 from gpu_preflight.report.wording import (
     ANSWERS,
     HEADINGS,
@@ -17,8 +27,6 @@ from gpu_preflight.report.wording import (
     alike,
     answer_text,
     answers_summary,
-    ceiling_notes,
-    ceiling_rows,
     chart_rows,
     cluster_summary,
     cost_text,
@@ -31,12 +39,10 @@ from gpu_preflight.report.wording import (
     instance_notes,
     left_over,
     listed,
-    listed_changes,
     mirror_lines,
     money,
     named,
     open_value_texts,
-    other_changes,
     outcome_style,
     skipped_text,
     workloads_alike,
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView, RulesView
 
-_CEILING = ("At most", "Before", "After", "Change")
+_COST = ("", "Before", "After", "Change")
 _STYLES = {
     "replaced": "no",
     "refused": "no",
@@ -73,15 +79,17 @@ _VALUES = 10
 
 
 def parts(view: ReviewView) -> Iterator[Part]:
-    """Yield everything of a review but its findings."""
+    """Yield everything of a review but its headline and its findings."""
     yield from _control_planes(view)
+    yield from _drains(view)
+    yield from _workloads(view)
+    yield heading("All GPU pools together")
+    yield table(_COST, list(cost_rows(view)), right=_COST[1:])
+    yield from (line(each, "dim") for each in cost_notes(view))
+    yield from _quotas(view)
     yield from _pools(view)
     yield from _changes(view)
-    yield heading("All GPU pools together")
-    yield table(_CEILING, ceiling_rows(view.ceiling), right=_CEILING[1:])
-    yield from (line(each, "dim") for each in ceiling_notes(view.ceiling.after))
     yield from _versions(view)
-    yield from _workloads(view)
 
 
 def _control_planes(view: ReviewView) -> Iterator[Part]:
@@ -90,12 +98,28 @@ def _control_planes(view: ReviewView) -> Iterator[Part]:
         yield line(f"  {each.detail}")
 
 
+def _drains(view: ReviewView) -> Iterator[Part]:
+    rows = [(f"{each.name} of {each.cluster}", pool_class(each), how, pods) for each, how, pods in drain_rows(view)]
+    restarting = restarts(view)
+    if rows or restarting:
+        yield heading("Interrupted", "no" if rows else "unknown")
+    if rows:
+        yield table(("Pool", "Change", "Nodes", "GPU workloads on them"), rows)
+    if restarting:
+        yield line(restarting)
+
+
+def _quotas(view: ReviewView) -> Iterator[Part]:
+    if view.quotas:
+        yield heading("Raise before the deployment, unless the quota is at least that high")
+    for text, command in quota_commands(view):
+        yield line(text)
+        yield line(f"  {command}", "dim", whole=True)
+
+
 def _pools(view: ReviewView) -> Iterator[Part]:
-    if not view.pools:
-        yield line("No pool changes.")
     for each in view.pools:
-        drained = ", its nodes are drained" if each.change == "replaced" else ""
-        yield heading(f"{each.change}: pool {each.name} of {each.cluster}{drained}", _STYLES[each.change])
+        yield heading(f"{each.change}: pool {each.name} of {each.cluster}", _STYLES[each.change])
         yield from (line(f"  {detail}") for detail in each.details)
 
 
@@ -103,7 +127,7 @@ def _changes(view: ReviewView) -> Iterator[Part]:
     """Yield each change that is not merely in place, then how many of each class there are."""
     if listed := listed_changes(view):
         yield heading("Resources and objects")
-        yield table(("Change", "What", "Detail"), [(each.change, each.what, each.detail) for each in listed])
+        yield table(("Class", "What", "Detail"), [(each.change_class, each.what, each.detail) for each in listed])
     if others := other_changes(view):
         yield line(others, "dim")
 
@@ -117,7 +141,7 @@ def _versions(view: ReviewView) -> Iterator[Part]:
 
 def _workloads(view: ReviewView) -> Iterator[Part]:
     if view.workloads:
-        yield heading("Workloads whose verdict changes")
+        yield heading("Workloads whose result changes")
         rows = [(each.name, *_results(each), each.reason or "") for each in view.workloads]
         yield table(("Workload", "Before", "After", "Nearest reason"), rows)
 
@@ -199,7 +223,7 @@ def _set_later(view: CheckView) -> Iterator[Part]:
         yield line(f"and {count(len(texts) - _VALUES, 'more value')}; --format json lists all", "dim")
 
 
-def _outcome(view: CheckView | ExplainView | ReviewView) -> Text:
+def _outcome(view: CheckView | ExplainView) -> Text:
     return line(headline(view), outcome_style(view))
 
 
@@ -271,6 +295,7 @@ def _use(pool: PoolView) -> tuple[object, ...]:
 
 
 def _review(view: ReviewView) -> Iterator[Part]:
+    yield line(headline(view), outcome_style(view))
     yield from parts(view)
     yield from _group("New", view.new, "bold")
     yield from _group("Fixed", view.fixed, "bold", advice=False)
@@ -278,7 +303,6 @@ def _review(view: ReviewView) -> Iterator[Part]:
     yield from (heading(each, "dim") for each in view.hints)
     new = findings_summary(view.new)
     yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} standing")
-    yield _outcome(view)
 
 
 def _instances(view: InstancesView) -> Iterator[Part]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_facts.hardware.regions import price_text
 from gpu_facts.image_releases import LTS, PRODUCTION
-from gpu_preflight.judging.changes import EFFECTS
+from gpu_facts.quantities import count as count
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.rule import SEVERITIES
 
 if TYPE_CHECKING:
-    from gpu_preflight.judging.changes import ResourceChange
     from gpu_preflight.report.cluster_view import (
         ChangeView,
         ClusterView,
@@ -28,23 +27,19 @@ if TYPE_CHECKING:
     from gpu_preflight.report.finding_view import FindingView
     from gpu_preflight.report.images_view import ImagesView, PulledChartView, PulledImageView, PullsView
     from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
-    from gpu_preflight.report.review_view import CeilingView, ReviewView, Sides
+    from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
 
 # Of a pool, and of a workload.
 ANSWERS = {Answer.YES: "runs", Answer.NO: "Pending", Answer.UNKNOWN: "not known"}
 RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "not known"}
-_OUTCOMES = {"pass": "passes", "fail": "fails", "unknown": "passes as far as is known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
+# Its address is in pyproject.toml, too, which an installed package doesn't have.
+RULES_PAGE = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/rules.md"
 PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
 )
-# What a deployment does to most resources.
-_QUIET = ("removed", "in place", "added")
-# Kinds that run pods or scale them, whose removal a reader has to see. Pools have a list of their own.
-_RUNNING = ("DaemonSet", "Deployment", "HorizontalPodAutoscaler", "LeaderWorkerSet", "ScaledObject", "StatefulSet")
-_CHART_TYPE = "Custom::AWSCDK-EKS-HelmChart"
 # What hides findings.
 _HIDING = {"baseline": "the baseline", "selection": "rules and clusters that aren't selected"}
 _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
@@ -78,11 +73,6 @@ def with_short_names(text: object) -> str:
 def cut_text(text: str, most: int) -> str:
     """Return the beginning of a text."""
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun, e.g. ``2 pools``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def money(amount: float | None) -> str:
@@ -119,9 +109,8 @@ def headline(view: CheckView | ExplainView | ReviewView) -> str:
         return f"{nothing}{_hidden_clause(view)}"
     if view.command == "check":
         return _headline_of_check(view)
-    if view.command != "explain":
-        passes = "doesn't fail" if view.outcome == "pass" and hides_error(view) else _OUTCOMES[view.outcome]
-        return f"GPU {view.command} {passes}{_hidden_clause(view)}"
+    if view.command == "review":
+        return f"{view.headline}{_hidden_clause(view)}"
     if stuck := _stuck(each.result for cluster in view.clusters for each in cluster.workloads):
         return stuck
     if view.counts.unknown:
@@ -154,9 +143,10 @@ def hides_error(view: CheckView | ReviewView) -> bool:
 
 
 def outcome_style(view: CheckView | ExplainView | ReviewView) -> str:
-    """Return the outcome that colors and signs show: a pass over a hidden error looks like one that isn't known."""
-    hides = view.command != "explain" and view.outcome == "pass" and hides_error(view)
-    return "unknown" if hides else view.outcome
+    """Return the outcome for colors and signs: a pass over a hidden error or a drain looks like an unknown one."""
+    hides = view.command != "explain" and hides_error(view)
+    interrupts = view.command == "review" and view.needs_attention
+    return "unknown" if view.outcome == "pass" and (hides or interrupts) else view.outcome
 
 
 def hidden_text(view: CheckView | ReviewView) -> str:
@@ -187,12 +177,12 @@ def _hidden_clause(view: CheckView | ReviewView) -> str:
     return f"; {text}" if text else ""
 
 
-def _stuck(results: Iterable[str | None], *, now: str = "") -> str:
+def _stuck(results: Iterable[str | None]) -> str:
     """Return how many workloads would stay Pending, and of how many the program fails; empty where none does."""
     found = list(results)
     pending, failing = found.count("pending"), found.count("failsAtStart")
-    parts = [f"{count(pending, 'workload')} would{now} stay Pending" if pending else ""]
-    parts += [f"{count(failing, 'workload')} would{now} start and fail" if failing else ""]
+    parts = [f"{count(pending, 'workload')} would stay Pending" if pending else ""]
+    parts += [f"{count(failing, 'workload')} would start and fail" if failing else ""]
     return ", ".join(filter(None, parts))
 
 
@@ -201,10 +191,9 @@ def _is_judged(clusters: Iterable[ClusterView]) -> bool:
     return any(each.workloads or any(pool.gpus_per_node.most for pool in each.pools) for each in clusters)
 
 
-def _besides(view: CheckView | ExplainView | ReviewView) -> str:
+def _besides(view: CheckView | ExplainView) -> str:
     """Return what is not in the verdict because it could not be read."""
-    unread = () if view.command == "review" else view.unread
-    places = list(dict.fromkeys(each.origin.path for each in unread))
+    places = list(dict.fromkeys(each.origin.path for each in view.unread))
     return f", without {listed(places, 'part', most=3)}, which could not be read" if places else ""
 
 
@@ -378,61 +367,6 @@ def describe_node_count(pool: PoolView) -> str:
     if least == most:
         return count(least, "node")
     return f"{least} or more nodes" if most is None else f"{least} to {most} nodes"
-
-
-def ceiling_rows(ceilings: Sides[CeilingView]) -> list[tuple[str, str, str, str]]:
-    """Return GPUs, list price and vCPUs of each quota: before, after, and how much they change."""
-    sides = ceilings.before, ceilings.after
-    rows = [("GPUs", *_moved(*[each.gpus for each in sides]))]
-    rows.append(("List price, USD an hour", *_moved(*[each.usd_per_hour for each in sides], digits=2)))
-    quotas = {each.quota: each.name for side in sides for each in side.vcpus}
-    vcpus = [{each.quota: each.vcpus for each in side.vcpus} for side in sides]
-    for quota, name in quotas.items():
-        rows.append((f"vCPUs of {name} ({quota})", *_moved(*[each.get(quota, 0) for each in vcpus])))
-    return rows
-
-
-def _moved(before: float, after: float, *, digits: int = 0) -> tuple[str, str, str]:
-    change = f"{after - before:+,.{digits}f}" if before != after else "="
-    return f"{before:,.{digits}f}", f"{after:,.{digits}f}", change
-
-
-def review_summary(view: ReviewView) -> str:
-    """Return a change in one sentence: pools and workloads."""
-    changes = [each.change for each in view.pools]
-    order = ("refused", "replaced", "removed", "changed", "added")
-    pools = ", ".join(f"{changes.count(each)} {each}" for each in order if each in changes)
-    stuck = _stuck((each.after_result for each in view.workloads), now=" now")
-    workloads = f"; {stuck}" if stuck else ""
-    clusters = "".join(f"; cluster {each.cluster} {each.change}" for each in view.control_planes)
-    return f"Pools: {pools or 'no change'}{workloads}{clusters}."
-
-
-def listed_changes(view: ReviewView) -> list[ResourceChange]:
-    """Return the resources and objects of a review that a reader has to see.
-
-    Updates in place that leave pods running, additions, and removals of what runs no pods are only counted.
-    """
-    return [each for each in view.changes if not _is_quiet(each)]
-
-
-def _is_quiet(change: ResourceChange) -> bool:
-    if change.change == "removed":
-        return change.what.partition(" ")[0] not in (*_RUNNING, _CHART_TYPE)
-    return change.change in _QUIET and not change.detail.endswith(EFFECTS["pods restart"])
-
-
-def other_changes(view: ReviewView) -> str:
-    """Return how many other resources and objects there are of each class."""
-    found = Counter[str](each.change for each in view.changes if _is_quiet(each))
-    listed = ", ".join(f"{found[each]} {each}" for each in _QUIET if found[each])
-    return f"Other resources and objects: {listed}." if listed else ""
-
-
-def ceiling_notes(ceiling: CeilingView) -> list[str]:
-    """Return what a ceiling leaves out."""
-    parts = {"Pools without a bound": ceiling.unbounded_pools, "Without a list price": ceiling.unpriced_instance_types}
-    return [f"{title}, not counted: {', '.join(names)}" for title, names in parts.items() if names]
 
 
 def named(row: InstanceTypeView) -> str:

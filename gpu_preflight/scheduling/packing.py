@@ -51,12 +51,14 @@ class PoolUse:
         nodes: Nodes in use.
         gpus: GPUs of those nodes.
         pods: Pods on them, by workload.
+        types: Those of the nodes whose instance type is known, by type.
     """
 
     pool: Pool
     nodes: int
     gpus: int
     pods: Mapping[str, int]
+    types: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -68,11 +70,12 @@ class _Filling:
     gpus: int = 0
     pods: dict[str, int] = field(default_factory=dict)
     open: list[_Open] = field(default_factory=list)
+    types: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> _Filling:
         """Return a pool that is filled alike."""
         open_ = [_Open(each.node, each.free, each.count, each.ports) for each in self.open]
-        return _Filling(self.pool, self.nodes, self.gpus, dict(self.pods), open_)
+        return _Filling(self.pool, self.nodes, self.gpus, dict(self.pods), open_, dict(self.types))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class Filled:
     @property
     def uses(self) -> tuple[PoolUse, ...]:
         """What each pool has to run."""
-        return tuple(PoolUse(each.pool, each.nodes, each.gpus, each.pods) for each in self._uses.values())
+        return tuple(PoolUse(each.pool, each.nodes, each.gpus, each.pods, each.types) for each in self._uses.values())
 
 
 def pack(*verdicts: Iterable[Verdict]) -> Packing:
@@ -237,7 +240,9 @@ def _into_new(wanted: Demand, node: NodeToBe, use: _Filling, remaining: int, bou
     if not placed:
         return 0
     use.nodes += nodes
-    use.gpus += nodes * (node.row.gpus if node.row else 0)
+    if node.row is not None:
+        use.gpus += nodes * node.row.gpus
+        use.types[node.row.name] = use.types.get(node.row.name, 0) + nodes
     full, over = divmod(placed, nodes)
     for count, held in ((nodes - over, full), (over, full + 1)):
         if count and held:

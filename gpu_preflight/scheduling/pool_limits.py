@@ -208,13 +208,14 @@ def _pool_ceiling(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -
     prices = {row.name: usd_per_hour(row, region) for row, _ in bounded}
     return Ceiling(
         gpus=max((row.gpus * most for row, most in bounded), default=0),
-        vcpus=_vcpus(pool, bounded),
+        vcpus=quota_vcpus(pool, bounded),
         usd_per_hour=max(((prices[row.name] or 0.0) * most for row, most in bounded), default=0.0),
         unpriced=tuple(row.name for row, most in bounded if most and prices[row.name] is None),
     )
 
 
-def _vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str, tuple[str, int]]:
+def quota_vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str, tuple[str, int]]:
+    """Return name and vCPUs of each quota that a pool needs, by quota code, for the most nodes of each type."""
     found: dict[str, tuple[str, int]] = {}
     for row, most in bounded:
         for capacity_type in pool.capacity_types:

@@ -10,6 +10,16 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.report.review_wording import (
+    cost_notes,
+    cost_rows,
+    drain_rows,
+    listed_changes,
+    other_changes,
+    pool_class,
+    quota_commands,
+    restarts,
+)
 from gpu_preflight.report.wording import (
     ANSWERS,
     MAY_BE,
@@ -17,8 +27,6 @@ from gpu_preflight.report.wording import (
     acceptance_text,
     answer_text,
     answers_summary,
-    ceiling_notes,
-    ceiling_rows,
     cluster_summary,
     cost_text,
     count,
@@ -28,13 +36,10 @@ from gpu_preflight.report.wording import (
     headline,
     left_over,
     listed,
-    listed_changes,
     money,
     nearest,
-    other_changes,
     outcome_style,
     printable,
-    review_summary,
     skipped_text,
     workloads_alike,
     would_do,
@@ -387,14 +392,14 @@ def _verdicts(names: str, workload: WorkloadView) -> Html:
 
 
 def _review(view: ReviewView) -> Iterator[Html]:
-    yield tag("p", review_summary(view))
     yield _control_planes(view)
+    yield _drains(view)
+    yield table(("", "Before", "After", "Change"), cost_rows(view), caption="All GPU pools together")
+    yield joined(*(tag("p", each, cls="quiet") for each in cost_notes(view)))
+    yield _quotas(view)
+    yield _moves(view)
     yield _pools(view)
     yield _changes(view)
-    rows = ceiling_rows(view.ceiling)
-    yield table(("At most", "Before", "After", "Change"), rows, caption="All GPU pools together")
-    yield joined(*(tag("p", each, cls="quiet") for each in ceiling_notes(view.ceiling.after)))
-    yield _moves(view)
     yield tag("h2", "Clusters")
     sides = _side("Before", view.clusters.before), _side("After", view.clusters.after)
     yield tag("div", *sides, cls="sides")
@@ -417,6 +422,23 @@ def _control_planes(view: ReviewView) -> Html:
     return table(("Cluster", "Change", "What"), rows, caption="Control planes") if rows else Html()
 
 
+def _drains(view: ReviewView) -> Html:
+    rows = [
+        (tag("code", each.name), tag("span", pool_class(each), cls=f"badge {each.change}"), how, pods)
+        for each, how, pods in drain_rows(view)
+    ]
+    columns, restarting = ("Pool", "Change", "Nodes", "GPU workloads on them"), restarts(view)
+    return joined(
+        table(columns, rows, caption="Interrupted") if rows else None, tag("p", restarting) if restarting else None
+    )
+
+
+def _quotas(view: ReviewView) -> Html:
+    rows = [tag("li", text, tag("br"), tag("code", command)) for text, command in quota_commands(view)]
+    title = tag("h2", "Raise before the deployment, unless the quota is at least that high")
+    return joined(title, tag("ul", *rows)) if rows else Html()
+
+
 def _pools(view: ReviewView) -> Html:
     rows = [
         (
@@ -426,13 +448,13 @@ def _pools(view: ReviewView) -> Html:
         )
         for each in view.pools
     ]
-    return table(("Pool", "Change", "What"), rows, caption="Pools; those replaced are drained") if rows else Html()
+    return table(("Pool", "Change", "What"), rows, caption="Pools that change") if rows else Html()
 
 
 def _changes(view: ReviewView) -> Html:
     rows = [
         (
-            tag("span", each.change, cls=f"badge {_BADGES.get(each.change, '')}"),
+            tag("span", each.change_class, cls=f"badge {_BADGES.get(each.change_class, '')}"),
             tag("code", each.what),
             each.detail,
         )
@@ -440,7 +462,7 @@ def _changes(view: ReviewView) -> Html:
     ]
     others = other_changes(view)
     return joined(
-        table(("Change", "What", "Detail"), rows, caption="Resources and objects") if rows else None,
+        table(("Class", "What", "Detail"), rows, caption="Resources and objects") if rows else None,
         tag("p", others, cls="quiet") if others else None,
     )
 
@@ -449,7 +471,7 @@ def _moves(view: ReviewView) -> Html:
     fates = [(tag("code", each.name), *_results(each), each.reason or "") for each in view.workloads]
     versions = [(each.what, each.before or "-", each.after or "-") for each in view.versions]
     return joined(
-        table(("Workload", "Before", "After", "Nearest reason"), fates, caption="Workloads whose verdict changes")
+        table(("Workload", "Before", "After", "Nearest reason"), fates, caption="Workloads whose result changes")
         if fates
         else None,
         table(("What", "Before", "After"), versions, caption="Versions") if versions else None,

@@ -128,6 +128,22 @@ def test_review_says_what_comes_and_goes() -> None:
     assert Done("review", FAILING, PASSING).code == 0
 
 
+@pytest.mark.parametrize(
+    ("limits", "code", "results"),
+    [
+        (("--max-usd-per-month", "1e9", "--max-added-gpus", "0", "--fail-on-replace"), 0, ["kept"] * 3),
+        (("--max-usd-per-month", "0", "--max-added-usd-per-month", "0"), 1, ["exceeded", "kept"]),
+        (("--max-usd-per-month", "0", "--fail-on", "never"), 0, ["exceeded"]),
+    ],
+)
+def test_review_keeps_limits(limits: Sequence[str], code: int, results: list[str]) -> None:
+    done = Done("review", PASSING, PASSING, "--format", "json", *limits)
+
+    assert done.code == code
+    assert [each["result"] for each in done.json["limits"]] == results
+    assert ("exceeded" in done.json["headline"]) is ("exceeded" in results)
+
+
 @pytest.mark.parametrize("command", [("check", CLUSTER), ("explain", CLUSTER), ("review", CLUSTER, CLUSTER)])
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
 def test_every_command_writes_every_format(command: Sequence[str], form: str) -> None:
@@ -300,6 +316,19 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("check", "--format", "jsn"), "concise, github, gitlab, junit, got 'jsn'; did you mean 'json'?"),
         (("review", CLUSTER), "Missing argument 'NEW'"),
         (("review", "-", "-"), "OLD and NEW must not both be standard input"),
+        (
+            ("review", CLUSTER, CLUSTER, "--max-usd-per-month", "40k"),
+            "'--max-usd-per-month': must be a number of US dollars from 0, such as 40000, got '40k'",
+        ),
+        (
+            ("review", CLUSTER, CLUSTER, "--max-added-usd-per-month", "nan"),
+            "must be a number of US dollars from 0, such as 40000, got 'nan'",
+        ),
+        (
+            ("review", CLUSTER, CLUSTER, "--max-added-gpus", "1.5"),
+            "must be a whole number of GPUs from 0, such as 40, got '1.5'",
+        ),
+        (("review", CLUSTER, CLUSTER, "--max-added-gpus", "-1"), "from 0, such as 40, got '-1'"),
         (("explain", CLUSTER, "-f", FAILING), "the_taint.yaml: must hold a workload, got none"),
         (("check", CLUSTER, "--parameter", "Most"), "must be KEY=VALUE, got 'Most'"),
         (("check", CLUSTER, "--parameter", "Most=3"), "must name a parameter of a template (none), got 'Most'"),
@@ -582,6 +611,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight.command_line.cli",
         "gpu_preflight.command_line.completion",
         "gpu_preflight.command_line.console",
+        "gpu_preflight.command_line.review_options",
         "gpu_preflight.command_line.selection",
         "gpu_preflight.command_line.settings",
     }

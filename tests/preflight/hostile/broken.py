@@ -18,6 +18,7 @@ from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.report.review_headline import review_headline
 from gpu_preflight.scheduling.pool_limits import ceiling
 from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.strategies.pods import pods
@@ -167,8 +168,8 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
             explain(case)
             ceiling((pool, case.nodes(pool), pool_region(pool, case.cluster)) for pool in case.gpu_pools)
         if before is not None:
-            review(before, given)
-            review(given, before)
+            for old, new in ((before, given), (given, before)):
+                assert review_headline(review(old, new)).startswith("GPU review: ")
     except UnusableInput as error:
         refused = str(error)
     assert "\n" not in refused

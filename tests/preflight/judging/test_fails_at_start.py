@@ -60,7 +60,7 @@ def test_check_and_review_use_the_same_words(tmp_path: Path) -> None:
     review = Done("review", before, after, "--format", "json").json["workloads"]
     assert [(each["after"], each["afterResult"]) for each in review] == [("no", "failsAtStart")]
     assert "GPU check fails: 1 workload would start and fail" in Done("check", after).out
-    assert "1 workload would now start and fail" in Done("review", before, after, "--format", "markdown").out
+    assert "1 workload would start and fail" in Done("review", before, after, "--format", "markdown").out
 
 
 def test_only_errors_of_programs_fail_at_a_start() -> None:

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.judging.review import Review, review
+from gpu_preflight.judging.review import Review, compare_findings, review
+from gpu_preflight.reading.inputs import Input, read_input
+from gpu_preflight.reading.objects import Origin
+from gpu_preflight.rule import Finding, Problem
 from tests.preflight.inputs import BAD, given, template
+from tests.preflight.readers import pool
+from tests.preflight.report.samples import rule as samples_rule
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"
 
@@ -90,6 +95,42 @@ def test_a_finding_of_other_figures_stands(tmp_path: Path) -> None:
 
     assert {each.rule.id for each in (*found.new, *found.fixed)} == set()
     assert "GPU020" in {each.rule.id for each in found.standing}
+
+
+def finding_at(path: str, text: str, **changes: Any) -> Finding:
+    """A finding about a pool."""
+    subject = pool(name="Train", origin=Origin("app.yaml", path, None))
+    rule = samples_rule(id=changes.pop("id", "GPU901"))
+    return Finding(rule, "demo", Problem.from_subject(subject, text, unknown=changes.pop("unknown", False)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts"),
+    [
+        # Another text is no other finding, and no fixed one.
+        ([finding_at("a", "3800 GB of g5")], [finding_at("a", "7600 GB of g6e")], (0, 0, 1)),
+        ([finding_at("a", "x")], [finding_at("b", "x")], (1, 1, 0)),
+        ([finding_at("a", "x")], [finding_at("a", "x", id="GPU902")], (1, 1, 0)),
+        # A second one at a resource is new.
+        ([finding_at("a", "x")], [finding_at("a", "y"), finding_at("a", "x")], (1, 0, 1)),
+        ([finding_at("a", "x"), finding_at("a", "y")], [finding_at("a", "z")], (0, 1, 1)),
+        # What only may have been is another kind than what is certain, and so is what is accepted.
+        ([finding_at("a", "x", unknown=True)], [finding_at("a", "x")], (1, 1, 0)),
+        ([finding_at("a", "x", acknowledged="small")], [finding_at("a", "x")], (1, 1, 0)),
+        ([finding_at("a", "x", acknowledged="small")], [finding_at("a", "y", acknowledged="tiny")], (0, 0, 1)),
+    ],
+)
+def test_findings_match_by_rule_resource_and_kind(
+    before: list[Finding], after: list[Finding], counts: tuple[int, ...]
+) -> None:
+    assert tuple(map(len, compare_findings(before, after))) == counts
+
+
+def test_of_two_findings_at_a_resource_the_other_text_is_new() -> None:
+    new, fixed, standing = compare_findings([finding_at("a", "x")], [finding_at("a", "y"), finding_at("a", "x")])
+
+    assert ([each.problem.text for each in new], fixed) == (["y"], ())
+    assert [each.problem.text for each in standing] == ["x"]
 
 
 def of_cluster(**properties: Any) -> Any:
@@ -309,3 +350,40 @@ def test_an_image_that_is_named_by_its_id_stays(tmp_path: Path) -> None:
     old, new = (_node_pool(None, [], version) for version in ("1.35", "1.36"))
 
     assert compared(tmp_path, old, new).pools == ()
+
+
+def workload(name: str, **spec: Any) -> dict[str, Any]:
+    """A Deployment of pods that request a GPU each."""
+    container = {"name": "c", "image": "a:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    pod = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": pod, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("has_plugin", "changes", "evicted"),
+    [
+        (True, {"InstanceTypes": ["g6.2xlarge"]}, [("Deployment default/chat", 2, "runs")]),
+        # Without the plugin it isn't known whether the pods run, and so not whether they are on these nodes.
+        (False, {"InstanceTypes": ["g6.2xlarge"]}, [("Deployment default/chat", None, "unknown")]),
+        (True, {"Labels": {"a": "b"}}, []),
+    ],
+)
+def test_a_drained_pool_names_the_workloads_on_its_nodes(
+    tmp_path: Path, has_plugin: bool, changes: Any, evicted: list[Any]
+) -> None:
+    role = "arn:aws:iam::111122223333:role/nodes"
+    group = {**BAD, "AmiType": "AL2023_x86_64_NVIDIA", "NodeRole": role, "Subnets": ["subnet-0123456789abcdef0"]}
+
+    def made(folder: str, properties: Any) -> Input:
+        (tmp_path / folder).mkdir()
+        manifests = [workload("chat"), workload("idle", replicas=0)]
+        (tmp_path / folder / "apps.yaml").write_text("\n---\n".join(map(json.dumps, manifests)))
+        assumed = frozenset({"device-plugin", "cluster-autoscaler"} if has_plugin else {"cluster-autoscaler"})
+        (tmp_path / folder / "stack.template.json").write_text(json.dumps(template(properties)))
+        return read_input([str(tmp_path / folder)], assumed=assumed)
+
+    [change] = review(made("old", group), made("new", {**group, **changes})).pools
+
+    assert [(each.workload, each.pods, each.after) for each in change.evicted] == evicted
+    assert change.drains is bool(evicted)

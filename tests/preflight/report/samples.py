@@ -11,10 +11,13 @@ import pytest
 
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.judging.changes import Change, ResourceChange
+from gpu_preflight.judging.changes import Change, Effect, ResourceChange
 from gpu_preflight.judging.check import Report, Shared
 from gpu_preflight.judging.explain import Explanation, explain
-from gpu_preflight.judging.review import Fate, Move, PoolChange, Review
+from gpu_preflight.judging.pool_changes import Evicted, PoolChange
+from gpu_preflight.judging.pool_costs import PoolCost
+from gpu_preflight.judging.review import Fate, Move, Review
+from gpu_preflight.judging.review_limits import ReviewLimits
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.inputs import read_input
@@ -93,15 +96,48 @@ def report(findings: Iterable[Finding] = FINDINGS) -> Report:
     )
 
 
-def _change(change: Change, what: str, detail: str) -> ResourceChange:
-    return ResourceChange(what, change, detail, Origin("app.yaml", f"Stack/{what}"))
+def _change(change: Change, what: str, detail: str, effect: Effect | None = None) -> ResourceChange:
+    return ResourceChange(what, change, detail, Origin("app.yaml", f"Stack/{what}"), effect)
+
+
+def cost(pool: str = "Train", **changes: Any) -> PoolCost:
+    """What a pool of up to 2 p4d.24xlarge costs, of which one always runs."""
+    found: dict[str, Any] = {
+        "instance_types": ("p4d.24xlarge",),
+        "capacity_types": ("on-demand",),
+        "region": "us-east-1",
+        "price_list": "us-east-1",
+        "min_nodes": 1,
+        "requested_nodes": 2,
+        "max_nodes": 2,
+        "max_gpus": 16,
+        "min_usd_per_hour": 21.96,
+        "requested_usd_per_hour": 43.91,
+        "max_usd_per_hour": 43.91,
+        "vcpus": {"L-417A185B": 192},
+    }
+    return PoolCost(cluster="demo", pool=pool, **(found | changes))
+
+
+UNBOUNDED = cost(
+    "Spill", max_nodes=None, max_gpus=None, max_usd_per_hour=None, unknown="it has no known bound", vcpus={}
+)
 
 
 def review(**changes: Any) -> Review:
     """A change that replaces one pool and adds another."""
     found: dict[str, Any] = dict(
         pools=(
-            PoolChange("demo", "Train", "managed", "replaced", ("InstanceTypes: p4d.24xlarge -> p5.48xlarge",)),
+            PoolChange(
+                "demo",
+                "Train",
+                "managed",
+                "replaced",
+                ("InstanceTypes: p4d.24xlarge -> p5.48xlarge (replaces the group)", "Labels a: b -> c (in place)"),
+                drains=True,
+                max_nodes=2,
+                evicted=(Evicted("Job default/train", 2, "pending"),),
+            ),
             PoolChange("demo", "Infer", "karpenter", "added", ("g6.xlarge", "at most 4 nodes")),
         ),
         changes=(
@@ -114,7 +150,12 @@ def review(**changes: Any) -> Review:
             _change("removed", "Deployment web/old", ""),
             _change("removed", "Service web/old", ""),
             _change("in place", "Deployment web/chat", "spec.replicas: 1 -> 2"),
-            _change("in place", "Deployment web/code", "spec.template.spec.nodeName: a -> b; the pods restart"),
+            _change(
+                "in place",
+                "Deployment web/code",
+                "spec.template.spec.nodeName: a -> b; the pods restart",
+                effect="pods restart",
+            ),
             _change("added", "Service web/chat", ""),
         ),
         moves=(Move("Kubernetes of demo", "1.35", "1.36"),),
@@ -139,6 +180,19 @@ def review(**changes: Any) -> Review:
             ),
             Fate("Deployment web/chat", None, Answer.YES, None, "runs"),
         ),
+        costs_before=(cost(), UNBOUNDED),
+        costs_after=(
+            cost(
+                instance_types=("p5.48xlarge",),
+                min_usd_per_hour=55.04,
+                requested_usd_per_hour=55.04,
+                max_usd_per_hour=110.08,
+                vcpus={"L-417A185B": 384},
+            ),
+            cost("Infer", max_gpus=4, min_usd_per_hour=0.0, requested_usd_per_hour=0.8, max_usd_per_hour=3.22),
+            UNBOUNDED,
+        ),
+        uncounted=("Deployment web/maybe",),
         new=(FINDINGS[0],),
         fixed=(FINDINGS[2],),
         standing=FINDINGS[3:],
@@ -151,7 +205,10 @@ def views() -> dict[str, CheckView | ExplainView | ReviewView]:
     return {
         "check": check_view(report()),
         "explain": explain_view([explanation()]),
-        "review": review_view(review(explained_before=(explain(case()),), explained_after=(explain(case()),))),
+        "review": review_view(
+            review(explained_before=(explain(case()),), explained_after=(explain(case()),)),
+            ReviewLimits(max_usd_per_month=1, max_added_usd_per_month=1, max_added_gpus=100, fail_on_replace=True),
+        ),
     }
 
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu_preflight.command_line.console import without_commands
+from gpu_preflight.judging.review_limits import ReviewLimits
 from gpu_preflight.report import ci
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
@@ -114,6 +115,26 @@ def test_a_review_annotates_what_is_new_and_what_the_deployment_loses() -> None:
     ids = [line.split(": ")[2].split()[0] for line in ci.concise(view).splitlines()[:-1]]
 
     assert set(ids) == {*(each.id for each in view.new if not each.acknowledged), *CHANGES}
+
+
+def test_the_last_line_of_a_review_is_its_headline() -> None:
+    view = review_view(samples.review())
+
+    assert ci.concise(view).splitlines()[-1] == f"review: fail; {view.headline}"
+
+
+def test_a_limit_that_is_not_kept_fails_in_every_format() -> None:
+    explained = samples.explanation()
+    view = review_view(
+        samples.review(explained_after=(explained,)), ReviewLimits(max_added_gpus=0, max_usd_per_month=1e9)
+    )
+
+    text = "Limit +0 GPUs: exceeded by 4"
+    unknown = "Limit $1,000,000,000 a month: fails, as the value is unknown (pool Spill: it has no known bound)"
+    for form in (ci.concise, ci.github, ci.gitlab, ci.junit):
+        assert text in form(view)
+        assert unknown in form(view).replace("%25", "%")
+    assert sum(f'failure message="{each}' in ci.junit(view) for each in (text, unknown)) == 2
 
 
 @pytest.mark.parametrize("form", [ci.concise, ci.github, ci.gitlab, ci.junit])

@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from gpu_preflight.command_line.console import without_commands
+from gpu_preflight.judging.pool_changes import PoolChange
+from gpu_preflight.judging.review import Review
 from gpu_preflight.report.html.page import Html, render, tag
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, ExplainView, check_view
@@ -80,6 +82,17 @@ def test_links_lead_to_the_web_only() -> None:
     page = Page(render(check_view(samples.report([samples.finding(source="javascript:alert(1)")]))))
 
     assert [value for name, value in page.attributes if name == "href"] == []
+
+
+def test_a_review_is_headed_by_its_consequence() -> None:
+    drained = PoolChange("demo", "Train", "managed", "replaced", drains=True)
+    page = render(review_view(Review(pools=(drained,))))
+
+    # It passes, and is not green.
+    headline = "GPU review: 1 pool replaced (every node is drained)"
+    assert f'<h1 class="outcome unknown">{headline}</h1>' in page
+    assert f"<title>{headline} - gpu-constructs</title>" in page
+    assert '<h1 class="outcome pass">GPU review: no change for GPUs</h1>' in render(review_view(Review()))
 
 
 def test_elements_escape_texts_and_attributes() -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_preflight.judging.review import Review
+from gpu_preflight.judging.changes import ResourceChange
+from gpu_preflight.judging.pool_changes import Evicted, PoolChange
+from gpu_preflight.judging.review import Fate, Move, Review
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.reading.objects import Position
 from gpu_preflight.report import finding_view, markdown
@@ -37,11 +39,13 @@ def test_review(snapshot_text: SnapshotAssertion) -> None:
     assert markdown.render(review_view(samples.review())) == snapshot_text
 
 
-def test_drained_nodes_come_before_everything_else() -> None:
+def test_a_review_has_the_order_in_which_a_reader_asks() -> None:
     written = markdown.render(review_view(samples.review()))
 
-    parts = ("every node is drained", "#### Resources and objects (6)", "1 removed, 1 in place, 1 added", "L-417A185B")
-    order = [written.index(each) for each in (*parts, "verdict changes", "New findings")]
+    first = ("### ", "#### Interrupted", "#### Rejected, lost or left behind", "#### Workloads whose result changes")
+    then = ("| Cost a month, min", "#### Raise before you merge", "#### New findings", "<summary>Pools that change")
+    last = ("<summary>Resources and objects that change", "<summary>Fixed findings", "<summary>Standing findings")
+    order = [written.index(each) for each in (*first, *then, *last)]
     assert order == sorted(order)
 
 
@@ -73,7 +77,7 @@ def test_findings_name_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     written = markdown.render(check_view(samples.report([samples.finding()])))
 
-    assert " | <code>Stack/Train</code><br><code>app.yaml:2:3</code> | " in written
+    assert " | `Stack/Train`<br>`app.yaml:2:3` | " in written
 
 
 def test_a_thousand_findings_fit_one_comment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +89,79 @@ def test_a_thousand_findings_fit_one_comment(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(markdown.render(review_view(change))) < COMMENT
     assert len(markdown.render(check_view(samples.report(many)))) < COMMENT
+
+
+def test_everything_at_once_fits_one_comment_and_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "long " * 60
+    many = tuple(samples.finding(name=f"{name}{index}", fix="do " * 90, title=name) for index in range(1000))
+    pools = tuple(
+        PoolChange(name, name, "managed", "replaced", (name,) * 20, drains=True, evicted=(Evicted(name, 1, None),) * 9)
+        for _ in range(100)
+    )
+    changes = tuple(ResourceChange(name, each, name) for each in ("fails", "in place") for _ in range(100))
+    workloads = tuple(Fate(name, None, Answer.NO, None, "pending", name) for _ in range(100))
+    moves = tuple(Move(name, name, None) for _ in range(100))
+    change = samples.review(
+        pools=pools,
+        changes=changes,
+        fates=workloads,
+        moves=moves,
+        new=many,
+        fixed=many,
+        standing=many,
+        uncounted=(name,),
+    )
+
+    written = markdown.render(review_view(change))
+
+    assert len(written) < COMMENT
+    assert re.search(r"Left out, as a comment has no room for them: \d parts?; `gpu-constructs review`", written)
+    assert written.startswith("### ❌ GPU review: 100 rejected changes")
+    assert "#### Interrupted" in written
+
+
+def test_new_findings_of_a_review_name_their_line_and_link_to_their_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples.write_app(tmp_path, monkeypatch)
+
+    written = markdown.render(review_view(Review(new=(samples.finding(id="GPU021", title="Little to choose from"),))))
+
+    link = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/rules.md#gpu021"
+    assert f"| [GPU021]({link}) error<br>Little to choose from | pool Train: has none | " in written
+    assert " | `Stack/Train`<br>`app.yaml:2:3` | " in written
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # What an e-mail shows as it is written.
+        ("public_access_cidrs: a -> b, $40,000 (+$1.50/h) & [x], 'a&b'", None),
+        (
+            "a*b* ~c~ [d](e) ![f] `g` &lt; $x$ $1$",
+            "a&#42;b&#42; &#126;c&#126; [d&#93;(e) ![f] &#96;g&#96; &#38;lt; &#36;x&#36; &#36;1&#36;",
+        ),
+        ("_a_ b_c", "&#95;a&#95; b_c"),
+        ("<!-- a -->", "&#60;!-- a --&#62;"),
+    ],
+)
+def test_only_signs_that_format_are_escaped(text: str, shown: str | None) -> None:
+    assert escape_markdown(text) == (shown or text)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Inference/Gpu/Pool-l4", "`Inference/Gpu/Pool-l4`"),
+        ("Deployment default/my_app", "`Deployment default/my_app`"),
+        ("a`b", "<code>a&#96;b</code>"),
+        ("a|b", "<code>a&#124;b</code>"),
+        (" a", "<code> a</code>"),
+        ("", "<code></code>"),
+    ],
+)
+def test_a_name_is_between_backticks_where_nothing_of_it_formats(name: str, shown: str) -> None:
+    assert code(name) == shown
 
 
 def test_a_thousand_workloads_fit_one_comment() -> None:

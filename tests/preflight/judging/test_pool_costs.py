@@ -1,0 +1,113 @@
+"""What pools cost at least, now and at most, what a change adds, and the quotas to raise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_facts.hardware.catalogue import instance_type
+from gpu_preflight.case import Case
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, pool_costs, quota_increases, total
+from gpu_preflight.model.cluster import Cluster
+from tests.preflight.readers import pool
+
+TYPES = ("g6.xlarge", "g6.2xlarge")
+SMALL, LARGE = (instance_type(each).usd_per_hour or 0 for each in TYPES)
+
+
+def cost_of(**changes: Any) -> PoolCost:
+    """The cost of a group of 1 to 3 nodes without workloads."""
+    found = {"instance_types": TYPES, "min_nodes": 1, "max_nodes": 3, "capacity_types": ("on-demand",), **changes}
+    [cost] = pool_costs([explain(Case(Cluster(name="demo", pools=(pool(**found),))))])
+    return cost
+
+
+def test_a_group_costs_its_cheapest_type_at_least_and_its_most_expensive_one_at_most() -> None:
+    cost = cost_of()
+
+    assert cost.min_usd_per_hour == pytest.approx(SMALL)
+    # EC2 chooses the type of a node that runs.
+    assert cost.requested_usd_per_hour == pytest.approx(LARGE)
+    assert cost.max_usd_per_hour == pytest.approx(3 * LARGE)
+    assert (cost.requested_nodes, cost.max_gpus, cost.unknown) == (1, 3, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "figures", "why"),
+    [
+        ({"max_nodes": None}, (SMALL, LARGE, None), "no known bound"),
+        ({"instance_types": ("p5e.48xlarge",)}, (None, None, None), "p5e.48xlarge has no list price"),
+        ({"instance_types": ("p5e.48xlarge",), "min_nodes": 0}, (0, 0, None), "p5e.48xlarge has no list price"),
+        ({"instance_types": ("g9.xlarge", *TYPES)}, (None, None, None), "instance types aren't known"),
+        ({"min_nodes": None}, (None, None, 3 * LARGE), "smallest number of nodes isn't known"),
+        ({"zones": ("cn-north-1a",)}, (None, None, None), "no list price in US dollars"),
+        ({"max_nodes": 0, "min_nodes": 0}, (0, 0, 0), ""),
+    ],
+)
+def test_a_figure_that_is_not_known_is_none_and_never_zero(
+    changes: Any, figures: tuple[float | None, ...], why: str
+) -> None:
+    cost = cost_of(**changes)
+
+    found = cost.min_usd_per_hour, cost.requested_usd_per_hour, cost.max_usd_per_hour
+    assert found == tuple(each if each is None else pytest.approx(each) for each in figures)
+    assert why in cost.unknown
+    assert bool(cost.unknown) is (None in figures)
+
+
+def known(pool: str = "a", **changes: Any) -> PoolCost:
+    """The cost of a pool of which everything is known."""
+    return replace(PoolCost(cluster="demo", pool=pool, max_usd_per_hour=10.0, max_gpus=8, max_nodes=1), **changes)
+
+
+UNKNOWN = known("spill", max_usd_per_hour=None, max_gpus=None, max_nodes=None, unknown="it has no known bound")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ([known()], [known()], (0, 0)),
+        ([known()], [known(max_usd_per_hour=25.0, max_gpus=16)], (15, 8)),
+        ([known()], [], (-10, -8)),
+        ([known(), UNKNOWN], [known(max_usd_per_hour=25.0), UNKNOWN], (15, 0)),
+        ([known(), UNKNOWN], [known(), replace(UNKNOWN, instance_types=("g6.xlarge",))], (None, None)),
+        ([known()], [known(), UNKNOWN], (None, None)),
+        ([UNKNOWN], [], (None, None)),
+    ],
+)
+def test_a_pool_that_is_not_known_adds_nothing_only_if_it_stays(
+    before: list[PoolCost], after: list[PoolCost], more: tuple[float | None, int | None]
+) -> None:
+    assert (added(before, after, "max"), added_gpus(before, after)) == more
+
+
+@pytest.mark.parametrize("figure", ["min", "requested", "max"])
+def test_a_sum_with_an_unknown_part_is_unknown(figure: Figure) -> None:
+    changes: Any = {f"{figure}_usd_per_hour": None}
+
+    assert total([known(), known("b", **changes)], figure) is None
+    assert total([known(), known("b")], "max") == 20
+
+
+def test_each_account_has_a_quota_in_each_region() -> None:
+    def needs(vcpus: int, region: str | None, account: str | None, code: str = "L-417A185B") -> PoolCost:
+        return known(region=region, account=account, vcpus={code: vcpus})
+
+    before = [needs(96, "us-east-1", "1"), needs(96, "eu-west-1", "1")]
+    after = [
+        *(needs(192, "us-east-1", "1"), needs(96, "us-east-1", "1"), needs(96, "eu-west-1", "1")),
+        *(needs(48, "us-east-1", "2"), needs(8, None, None, "L-DB2E81BA")),
+    ]
+
+    found = [
+        (each.quota, each.region, each.account, each.before, each.after) for each in quota_increases(before, after)
+    ]
+
+    assert sorted(found, key=str) == [
+        ("L-417A185B", "us-east-1", "1", 96, 288),
+        ("L-417A185B", "us-east-1", "2", 0, 48),
+        ("L-DB2E81BA", None, None, 0, 8),
+    ]
