@@ -120,7 +120,7 @@ def _pool_cost(pool: Pool, nodes: Sequence[NodeToBe], cluster: Cluster, use: Poo
         requested_nodes=requested,
         max_nodes=max(known_limits, default=0) if bounded else None,
         max_gpus=max((row.gpus * most for row, most in counted), default=0) if bounded else None,
-        min_usd_per_hour=_of_any_type(pool.min_nodes, prices, min) if are_known else _nothing(pool.min_nodes),
+        min_usd_per_hour=_nodes_cost(pool.min_nodes, prices, min) if are_known else _nothing(pool.min_nodes),
         requested_usd_per_hour=_requested(pool, requested, prices, use) if are_known else _nothing(requested),
         max_usd_per_hour=_max(counted, prices) if bounded else None,
         unknown=_unknown(pool, prices, are_known=are_known, bounded=bounded),
@@ -134,7 +134,7 @@ def _nothing(nodes: int | None) -> float | None:
     return 0.0 if nodes == 0 else None
 
 
-def _of_any_type(nodes: int | None, prices: _Prices, choose: Callable[[list[float]], float]) -> float | None:
+def _nodes_cost(nodes: int | None, prices: _Prices, choose: Callable[[list[float]], float]) -> float | None:
     """Return what nodes of the cheapest or of the most expensive type cost."""
     known = [each for each in prices.values() if each is not None]
     return round(nodes * choose(known), 4) if nodes and len(known) == len(prices) else _nothing(nodes)
@@ -143,8 +143,8 @@ def _of_any_type(nodes: int | None, prices: _Prices, choose: Callable[[list[floa
 def _requested(pool: Pool, nodes: int | None, prices: _Prices, use: PoolUse) -> float | None:
     """Return what the requested nodes cost. EC2 chooses the types of a group: they may be the most expensive one."""
     if pool.is_group or nodes is None or sum(use.types.values()) < use.nodes:
-        return _of_any_type(nodes, prices, max)
-    parts = [_of_any_type(nodes - use.nodes, prices, min)]
+        return _nodes_cost(nodes, prices, max)
+    parts = [_nodes_cost(nodes - use.nodes, prices, min)]
     parts += [None if prices.get(name) is None else count * (prices[name] or 0) for name, count in use.types.items()]
     return None if None in parts else round(sum(each or 0 for each in parts), 4)
 

@@ -100,7 +100,12 @@ def money(before: Any, after: Any) -> dict[str, Any]:
         ({"new": (samples.finding(),)}, FAIL, "1 new error"),
         ({"new": (samples.finding(unknown=True),)}, ATTENTION, "1 new possible error"),
         ({"new": (samples.finding(severity="warning"),)}, PASS, "1 new warning"),
-        ({"new": (samples.finding(acknowledged="small images"),)}, PASS, "no change for GPUs"),
+        (
+            {"new": (samples.finding(acknowledged="small images"),)},
+            # It passes, and an error is hidden.
+            ATTENTION,
+            "no change for GPUs; 1 error hidden by acknowledgements",
+        ),
         ({"standing": (samples.finding(),)}, FAIL, "1 error stays"),
         ({"fixed": (samples.finding(),)}, PASS, "1 error fixed"),
     ],
