@@ -161,11 +161,12 @@ def _exceeded(view: ReviewView) -> Iterator[_Result]:
     """Yield the limits that a change doesn't keep. A limit has no place: the first pool with GPUs stands for it."""
     pools = [pool for side in (view.clusters.after, view.clusters.before) for one in side for pool in one.pools]
     places = [each.origin for each in sorted(pools, key=lambda each: not each.gpus_per_node.most)]
-    for each in view.limits if places else ():
-        if each.result != "kept":
+    place = FindingOrigin(places[0].file, places[0].path, places[0].resource) if places else None
+    for each in view.limits:
+        if place and each.result != "kept":
             text = f"{limit_name(each)}: {limit_outcome(each)}"
             fix = f"Change the pools, or the limit ({each.option})"
-            yield _Result("limit", "error", "Limit of the review", text, fix, places[0], True)
+            yield _Result("limit", "error", "Limit of the review", text, fix, place, True)
 
 
 def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
