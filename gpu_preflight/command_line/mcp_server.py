@@ -8,6 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import click
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -161,10 +163,9 @@ async def answer(group: click.Group, root: Path, name: str, arguments: Mapping[s
         line = command_line(group.commands[name], given, root)
     except ValueError as error:
         return _failed(str(error))
-    with TemporaryDirectory() as scratch, anyio.move_on_after(MAX_SECONDS) as time:
-        run = [sys.executable, "-m", "gpu_preflight.command_line.confinement", str(root), scratch, *line]
-        done = await anyio.run_process(run, cwd=root, check=False, input=b"")
-    if time.cancelled_caught:
+    try:
+        done = await anyio.to_thread.run_sync(_run, root, line)
+    except subprocess.TimeoutExpired:
         return _failed(f"{name}: must end within {MAX_SECONDS:g} seconds, and was stopped; name fewer paths")
     errors = done.stderr.decode(errors="replace").strip()
     if done.returncode not in _MEANINGS:
@@ -173,6 +174,19 @@ async def answer(group: click.Group, root: Path, name: str, arguments: Mapping[s
     about = (_MEANINGS[done.returncode], errors[:MAX_CHARACTERS], _continuation(text, offset))
     texts = (text[offset : offset + MAX_CHARACTERS], "\n".join(filter(None, about)))
     return types.CallToolResult(content=[types.TextContent(type="text", text=each) for each in texts])
+
+
+def _run(root: Path, line: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a confined command line.
+
+    Raises:
+        subprocess.TimeoutExpired: It took too long, and was killed.
+    """
+    with TemporaryDirectory() as scratch:
+        run = [sys.executable, "-m", "gpu_preflight.command_line.confinement", str(root), scratch, *line]
+        return subprocess.run(
+            run, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=MAX_SECONDS, check=False
+        )
 
 
 def _failed(message: str) -> types.CallToolResult:
