@@ -29,13 +29,13 @@ def main() -> None:
         example = change["example"]
         if example not in templates:
             templates[example] = _synthesize(example, {})
-            _write(FOLDER / f"{example}.example.json", templates[example])
+            write(FOLDER / f"{example}.example.json", templates[example])
         sides = {
             side: merge_patch(templates[example], _synthesize(example, change[side]))
             for side in ("before", "after")
             if side in change
         }
-        _write(FOLDER / f"{name}.diff.json", sides)
+        write(FOLDER / f"{name}.diff.json", sides)
 
 
 def _synthesize(example: str, edits: Mapping[str, str]) -> dict[str, Any]:
@@ -83,8 +83,15 @@ def merge_patch(old: Any, new: Any) -> Any:
     return removed | changed
 
 
-def _write(file: Path, content: Any) -> None:
-    file.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+def write(file: Path, content: Any) -> None:
+    """Write JSON with a line for each part of a resource."""
+    file.write_text(_lines(content, depth=4) + "\n")
+
+
+def _lines(value: Any, depth: int) -> str:
+    if not depth or not isinstance(value, dict) or not value:
+        return json.dumps(value, sort_keys=True)
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {_lines(value[key], depth - 1)}" for key in sorted(value)) + "\n}"
 
 
 if __name__ == "__main__":
