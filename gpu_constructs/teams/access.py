@@ -1,10 +1,10 @@
-"""Access of people: access entries, RBAC roles, and what they allow.
+"""Access of people to a cluster: access entries, and RBAC roles with their rules.
 
 Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
 
-What people may do with kinds that no access policy of EKS covers, as rules of RBAC.
+The access policies of EKS don't cover custom resources. RBAC rules in this module cover them.
 
-A rule for a kind that a cluster does not have lets nobody do anything, so every team has the same.
+A rule for a kind that the cluster doesn't have grants nothing, so every team gets the same rules.
 
 Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11), definitions and
 ClusterRoles in the charts of Kueue v0.19.2, KAI v0.17.0, JobSet 0.12.0, LeaderWorkerSet 0.10.0, KubeRay 1.7.0, KEDA
@@ -31,11 +31,11 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import words
 
 _PRINCIPAL = re.compile(r"arn:[\w-]+:iam::\d{12}:(user|role)/[\w+=,.@/-]+", re.ASCII)
-# Roles that IAM Identity Center makes for permission sets; a new one has another suffix.
+# IAM Identity Center creates these roles for permission sets. A role that it creates again has another suffix.
 # Source: https://docs.aws.amazon.com/singlesignon/latest/userguide/referencingpermissionsets.html (2026-11)
 _OF_IDENTITY_CENTER = "/AWSReservedSSO_"
 CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
-# What a member may do: the words of Kubernetes' own roles for people.
+# Rights of a member, with the names of Kubernetes' own user-facing roles.
 Right = Literal["view", "edit", "admin"]
 # The policy for one namespace.
 POLICIES: Mapping[Right, str] = {
@@ -47,7 +47,7 @@ Rule = dict[str, list[str]]
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 _KAI = "scheduling.run.ai"
-# Plurals by API group. What members make:
+# Plurals by API group. Resources that members create:
 _MADE: Mapping[str, tuple[str, ...]] = {
     "jobset.x-k8s.io": ("jobsets",),
     "leaderworkerset.x-k8s.io": ("leaderworkersets", "leaderworkersets/scale"),
@@ -59,14 +59,14 @@ _MADE: Mapping[str, tuple[str, ...]] = {
     "keda.sh": ("scaledjobs", "scaledobjects", "triggerauthentications"),
     "autoscaling.k8s.io": ("verticalpodautoscalers",),
 }
-# What is made for them, or for their cluster by who runs it.
+# Resources that controllers create for members, or that the cluster's administrators create.
 _SEEN: Mapping[str, tuple[str, ...]] = {
     KUEUE_DOMAIN: ("localqueues", "workloads"),
     "visibility.kueue.x-k8s.io": ("localqueues/pendingworkloads",),
     _KAI: ("podgroups",),
     "metrics.k8s.io": ("pods",),
 }
-# What belongs to no namespace. Secrets are in none of these lists.
+# Resources without a namespace. None of these lists contains Secrets.
 _OF_THE_CLUSTER: Mapping[str, tuple[str, ...]] = {
     "": ("nodes", "persistentvolumes"),
     KUEUE_DOMAIN: ("admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies"),
@@ -87,15 +87,16 @@ _VIEWER_ROLE, _OPERATOR_ROLE = "gpu-constructs-viewer", "gpu-constructs-operator
 
 @named_arguments
 class AccessEntry(Construct):
-    """What a principal may do in a cluster. EKS takes one entry for each, and in it each policy once.
+    """Access entry of a principal. EKS allows one entry for each principal, and each policy once in an entry.
 
-    Each construct that grants access adds to it. Its logical id depends on cluster and principal alone. So it stays
-    when one of several teams leaves the app, and when a viewer becomes an administrator.
+    Each construct that grants access adds to it. Its logical id depends only on the cluster and the principal. So the
+    entry
+    stays when one of several teams leaves the app, and when a viewer becomes an administrator.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str) -> None:
         super().__init__(scope, id)
-        # Namespaces of each policy; none of one for the whole cluster.
+        # Namespaces of each policy. An empty list means the whole cluster.
         self._policies: dict[str, list[str]] = {}
         self._groups: list[str] = []
         self._resource = eks_resources.CfnAccessEntry(
@@ -127,15 +128,15 @@ def policy_arn(scope: Construct, policy: str) -> str:
 
 
 def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn: str) -> AccessEntry:
-    """Return the access entry of a principal, made once for a cluster, in its stack.
+    """Return the access entry of a principal. It is created once for each cluster, in the cluster's stack.
 
     Raises:
         ValueError: The principal administers the cluster.
     """
     if cluster.holder(administrator(principal_arn)) is not None:
         raise ValueError(
-            f"{who}: {argument} must not name who administers the cluster, and may do everything, got "
-            f"{principal_arn!r}; leave it out here or of admins"
+            f"{who}: {argument} must not name an administrator of the cluster, who has every right already, got "
+            f"{principal_arn!r}; remove it here or from admins"
         )
     shared = cluster.shared(cluster.stack)
     id = f"Access-{principal_name(principal_arn)}"
@@ -146,59 +147,60 @@ def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn:
 
 
 def administrator(principal_arn: str) -> str:
-    """Return what a cluster has one of where a principal administers it."""
+    """Return the key under which a cluster registers that a principal is an administrator."""
     return f"administrator {principal_arn}"
 
 
 def principal_name(principal_arn: str) -> str:
-    """Return account, kind and name of a principal, which tell it from others."""
+    """Return account, kind and name of a principal, which identify it."""
     return principal_arn.partition(":iam::")[2]
 
 
 def refuse_unless_principals(who: object, argument: str, arns: tuple[str, ...]) -> None:
-    """Refuse what names no IAM user or role, or one twice.
+    """Reject ARNs that aren't of an IAM user or role, and duplicates.
 
     Raises:
-        ValueError: It does.
+        ValueError: An ARN isn't of a user or role, or occurs twice.
     """
     for arn in arns:
         if not _PRINCIPAL.fullmatch(arn):
             raise ValueError(
-                f"{who}: {argument} must be literal ARNs of IAM users or roles, got {arn!r}; 'aws sts "
-                "get-caller-identity' shows yours, and of an assumed role the access entry takes the role's ARN"
+                f"{who}: {argument} must be literal ARNs of IAM users or roles, got {arn!r}; list yours with 'aws sts "
+                "get-caller-identity', and for an assumed role pass the ARN of the role"
             )
     if len(set(arns)) < len(arns):
-        raise ValueError(f"{who}: {argument} must differ, got {arns!r}; leave one of each")
+        raise ValueError(f"{who}: {argument} must differ, got {arns!r}; remove the duplicates")
 
 
 def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
-    """Warn of roles that get another name, and so lose their access, without anybody changing the app."""
+    """Warn about roles that can get another name, and so lose their access without a change in the app."""
     for arn in arns:
         if _OF_IDENTITY_CENTER in arn:
             cdk.Annotations.of(who).add_warning_v2(
                 f"gpu-constructs:roleOfIdentityCenter:{principal_name(arn)}",
-                f"{PathOf(who)}: {arn} is a role of IAM Identity Center, which makes one with another suffix when the "
-                "permission set is assigned anew; access ends then until the new ARN stands here. A role of your own "
-                "that the permission set may assume stays",
+                f"{PathOf(who)}: {arn} is a role of IAM Identity Center. If the permission set is assigned again, "
+                "Identity Center creates a role with another suffix, and access ends until you pass the new ARN. Pass "
+                "a role of your own that the permission set may assume",
             )
 
 
 def member_rules(right: Right) -> list[Rule]:
-    """Return what members of a team may do in its namespace beside their policy."""
+    """Return what members of a team may do in its namespace in addition to their access policy."""
     made = _rules(_MADE, _READ if right == "view" else (*_READ, *_WRITE))
     return [*made, *_rules(_SEEN, _READ)]
 
 
 def viewer_rules() -> list[Rule]:
-    """Return what viewers of a cluster may do beside the policy for viewing."""
+    """Return what viewers of a cluster may do in addition to the access policy for viewing."""
     return [*_rules(_MADE, _READ), *_rules(_SEEN, _READ), *_rules(_OF_THE_CLUSTER, _READ)]
 
 
 def operator_rules() -> list[Rule]:
-    """Return what operators of a cluster may do beside viewers: nothing that would run an image of their own.
+    """Return what operators of a cluster may do in addition to viewers. No rule allows an operator to run an own image.
 
-    Whoever may write pods, or what makes them, in every namespace runs them as any service account, and so is an
-    administrator. Operators end pods and what made them, and change how many there are.
+    A person who may write pods or their controllers in every namespace can run them as any service account, and so is
+    an
+    administrator. Operators delete pods and their controllers, and scale them.
     """
     return [
         # kubectl cordon, drain, taint and label.
@@ -208,7 +210,7 @@ def operator_rules() -> list[Rule]:
         _rule("apps", ["deployments/scale", "replicasets/scale", "statefulsets/scale"], ["get", "patch", "update"]),
         _rule("batch", ["jobs"], ["delete", "deletecollection"]),
         *_rules(_MADE, ("delete", "deletecollection")),
-        # Hold a queue, end what it admitted.
+        # Hold a queue, and evict the workloads that it admitted.
         _rule(KUEUE_DOMAIN, ["clusterqueues", "localqueues", "workloads"], ["patch"]),
         _rule(KARPENTER_DOMAIN, ["nodeclaims"], ["delete"]),
     ]
@@ -223,7 +225,7 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:
 
 
 def bound_role(name: str, group: str, rules: list[Rule], *, namespace: str | None = None) -> list[dict[str, Any]]:
-    """Return a role, of a namespace or of the cluster, and what binds a group to it."""
+    """Return a role of a namespace or of the cluster, and the binding of a group to it."""
     rbac = "rbac.authorization.k8s.io"
     prefix = "" if namespace else "Cluster"
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
@@ -239,11 +241,11 @@ def bound_role(name: str, group: str, rules: list[Rule], *, namespace: str | Non
 
 
 def principals(who: object, argument: str, given: object) -> tuple[str, ...]:
-    """Return people by their ARNs.
+    """Return the checked ARNs of people.
 
     Raises:
-        TypeError: They are no list.
-        ValueError: One is no IAM user or role, or is named twice.
+        TypeError: The value isn't a list.
+        ValueError: An ARN isn't of an IAM user or role, or occurs twice.
     """
     arns = words(who, argument, given)
     refuse_unless_principals(who, argument, arns)
@@ -251,23 +253,23 @@ def principals(who: object, argument: str, given: object) -> tuple[str, ...]:
 
 
 def refuse_two_parts(who: object, **given: Sequence[str]) -> None:
-    """Refuse somebody who is named in two ways: EKS takes one access entry, and the greater right has the lesser.
+    """Reject a principal in two arguments: EKS allows one access entry, and the greater right includes the lesser.
 
     Raises:
-        ValueError: Somebody is.
+        ValueError: A principal is in two arguments.
     """
     named: dict[str, str] = {}
     for argument, arns in given.items():
         for arn in arns:
             other = named.setdefault(arn, argument)
             if other != argument:
-                raise ValueError(f"{who}: {argument} must not name who is in {other}, got {arn!r}; leave one")
+                raise ValueError(f"{who}: {argument} must not name a principal of {other}, got {arn!r}; remove one")
 
 
 def grant_cluster_access(
     scope: Construct, cluster: ClusterRef, *, viewers: Sequence[str], operators: Sequence[str]
 ) -> None:
-    """Let people look at a cluster, or look after it, and apply the roles that their groups have in it."""
+    """Grant viewers and operators access to a cluster, and apply the roles of their groups."""
     who = PathOf(scope)
     for argument, arns, groups in (("viewers", viewers, (VIEWERS,)), ("operators", operators, (VIEWERS, OPERATORS))):
         warn_of_identity_center(scope, tuple(arns))

@@ -1,12 +1,12 @@
 """A namespace for a team: admission policy, network policy, pod security and quota.
 
-What the API server rejects in a team's namespace, whoever writes it there.
+The admission policy rejects some objects in a team's namespace, for every client.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/ (stable from 1.30 on)
 
-What the Pod Security level of a team refuses of the pods that this library writes.
+The constructs check only pods that this library writes against the team's Pod Security level.
 
-Preflight judges all that a level refuses, in anybody's manifests.
+Preflight checks all pods against all rules of the level.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (2026-11)
 """
 
@@ -42,14 +42,14 @@ from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_choice, refuse_unless_instance, words
 
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
-# Only Kubernetes has priority classes of this prefix, above all that others may define: their pods evict pods of every
-# namespace. It lets them run in any namespace, unless an admission plugin or policy rejects them.
+# Kubernetes reserves this prefix for its own priority classes, which are above all others. Pods of such a class evict
+# pods of every namespace. Kubernetes allows them in any namespace, unless an admission plugin or policy rejects them.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/ (2026-11)
 _PRIORITY = (
     "request.resource.resource != 'pods' || !dyn(object).spec.?priorityClassName.orValue('').startsWith('system-')"
 )
-# A Service takes the traffic of the cluster to its external addresses, whosever they are. What a Service already has
-# stays, as updates that remove finalizers must pass.
+# A Service takes over the cluster's traffic to its external addresses, even addresses that it doesn't own. A Service
+# keeps the addresses that it already has, because updates that remove finalizers must succeed.
 # Source: https://nvd.nist.gov/vuln/detail/CVE-2020-8554
 _ADDRESSES = (
     "request.resource.resource != 'services' || "
@@ -59,12 +59,12 @@ _ADDRESSES = (
 # Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.
 _CONTROLLERS = (NAMESPACES[KUBE_PROMETHEUS_STACK], NAMESPACES[KUBERAY])
 Level = Literal["privileged", "baseline", "restricted"]
-# The first is there before anybody makes it, the others belong to what runs in the cluster.
+# Kubernetes creates the first itself. The others belong to components of the cluster.
 _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)
 
 
 def admission_policy(namespace: str) -> list[dict[str, Any]]:
-    """Return the policy of a team's namespace, and the binding that puts it into force."""
+    """Return the policy of a team's namespace, and the binding that enforces it."""
     name = {"name": f"team-{namespace}.gpu-constructs.io"}
     policy = {
         "failurePolicy": "Fail",
@@ -105,11 +105,11 @@ def _rule(resource: str, *operations: str) -> dict[str, list[str]]:
 
 
 def refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tuple[str, ...]:
-    """Return namespaces and address blocks that reach a team's pods.
+    """Return the namespaces and address blocks that may connect to a team's pods.
 
     Raises:
-        TypeError: They are no list of words.
-        ValueError: One is neither, or everybody reaches them anyway.
+        TypeError: The value isn't a list of strings.
+        ValueError: A string is neither a namespace nor an address block, or the team isn't isolated.
     """
     found = words(who, "reachable_from", given)
     for each in found:
@@ -118,44 +118,45 @@ def refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tup
         else:
             refuse_unless_object_name(who, "reachable_from", each)
     if found and not isolate:
-        raise ValueError(f"{who}: reachable_from must be left out without isolate, got {found!r}; say isolate=True")
+        raise ValueError(f"{who}: reachable_from must be left out without isolate, got {found!r}; set isolate=True")
     return found
 
 
 def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
-    """Refuse network policies where nothing enforces them; warn where that is not known.
+    """Reject network policies in a cluster that doesn't enforce them. Warn if the cluster's settings are unknown.
 
     Raises:
-        ValueError: The cluster's add-on has them off.
+        ValueError: The cluster's add-on doesn't enforce network policies.
     """
     if cluster.holder(registry.NETWORK_POLICIES) is not None:
         return
     if cluster.holder(registry.POD_NETWORK) is not None:
         raise ValueError(
-            f"{who}: isolate must have a cluster that enforces network policies, got {cluster.path!r} that does not; "
-            "say network_policies=True there"
+            f"{who}: isolate must have a cluster that enforces network policies, got {cluster.path!r} that doesn't; "
+            "set network_policies=True there"
         )
     cdk.Annotations.of(who.construct).add_warning_v2(
         "gpu-constructs:networkPolicyUnknown",
-        f"{who}: whether cluster {cluster.path} enforces network policies is not known here, and without that isolate "
-        f"does nothing; its add-on vpc-cni has to have {json.dumps({'enableNetworkPolicy': 'true'})}, and Auto Mode "
-        'ConfigMap kube-system/amazon-vpc-cni with enable-network-policy-controller: "true"',
+        f"{who}: it is unknown whether cluster {cluster.path} enforces network policies, and without that isolate has "
+        f"no effect; set {json.dumps({'enableNetworkPolicy': 'true'})} in its add-on vpc-cni, or in Auto Mode "
+        'enable-network-policy-controller: "true" in ConfigMap kube-system/amazon-vpc-cni',
     )
 
 
 def warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str]) -> None:
-    """Warn where what is applied asks a load balancer for pods that no address outside the cluster reaches."""
+    """Warn if an applied object requests a load balancer for pods that no address outside the cluster may reach."""
     exposed = any(each.get("kind") == "Ingress" for each in applied.manifests)
     if exposed and not any("/" in each for each in reachable_from):
         cdk.Annotations.of(applied.construct).add_warning_v2(
             "gpu-constructs:exposedButIsolated",
-            f"{applied.construct.node.path}: the load balancer reaches no pod of team {who}, which isolates them; name "
-            "the address blocks of its subnets there, reachable_from=['10.0.0.0/16']",
+            f"{applied.construct.node.path}: the load balancer can't connect to the pods of team {who}, which "
+            "isolates them; add the address blocks of the load balancer's subnets to reachable_from, e.g. "
+            "['10.0.0.0/16']",
         )
 
 
 def network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, Any]:
-    """Return what lets in the namespace itself, the controllers that ask its pods, and who is named; nobody else.
+    """Return the policy that admits traffic only from the namespace itself, its controllers and `reachable_from`.
 
     Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/ (2026-11)
     """
@@ -174,12 +175,12 @@ def network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, A
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
-    """What a level refuses.
+    """Part of a pod that a Pod Security level rejects.
 
     Attributes:
-        rule: What a pod must have.
-        got: What it has.
-        fix: What to do.
+        rule: Requirement of the level.
+        got: Value that the pod has.
+        fix: Suggested change.
     """
 
     rule: str
@@ -191,20 +192,20 @@ _NO_EFA = Refused(rule="no efa, which needs IPC_LOCK", got="efa", fix="give the 
 
 
 def refused(level: Level, manifest: Any) -> Refused | None:
-    """Return what in a manifest the level refuses; ``None`` where nothing was found."""
+    """Return what the level rejects in a manifest, or ``None`` if it rejects nothing."""
     for pod in _pods(manifest):
         if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
             return _NO_EFA
         root = [each for each in _containers(pod) if not _is_not_root(pod, each)] if level == "restricted" else []
         if root:
-            fix = "name another user there and for its init containers, or give the team pod_security='baseline'"
+            fix = "set another user there and for its init containers, or give the team pod_security='baseline'"
             got = f"container {root[0].get('name')!r} without"
             return Refused(rule="run_as_user other than root", got=got, fix=fix)
     return None
 
 
 def _pods(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the specs of pods in a manifest, wherever they stand."""
+    """Yield the specs of all pods in a manifest, at any depth."""
     if isinstance(value, Mapping):
         if isinstance(value.get("containers"), list):
             yield value
@@ -231,44 +232,47 @@ def _is_not_root(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
 
 @named_arguments
 class Team(Construct):
-    """A namespace, who gets into it, and what its pods may be, use and reach.
+    """A namespace, the people who have access to it, and limits on the size, security and connections of its pods.
 
-    What this library applies to the namespace in the same stack comes after the team and is deleted before it. If the
-    team leaves the app, or ``namespace`` changes, the old namespace stays with everything that people created in it,
-    but without quota, isolation and rights of members. A team of the same ``namespace`` takes it over again.
+    CloudFormation applies objects of this library in the namespace after the team, and deletes them before it, if they
+    are
+    in the same stack. If the team leaves the app, or ``namespace`` changes, the old namespace stays with all its
+    objects,
+    but without quota, isolation and access of members. A new team with the same ``namespace`` manages it again.
 
-    A principal of several teams has one access entry with the rights of each. EKS' own policies cover no custom
-    resources, so members of each right are a group, too, ``gpu-constructs:<namespace>:<right>``, with a role for them.
+    A principal who is in several teams has one access entry with the rights of each. EKS' own policies cover no custom
+    resources. So the members with each right also form a group, ``gpu-constructs:<namespace>:<right>``, with a role.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html,
     https://kubernetes.io/docs/concepts/security/pod-security-admission/ (2026-11)
 
     Args:
         cluster: Cluster of the team; needs a kubectl provider.
-        namespace: Name of the namespace, which is made here.
-        members: What users and roles of IAM may do there, by literal ARN: ``view``, ``edit``, or ``admin``, who also
-            makes roles. All but ``view`` read its Secrets and run pods as any of its service accounts.
-            Default: nobody but administrators.
-        quota: Most that its pods may ask for at once. Default: no bound.
-        pod_security: Level of Kubernetes' standards that its pods have to meet: ``baseline`` takes what this library
-            writes but for EFA, which needs ``privileged``; ``restricted`` takes pods with ``run_as_user``.
-        isolate: Whether only the namespace itself, Prometheus and KubeRay reach its pods; for a cluster with
-            ``network_policies``. It filters what comes in; members with ``edit`` may write policies that let in more.
-        reachable_from: Who else does: namespaces, and address blocks such as those of load balancers.
-        labels: Labels of the namespace, e.g. by which programs that divide cost know it.
+        namespace: Name of the namespace, which the construct creates.
+        members: Rights of IAM users and roles in the namespace, by literal ARN: ``view``, ``edit``, or ``admin``, which
+            may also create roles. All but ``view`` may read its Secrets and run pods as any of its service accounts.
+            Default: only administrators have access.
+        quota: Max that its pods may request at once. Default: no limit.
+        pod_security: Pod Security level that its pods must meet. ``baseline`` accepts what this library writes except
+            EFA, which needs ``privileged``. ``restricted`` accepts pods with ``run_as_user``.
+        isolate: Whether only the namespace itself, Prometheus and KubeRay may connect to its pods. The cluster needs
+            ``network_policies``. It filters incoming traffic. Members with ``edit`` may write policies that admit more.
+        reachable_from: Other sources that may connect: namespaces, and address blocks such as those that contain load
+            balancers.
+        labels: Labels of the namespace, e.g. for tools that allocate cost.
         retain: Keep the namespace when the team leaves the app. With ``False`` Kubernetes deletes it with everything in
             it, claims of storage included, after the rest of the update has succeeded.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name or ARN is none, a namespace is somebody else's, a member administers the cluster, the cluster
-            does not enforce network policies, or the level refuses a pod of this library there, or the quota has less
-            than its workloads ask for.
+        ValueError: A name or ARN is invalid, the namespace is reserved, or a member administers the cluster. Or the
+            cluster doesn't enforce network policies, the level rejects a pod of this library there, or its workloads
+            request more than the quota.
 
     Attributes:
         namespace: Name of the namespace.
         pod_security: Its level.
-        groups: Group of its members by their right, for bindings of yours.
+        groups: Group of its members by right, for your own role bindings.
         resource: The namespace in the cluster.
     """
 
@@ -308,7 +312,7 @@ class Team(Construct):
         self._reachable = reachable if isolate else None
         self._quota = QuotaUse(quota) if quota is not None else None
         self.groups: dict[Right, str] = {each: _group(namespace, each) for each in get_args(Right)}
-        # Not by 'enforce' alone: that refuses pods, and who applies a Job would hear nothing of it.
+        # Not 'enforce' alone: that rejects pods, and a user who applies a Job would get no message.
         level = {ENFORCED_LEVEL: pod_security, WARNED_LEVEL: pod_security}
         made = {
             "apiVersion": "v1",
@@ -338,7 +342,7 @@ class Team(Construct):
                 apply_manifests(self, f"Role-{right}", cluster=cluster, manifests=role)
 
     def _admit_applied(self, applied: Applied) -> None:
-        """Put what is applied to the namespace after it, and refuse what its level never lets in."""
+        """Apply an object in the namespace after the namespace itself, and reject pods that its level never admits."""
         path = applied.construct.node.path.removesuffix("/Resource")
         if f"{path}/".startswith(f"{self.node.path}/"):
             applied.construct.node.add_dependency(self.resource)
@@ -360,13 +364,13 @@ class Team(Construct):
 
     @named_call
     def queue(self, *, nodes: Mapping[str, int], weight: int = 1) -> TeamQueue:
-        """Return the team's part of the pools, for ``GpuQueues(teams=...)`` or ``KaiQueues(teams=...)``.
+        """Return the team's share of the pools, for ``GpuQueues(teams=...)`` or ``KaiQueues(teams=...)``.
 
-        Its queue is called as the namespace is.
+        The queue has the name of the namespace.
 
         Args:
-            nodes: Nodes that are its own, by pool.
-            weight: Part in what is borrowed, against that of the others; only with fair sharing.
+            nodes: Guaranteed number of nodes by pool.
+            weight: Share of borrowed nodes relative to other teams. It has an effect only with fair sharing.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -376,7 +380,7 @@ class Team(Construct):
 
 
 def _group(namespace: str, right: Right) -> str:
-    # EKS takes no group that begins with 'system:', which a namespace may be called.
+    # EKS rejects groups that begin with 'system:', and a namespace may be called 'system'.
     return f"gpu-constructs:{namespace}:{right}"
 
 
@@ -384,8 +388,8 @@ def _refuse_unless_free(who: object, namespace: object) -> None:
     refuse_unless_object_name(who, "namespace", namespace)
     if namespace in _TAKEN or str(namespace).startswith("kube-"):
         raise ValueError(
-            f"{who}: namespace must be the team's own, got {namespace!r}, which Kubernetes or a chart of ours "
-            "has; write another name"
+            f"{who}: namespace must not be reserved, got {namespace!r}, which Kubernetes or a chart of this library "
+            "uses; choose another name"
         )
 
 
@@ -399,7 +403,7 @@ def _members(who: object, members: object) -> dict[str, Right]:
         )
     for arn, right in members.items():
         if not isinstance(arn, str):
-            raise TypeError(f"{who}: members must have ARNs as keys, got {arn!r}")
+            raise TypeError(f"{who}: members must have ARNs as keys, got {arn!r}; write them as strings")
         refuse_unless_choice(who, f"members[{arn!r}]", right, get_args(Right))
     refuse_unless_principals(who, "members", tuple(members))
     return dict(members)
@@ -410,6 +414,6 @@ def _labels(who: object, labels: object) -> dict[str, str]:
     for key in found:
         if is_under(key, RESTRICTED_DOMAINS):
             raise ValueError(
-                f"{who}: labels must not be of Kubernetes' own domains, got {key!r}; use a domain of your own"
+                f"{who}: labels must not be in Kubernetes' own domains, got {key!r}; use a domain of your own"
             )
     return found

@@ -1,4 +1,4 @@
-"""How much the pods of a team may ask for at once."""
+"""Limits on the total that the pods of a team may request at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpu_facts.quantities import Resources, add, pod_requests, quantity, show
 from gpu_facts.refusals import refuse_unless_whole_number
 from gpu_facts.resources import DEVICE_CLASS, GPU
 
-# What a container gets that asks for neither, where a quota wants every one to ask.
+# Requests of a container without any, if the quota requires every container to have requests.
 DEFAULT_CPU, DEFAULT_MEMORY = "250m", "512Mi"
-# Of an EKS cluster Kubernetes bounds nothing itself; this is more than any has.
+# Kubernetes and EKS set no limit. No cluster has more than this.
 _MOST = 10**9
 _STAYING = ("Deployment", "StatefulSet")
 _REQUESTS = "requests."
@@ -24,26 +24,27 @@ _REQUESTS = "requests."
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeamQuota:
-    """Most that the pods of a namespace may ask for at once. Kubernetes refuses pods beyond it; nothing waits.
+    """Max that the pods of a namespace may request at once. Kubernetes rejects pods beyond it, and doesn't queue them.
 
-    Where jobs wait in a queue of Kueue, the queue's nodes are the number that counts: have the quota above what the
-    team may borrow, too, since pods of an admitted job that it refuses never start. It bounds jobs without a queue.
+    If jobs wait in a queue of Kueue, the nodes of the queue are the effective limit. Set the quota above them,
+    including nodes that the team may borrow, because pods of an admitted job never start if the quota rejects them.
+    The quota then limits jobs without a queue.
 
     Sources: https://kubernetes.io/docs/concepts/policy/resource-quotas/,
     https://kubernetes.io/docs/concepts/policy/limit-range/ (2026-11)
 
     Attributes:
-        gpus: Whole GPUs, as many of them by claims of DRA. Slices and shares of GPUs have other names and are not
-            counted here.
-        vcpus: CPUs that pods ask for. With it, or with ``memory_gib``, a container that says neither asks for a quarter
-            CPU and half a GiB, because Kubernetes refuses one that asks for nothing then.
-        memory_gib: Memory that pods ask for.
-        others: Other resources of devices by name, e.g. ``{"nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 8,
-            "vpc.amazonaws.com/efa": 32}``.
+        gpus: Whole GPUs. It also limits GPUs that DRA claims request. Slices and shares of GPUs have other names and
+            aren't counted here.
+        vcpus: CPUs that pods request. If you set it or ``memory_gib``, Kubernetes rejects containers without requests.
+            So a container without requests then gets a quarter CPU and half a GiB.
+        memory_gib: Memory that pods request.
+        others: Other device resources by name, e.g.
+            ``{"nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 8, "vpc.amazonaws.com/efa": 32}``.
 
     Raises:
-        TypeError: A number is none.
-        ValueError: A number is below 0, a name is none of a device, or nothing is bounded.
+        TypeError: A number isn't an integer.
+        ValueError: A number is below 0, a name isn't of a device resource, or no limit is set.
     """
 
     gpus: int | None = None
@@ -58,17 +59,22 @@ class TeamQuota:
             if number is not None:
                 refuse_unless_whole_number(who, argument, number, least=0, most=_MOST)
         if not isinstance(self.others, Mapping):
-            raise TypeError(f"{who}: others must map resources to numbers, got {self.others!r}")
+            raise TypeError(
+                f"{who}: others must map resources to numbers, got {self.others!r}; write "
+                f"{{'nvidia.com/gpu.shared': 8}}"
+            )
         for name, number in self.others.items():
             _refuse_unless_device(who, name)
             refuse_unless_whole_number(who, f"others[{name!r}]", number, least=0, most=_MOST)
         if not self.others and all(each is None for each in numbers.values()):
-            raise ValueError(f"{who}: gpus, vcpus, memory_gib or others must be given, got none; leave the quota out")
+            raise ValueError(
+                f"{who}: gpus, vcpus, memory_gib or others must be given, got none; set one, or leave the quota out"
+            )
         object.__setattr__(self, "others", MappingProxyType(dict(self.others)))
 
     @property
     def hard(self) -> dict[str, str]:
-        """What a ResourceQuota says. Devices are counted by what is asked for alone, which is also their limit."""
+        """Limits of the ResourceQuota. For devices Kubernetes counts requests, which equal the limits."""
         found: dict[str, str] = {}
         if self.gpus is not None:
             found[f"requests.{GPU}"] = str(self.gpus)
@@ -82,7 +88,7 @@ class TeamQuota:
 
     @property
     def defaults(self) -> dict[str, str]:
-        """What a container asks for that does not say, where it has to."""
+        """Default requests of a container, if the quota requires requests."""
         return (
             {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
             if self.vcpus is not None or self.memory_gib is not None
@@ -90,35 +96,35 @@ class TeamQuota:
         )
 
     def to_manifests(self, namespace: str) -> dict[str, dict[str, Any]]:
-        """Render the ResourceQuota, and the LimitRange where pods need one, each by the id of its construct."""
+        """Render the ResourceQuota, and the LimitRange if pods need default requests, by construct id."""
         metadata = {"name": "team", "namespace": namespace}
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": self.hard}}
         if not self.defaults:
             return {"Quota": quota}
         entry = {"type": "Container", "defaultRequest": self.defaults}
         limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": dict(metadata), "spec": {"limits": [entry]}}
-        # First what gives requests, then what wants them.
+        # The LimitRange comes first: it sets the requests that the quota requires.
         return {"Defaults": limits, "Quota": quota}
 
 
 def _refuse_unless_device(who: object, name: object) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"{who}: others must have names of resources as keys, got {name!r}")
+        raise TypeError(f"{who}: others must have resource names as keys, got {name!r}; write them as strings")
     if name == GPU:
         raise ValueError(f"{who}: others must not name {GPU!r}, got {name!r}; write gpus=...")
     domain = name.partition("/")[0]
     native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
     if "/" not in name or native or not QUALIFIED_NAME.fullmatch(name):
         raise ValueError(
-            f"{who}: others must name resources of devices, such as 'nvidia.com/mig-1g.10gb' or "
-            f"'vpc.amazonaws.com/efa', got {name!r}"
+            f"{who}: others must name device resources, got {name!r}; write a name such as 'nvidia.com/mig-1g.10gb' or "
+            "'vpc.amazonaws.com/efa'"
         )
 
 
 @named_arguments
 @dataclass(slots=True)
 class QuotaUse:
-    """The quota of a team, and what its workloads take of it, in the order in which they are made.
+    """The quota of a team, and the part of it that its workloads use, in the order in which you create them.
 
     Attributes:
         quota: The quota.
@@ -132,7 +138,7 @@ class QuotaUse:
         """Count a workload.
 
         Returns:
-            The rule that its pods break, and what they ask for; ``None`` where the quota leaves enough.
+            The rule that its pods break, with the amount that they request, or ``None`` if the quota is sufficient.
         """
         found = _requests_at_once(manifest)
         if found is None:
@@ -144,17 +150,19 @@ class QuotaUse:
             before = self.taken.get(resource, 0)
             if wanted and wanted + before > most:
                 others = f" in addition to {show(resource, before)} that earlier workloads request" if before else ""
-                return f"ask for at most {show(resource, most)} {resource} in all, got {show(resource, wanted)}{others}"
+                return (
+                    f"request at most {show(resource, most)} {resource} in total, got {show(resource, wanted)}{others}"
+                )
         if stays:
             self.taken = add(self.taken, asked)
         return None
 
 
 def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
-    """Return what the pods of a workload ask for that run at the same time, and whether they stay.
+    """Return what the simultaneous pods of a workload request, and whether they run permanently.
 
     Independent pods of a Job can run one after another, so the quota must allow one at a time. A workload without a
-    number of pods has at least one, which may be removed again.
+    number of pods has at least one, which an autoscaler may remove.
     """
     kind, spec = manifest.get("kind"), manifest.get("spec") or {}
     if kind in _STAYING:
@@ -179,5 +187,5 @@ def _leader_worker_resources(spec: Mapping[str, Any]) -> Resources:
 
 
 def _times(pod: Mapping[str, Any], number: int) -> Resources:
-    """Return what a number of pods request; a number that only deployment sets is a token of the CDK, below zero."""
+    """Return what a number of pods request. A number that is set at deployment is a CDK token, which is below zero."""
     return {name: amount * max(number, 0) for name, amount in pod_requests(pod).items()}

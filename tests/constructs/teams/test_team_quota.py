@@ -45,11 +45,11 @@ def test_only_cpu_and_memory_want_defaults(says: dict[str, Any], kinds: list[str
         ({"memory_gib": 1.5}, "memory_gib must be a whole number"),
         ({"others": ["nvidia.com/gpu"]}, "others must map resources to numbers"),
         ({"others": {"nvidia.com/gpu": 1}}, "others must not name 'nvidia.com/gpu', got 'nvidia.com/gpu'; write gpus="),
-        ({"others": {"cpu": 1}}, "others must name resources of devices"),
-        ({"others": {"requests.nvidia.com/gpu.shared": 1}}, "others must name resources of devices"),
-        ({"others": {"kubernetes.io/pods": 1}}, "others must name resources of devices"),
+        ({"others": {"cpu": 1}}, "others must name device resources"),
+        ({"others": {"requests.nvidia.com/gpu.shared": 1}}, "others must name device resources"),
+        ({"others": {"kubernetes.io/pods": 1}}, "others must name device resources"),
         ({"others": {"nvidia.com/gpu.shared": -1}}, r"others\['nvidia.com/gpu.shared'\] must be at least 0"),
-        ({"others": {1: 1}}, "others must have names of resources as keys"),
+        ({"others": {1: 1}}, "others must have resource names as keys"),
     ],
 )
 def test_refuses(says: dict[str, Any], message: str) -> None:
