@@ -1,4 +1,4 @@
-"""How clients outside a cluster reach a server: load balancers, and their controller."""
+"""Access for clients outside a cluster: load balancers and their controller."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,8 +1,8 @@
-"""The load balancer before pods that serve, as an Ingress of AWS Load Balancer Controller.
+"""Load balancer for serving pods, as an Ingress of AWS Load Balancer Controller.
 
-An Application Load Balancer, not a Network Load Balancer: it chooses a pod for each request and not for each
-connection, and its idle time-out may be an hour also with TLS, where that of a Network Load Balancer's TLS listener is
-350 seconds.
+It is an Application Load Balancer, not a Network Load Balancer. It chooses a pod for each request, not for each
+connection. Its idle timeout may be an hour also with TLS. The TLS listener of a Network Load Balancer allows 350
+seconds.
 
 Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0 docs/guide/ingress/annotations.md;
 https://docs.aws.amazon.com/elasticloadbalancing/latest/network/update-idle-timeout.html (2026-11)
@@ -36,37 +36,38 @@ from gpu_facts.refusals import (
 )
 from gpu_facts.versions import LOAD_BALANCER_CONTROLLER
 
-# Less, and clients get errors while the load balancer still sends.
+# With less time, clients get errors because the load balancer still sends requests to the terminating pod.
 _LEAST_DRAIN = 15
-# A managed group fails its update where pods take longer than 15 minutes, and the server has to end in them, too.
+# A managed node group fails its update if pods take longer than 15 minutes. The server must also exit in that time.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
 _USUAL_DRAIN = 300
-# A load balancer may wait up to 4,000 seconds for a byte, and up to an hour for the answers of a pod that ends.
+# A load balancer can wait up to 4,000 seconds for a byte, and up to an hour for the answers of a terminating pod.
 # Source: https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html (2026-11)
 _LONGEST_SECONDS = 3600
 _CERTIFICATE = re.compile(r"arn:[a-z-]+:(acm:[a-z0-9-]+:\d{12}:certificate/|iam::\d{12}:server-certificate/)\S+")
-# TLS 1.2 and 1.3; the controller's own default takes 1.0 as well.
+# TLS 1.2 and 1.3. The controller's own default also accepts 1.0.
 _TLS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
-# For what a server does between its last answer and its end.
+# Time for a server to exit after its last answer.
 _TO_EXIT = 30
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Internal:
-    """Clients in the VPC, and in the networks that reach it.
+    """Clients in the VPC, and in networks that are connected to it.
 
     Attributes:
-        idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
-        drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, 15 at
-            least and 300 at most: an update of a managed group gives pods 15 minutes, and then fails.
+        idle_seconds: Max time without a byte on a connection, i.e. the longest time of an answer that isn't streamed.
+            At most 3600.
+        drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
+            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, but 15 to 300, because
+            an update of a managed node group fails if pods take longer than 15 minutes.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster. Default: none, and plain HTTP.
-        allow: Blocks of addresses that may connect. Default: all that reach the VPC.
+        allow: CIDR blocks that may connect. Default: all addresses that have a route to the VPC.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A number is out of range, or a certificate or block is none.
+        ValueError: A number is out of range, or a certificate or block is invalid.
     """
 
     idle_seconds: int = 900
@@ -83,21 +84,23 @@ class Internal:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Public:
-    """Clients on the internet, those of some addresses.
+    """Clients on the internet, from the addresses that you allow.
 
     Attributes:
-        allow: Blocks of addresses that may connect; everybody is ``("0.0.0.0/0",)``, and ``"::/0"`` besides in a
-            cluster of IPv6, with no password of the load balancer's.
+        allow: CIDR blocks that may connect. All addresses are ``("0.0.0.0/0",)``, together with ``"::/0"`` in an IPv6
+            cluster. The load balancer doesn't authenticate clients.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster.
-        plain_http: Do without certificate: everybody on the way reads requests, keys of your API among them.
-        idle_seconds: How long a connection may carry no byte: the longest answer that is not streamed. At most 3600.
-        drain_seconds: How long a pod that is to end goes on before it is told, so that it ends what it began. Fewer
-            are for servers that themselves end what they began when they are told. Default: ``idle_seconds``, 15 at
-            least and 300 at most: an update of a managed group gives pods 15 minutes, and then fails.
+        plain_http: Serve without certificate. Everyone on the network path can read requests, including your API keys.
+        idle_seconds: Max time without a byte on a connection, i.e. the longest time of an answer that isn't streamed.
+            At most 3600.
+        drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
+            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, but 15 to 300, because
+            an update of a managed node group fails if pods take longer than 15 minutes.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Nobody is allowed, there is neither a certificate nor ``plain_http`` or both, or a value is none.
+        ValueError: ``allow`` is empty, there is neither a certificate nor ``plain_http``, there are both, or a value is
+            invalid.
     """
 
     allow: Sequence[str]
@@ -111,19 +114,19 @@ class Public:
         blocks = _blocks(who, self.allow)
         if not blocks:
             raise ValueError(
-                f"{who}: allow must name the addresses of clients, got {self.allow!r}; everybody is ('0.0.0.0/0',), "
-                "with '::/0' in a cluster of IPv6"
+                f"{who}: allow must name the addresses of clients, got {self.allow!r}; write ('0.0.0.0/0',) for all "
+                "addresses, together with '::/0' in an IPv6 cluster"
             )
         object.__setattr__(self, "allow", blocks)
         refuse_unless_bool(who, "plain_http", self.plain_http)
         _refuse_unless_certificate(who, self.certificate_arn)
         if self.certificate_arn is None and not self.plain_http:
             raise ValueError(
-                f"{who}: certificate_arn must be given, got None; make a certificate with ACM, or write "
+                f"{who}: certificate_arn must be given, got None; create a certificate with ACM, or write "
                 "plain_http=True to send requests unencrypted over the internet"
             )
         if self.certificate_arn is not None and self.plain_http:
-            raise ValueError(f"{who}: plain_http must be left out with certificate_arn, got True")
+            raise ValueError(f"{who}: plain_http must be left out with certificate_arn, got True; remove one of them")
         _refuse_unless_seconds(who, self.idle_seconds, self.drain_seconds)
 
 
@@ -131,26 +134,26 @@ Exposure = Internal | Public
 
 
 def refuse_unless_exposure(who: object, expose: Exposure | None, *, region: str, ipv6: bool) -> None:
-    """Refuse what neither says who may reach pods nor is absent.
+    """Reject a value that is neither `None` nor a valid exposure for this load balancer.
 
     Args:
-        who: Who asks.
-        expose: What says it.
+        who: Name of the construct in messages.
+        expose: Exposure to check.
         region: Region of the load balancer.
-        ipv6: Whether the load balancer has addresses of IPv6, too.
+        ipv6: Whether the load balancer also has IPv6 addresses.
 
     Raises:
-        TypeError: It is something else.
-        ValueError: Its certificate is of another region, or its load balancer has no address that all of ``allow``
-            could connect to.
+        TypeError: The value isn't an exposure.
+        ValueError: Its certificate is of another region, or no block of ``allow`` can connect to the addresses of the
+            load balancer.
     """
     if expose is None:
         return
     refuse_unless_instance(who, "expose", expose, (Internal, Public), "Internal(...) or Public(...)")
     if expose.allow and not ipv6 and all(":" in each and not is_token(each) for each in expose.allow):
         raise ValueError(
-            f"{who}: expose must allow a block of IPv4 in a cluster of IPv4, where the load balancer has no other "
-            f"address, got {expose.allow!r}"
+            f"{who}: expose must allow an IPv4 block in an IPv4 cluster, got {expose.allow!r}; add one, because the "
+            "load balancer has no IPv6 address"
         )
     arn = expose.certificate_arn
     if arn is None or is_token(arn) or is_token(region):
@@ -158,12 +161,13 @@ def refuse_unless_exposure(who: object, expose: Exposure | None, *, region: str,
     of = arn.split(":")[3]
     if of and of != region:
         raise ValueError(
-            f"{who}: expose must have a certificate of {region!r}, where its load balancer is, got one of {of!r}"
+            f"{who}: expose must have a certificate of region {region!r}, got one of {of!r}; create one there, because "
+            "the load balancer is in that region"
         )
 
 
 def drain_seconds(expose: Exposure) -> int:
-    """Return how long a pod that is to end goes on before it is told."""
+    """Return how long a terminating pod keeps serving before it receives SIGTERM."""
     if expose.drain_seconds is not None:
         return expose.drain_seconds
     return min(max(_LEAST_DRAIN, expose.idle_seconds), _USUAL_DRAIN)
@@ -220,7 +224,7 @@ def _annotations(health_path: str, expose: Exposure, ipv6: bool) -> dict[str, st
     listen = {"HTTP": 80} if expose.certificate_arn is None else {"HTTPS": 443}
     said = {
         "scheme": "internet-facing" if isinstance(expose, Public) else "internal",
-        # Straight to the pods, whose readiness waits for the load balancer then.
+        # Straight to the pods. Their readiness then waits for the load balancer.
         "target-type": "ip",
         "listen-ports": json.dumps([listen]),
         "healthcheck-path": health_path,
@@ -233,7 +237,7 @@ def _annotations(health_path: str, expose: Exposure, ipv6: bool) -> dict[str, st
         "target-group-attributes": _pairs(
             {
                 "deregistration_delay.timeout_seconds": expose.idle_seconds,
-                # Answers take longer than others by orders of magnitude.
+                # Some answers take orders of magnitude longer than others.
                 "load_balancing.algorithm.type": "least_outstanding_requests",
             }
         ),
@@ -243,7 +247,7 @@ def _annotations(health_path: str, expose: Exposure, ipv6: bool) -> dict[str, st
     if expose.allow:
         said["inbound-cidrs"] = ",".join(expose.allow)
     if ipv6:
-        # Pods have no other addresses.
+        # Pods have only IPv6 addresses.
         said["ip-address-type"] = "dualstack"
     return said
 
@@ -253,15 +257,15 @@ def _pairs(attributes: Mapping[str, object]) -> str:
 
 
 def configure_graceful_shutdown(pod: dict[str, Any], expose: Exposure) -> None:
-    """Let a pod that is to end answer what it has begun: nothing new reaches it, and kubelet waits.
+    """Let a terminating pod finish its requests: it gets no new ones, and the kubelet waits.
 
-    It is told to end after ``drain_seconds``; the load balancer lets its answers end for ``idle_seconds``.
+    The pod receives SIGTERM after ``drain_seconds``. The load balancer waits ``idle_seconds`` for its answers.
     """
     drain = drain_seconds(expose)
     pod["terminationGracePeriodSeconds"] = drain + expose.idle_seconds + _TO_EXIT
     [container] = pod["containers"]
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
-    # One that answers no more is not waited for: the hook runs before a restart, too.
+    # Don't wait for a server that no longer answers: the hook runs before a restart, too.
     for each in ("startupProbe", "livenessProbe"):
         if each in container:
             container[each]["terminationGracePeriodSeconds"] = _TO_EXIT
@@ -269,9 +273,9 @@ def configure_graceful_shutdown(pod: dict[str, Any], expose: Exposure) -> None:
 
 @named_arguments
 class LoadBalancer(Construct):
-    """An Ingress before a Service, and readiness gates for the pods behind it.
+    """An Ingress for a Service, and readiness gates for its pods.
 
-    With a gate a pod counts as ready when the load balancer sends to it, so that an update ends no pod before.
+    With a gate, a pod is ready only when the load balancer sends requests to it. So an update ends no pod too early.
 
     Args:
         cluster: Cluster of the Service.
@@ -279,9 +283,9 @@ class LoadBalancer(Construct):
         service: Name of the Service.
         namespace: Their namespace.
         port: Name of the Service's port.
-        health_path: HTTP path that answers when a pod may be sent to.
-        expose: Who may reach it.
-        workload: What is behind it.
+        health_path: HTTP path that answers when a pod accepts requests.
+        expose: Clients that may connect.
+        workload: Construct of the pods behind the Service.
     """
 
     def __init__(
@@ -310,7 +314,7 @@ class LoadBalancer(Construct):
             ipv6=cluster.ip_family == "ipv6",
         )
         applied = apply_manifests(self, "Resource", cluster=cluster, manifests=[made])
-        # Deleted before it, while the controller still takes pods off the load balancer.
+        # CloudFormation deletes it first, while the controller still deregisters pods from the load balancer.
         applied.node.add_dependency(workload)
         apply_after_controller(
             applied, cluster=cluster, chart=LOAD_BALANCER_CONTROLLER.name, kind="LoadBalancerController"
@@ -320,7 +324,7 @@ class LoadBalancer(Construct):
             applied.node.add_dependency(gates)
 
     def _gates(self, namespace: str) -> Construct | None:
-        """Have the namespace's pods given gates; in files for Argo CD and Flux its label is its owner's."""
+        """Add the gate label to the namespace. In files for Argo CD and Flux, the namespace's owner sets it."""
         if delivery_method(self) != "kubectl":
             return None
         shared = self._cluster.shared(cdk.Stack.of(self))
@@ -335,11 +339,11 @@ class LoadBalancer(Construct):
             cluster=self._cluster.cluster,
             resource_name=f"namespace/{namespace}",
             apply_patch=labelled,
-            # It stays: other stacks may count on it, and without the controller it does nothing.
+            # The label stays: other stacks may need it, and it has no effect without the controller.
             restore_patch=labelled,
         )
         resource = cast("Construct", patch.node.find_child("Resource"))
         cast("cdk.CustomResource", resource).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-        # A team's namespace is there before.
+        # The namespace of a team is created first.
         self._cluster.namespace(namespace).ask(Applied(patch, ()))
         return patch

@@ -1,9 +1,9 @@
-"""AWS Load Balancer Controller: makes the load balancers that Ingresses and Services ask for.
+"""AWS Load Balancer Controller: creates the load balancers that Ingresses and Services request.
 
-What AWS Load Balancer Controller may do: the policy of exactly the pinned release, with the tag of one cluster.
+Its permissions are the policy of the pinned release, restricted to the tag of one cluster.
 
 `load_balancer_policy.json` is upstream's file, unchanged, as read on 2026-11-22. The files of other partitions differ
-in their ARNs; those of ``aws-iso`` and ``aws-iso-b`` also lack five actions on what load balancers there do not have.
+in their ARNs. The files of ``aws-iso`` and ``aws-iso-b`` also lack five actions that load balancers there don't have.
 
 Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/v3.5.0/docs/install/iam_policy.json
 """
@@ -30,10 +30,10 @@ from gpu_facts.refusals import is_token, refuse_unless_bool
 from gpu_facts.versions import LOAD_BALANCER_CONTROLLER
 
 _FILE = "load_balancer_policy.json"
-# How upstream asks that something is, or becomes, tagged as a cluster's, whichever that is.
+# Value of upstream's conditions that require the tag of a cluster, on existing and new resources, for any cluster.
 _TAGGED = "false"
 _RULES_OF_GROUPS = {"ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"}
-# Services without endpoints in a VPC of which the controller uses only what an annotation asks for.
+# Services without endpoints in a VPC. The controller calls them only if an annotation requests it.
 _OUT_OF_REACH = ("waf-regional:", "wafv2:", "shield:", "cognito-idp:")
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = LOAD_BALANCER_CONTROLLER.name
@@ -41,13 +41,13 @@ _VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
 
 
 def load_balancer_statements(*, cluster_name: str, vpc_id: str, partition: str, isolated: bool) -> list[dict[str, Any]]:
-    """Return the statements: where upstream asks for the tag of any cluster, they ask for this one's.
+    """Return the statements. Where upstream requires the tag of any cluster, they require the tag of this cluster.
 
     Args:
-        cluster_name: Name of the cluster, which stands in the tag on all that the controller makes.
-        vpc_id: Id of the cluster's VPC: rules of security groups are changed in it alone.
+        cluster_name: Name of the cluster, which is in the tag of all resources that the controller creates.
+        vpc_id: Id of the cluster's VPC. The controller may change security group rules only in this VPC.
         partition: AWS partition.
-        isolated: Leave out what has no endpoint in a VPC.
+        isolated: Leave out the services that have no endpoint in a VPC.
     """
     upstream = json.loads(files(__package__).joinpath(_FILE).read_text())["Statement"]
     vpc = f"arn:{partition}:ec2:*:*:vpc/{vpc_id}"
@@ -56,7 +56,7 @@ def load_balancer_statements(*, cluster_name: str, vpc_id: str, partition: str, 
 
 
 def _restrict_to_cluster(statement: dict[str, Any], cluster_name: str) -> dict[str, Any]:
-    """Return a statement with the cluster's own tag where upstream takes that of any."""
+    """Return a statement with the cluster's own tag in place of upstream's condition for any cluster."""
     condition = statement.get("Condition", {})
     null = condition.get("Null", {})
     own = {key: cluster_name for key, said in null.items() if said == _TAGGED and key.endswith(LOAD_BALANCER_TAG)}
@@ -68,10 +68,10 @@ def _restrict_to_cluster(statement: dict[str, Any], cluster_name: str) -> dict[s
 
 
 def _in_vpc(statement: dict[str, Any], vpc_arn: str) -> dict[str, Any]:
-    """Return a statement that changes rules of any security group for those of a VPC, as upstream recommends.
+    """Return a statement that allows changes of security group rules in one VPC only, as upstream recommends.
 
-    By the VPC and not by the cluster's tag, which security groups of your own nodes may lack. Any account, because a
-    shared VPC belongs to another one.
+    The condition is the VPC, not the cluster's tag, because security groups of your own nodes may lack the tag. It
+    allows any account, because a shared VPC belongs to another one.
     Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/v3.5.0/docs/deploy/installation.md
     """
     if "Condition" in statement or not set(statement["Action"]) <= _RULES_OF_GROUPS:
@@ -94,28 +94,29 @@ def _within_reach(statement: dict[str, Any]) -> dict[str, Any]:
 
 @named_arguments
 class LoadBalancerController(Construct):
-    """AWS Load Balancer Controller with its permissions, by Pod Identity.
+    """AWS Load Balancer Controller with its permissions, through Pod Identity.
 
-    It knows region and VPC by value, because the metadata of its node is out of reach of a pod. It leaves Services that
-    do not ask for it alone: its webhook that claims every new one, and refuses all of them until its pods run, is off.
-    What asks for a load balancer in this app is created after it and deleted before it, so that no load balancer stays.
-    The cluster needs the add-on ``eks-pod-identity-agent``, and nodes without GPUs for it.
+    The chart sets region and VPC, because a pod can't read the metadata of its node. The webhook for Services is off:
+    it would take over every new Service, and reject all Services until its pods run. Constructs of this app that
+    request a load balancer are created after the controller and deleted before it, so that no load balancer remains.
+    The cluster needs the add-on ``eks-pod-identity-agent``, and nodes without GPUs for the controller.
 
     Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/tree/v3.5.0
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        vpc_id: Id of the cluster's VPC. Default: that of the cluster, unless it was imported without.
-        isolated: The VPC has no way to the internet: do without WAF and Shield, which have no endpoint in it.
-            Default: whether the cluster's VPC has isolated subnets only.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        vpc_id: Id of the cluster's VPC. Default: the VPC of the cluster. Required if the cluster was imported without
+            it.
+        isolated: Whether the VPC has no route to the internet. Then WAF and Shield are off, which have no endpoint in a
+            VPC. Default: whether the cluster's VPC has only isolated subnets.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, has the controller, or was imported without its VPC.
+        ValueError: The cluster has no kubectl provider, already has the controller, or was imported without its VPC.
 
     Attributes:
-        chart: The release; what asks for load balancers depends on it.
+        chart: The Helm release. Constructs that request load balancers depend on it.
     """
 
     def __init__(
@@ -174,12 +175,12 @@ def controller_values(*, cluster_name: str, region: str, vpc_id: str, isolated: 
         "vpcId": vpc_id,
         "serviceAccount": {"name": SERVICE_ACCOUNT},
         "enableServiceMutatorWebhook": False,
-        # To pods, not to ports of nodes: Services need none of those then.
+        # Traffic goes to pods, not to node ports, so Services need no node ports.
         "defaultTargetType": "ip",
-        # Another one with every upgrade would fail the webhooks until the pods have read it.
+        # A new certificate with every upgrade would fail the webhooks until the pods have read it.
         "keepTLSSecret": True,
         "podDisruptionBudget": {"maxUnavailable": 1},
-        # The chart sets none, and the kubelet evicts a pod without requests first.
+        # The chart sets no requests, and the kubelet evicts pods without requests first.
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
         **without,
     }
@@ -192,5 +193,8 @@ def _resolve_vpc_id(who: object, cluster: ClusterRef, given: object) -> str:
         fix = "; write vpc.vpc_id" if hasattr(given, "vpc_id") else ""
         raise TypeError(f"{who}: vpc_id must be a string, got {given!r}{fix}")
     if not is_token(given) and not _VPC.fullmatch(given):
-        raise ValueError(f"{who}: vpc_id must be an id such as 'vpc-0123456789abcdef0', got {given!r}")
+        raise ValueError(
+            f"{who}: vpc_id must be an id such as 'vpc-0123456789abcdef0', got {given!r}; list yours with 'aws ec2 "
+            "describe-vpcs'"
+        )
     return given

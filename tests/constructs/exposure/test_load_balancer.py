@@ -130,7 +130,7 @@ def test_a_certificate_of_another_region_is_refused_before_anything_is_made(
 ) -> None:
     arn = "arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d"
 
-    with pytest.raises(ValueError, match=r"^Test/Chat: expose must have a certificate of 'us-east-1'"):
+    with pytest.raises(ValueError, match=r"^Test/Chat: expose must have a certificate of region 'us-east-1'"):
         deployment(stack, cluster, expose=Public(allow=("0.0.0.0/0",), certificate_arn=arn))
 
 
