@@ -1,1 +1,1 @@
-"""How constructs apply things to a cluster: the cluster reference, manifests and charts, subnets, credentials."""
+"""Installation in a cluster: the cluster reference, manifests and charts, subnets, credentials."""

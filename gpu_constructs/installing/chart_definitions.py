@@ -1,4 +1,4 @@
-"""The custom resource definitions that lie inside a Helm chart, which Helm itself never upgrades."""
+"""The custom resource definitions in a Helm chart's `crds/` directory, which Helm itself never upgrades."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from gpu_facts.versions import Chart
 _ID = "ChartDefinitions"
 _MEMORY_MIB = 1024
 _MAX_NAME = 100
-# The function answers before its own time, which is a little less, is over.
+# The function answers a little before this time is over.
 _SECONDS = 300
-# A registry of ECR, by any of its names; the function, which is alone in its file, has the like.
+# An ECR registry, by any of its names. The function has a similar pattern, because it is alone in its file.
 _ECR = re.compile(r"oci://(?P<account>\d{12})\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+/(?P<path>.+)")
-# What a function in a VPC does to have an address there; none of it takes a resource.
+# A function in a VPC needs these actions for its network interface. None supports resource-level permissions.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html (2026-09)
 _INTERFACES = [
     "ec2:CreateNetworkInterface",
@@ -56,17 +56,17 @@ def kubernetes_objects(
     manifests: Sequence[Mapping[str, Any]],
     removal_policy: cdk.RemovalPolicy | None = None,
 ) -> Construct:
-    """Apply each object by a resource of its own, in their order, and delete them in the opposite order.
+    """Apply each object as a separate resource, in the given order, and delete them in reverse order.
 
     The CDK's handler applies the manifest of a resource with ``kubectl apply``, and deletes it with ``kubectl delete``.
-    What leaves a manifest is deleted only by ``--prune``, which covers 16 kinds, in the namespaces of the manifest
-    alone. So a resource contains one object, and its logical id is the object's identity. Then ``overwrite`` is safe
-    within a stack, and a creation that failed halfway can be repeated.
+    If an object leaves a manifest, only ``--prune`` deletes it. ``--prune`` covers 16 kinds, and only the namespaces of
+    the manifest. So a resource contains one object, and its logical id is the object's identity. Then ``overwrite`` is
+    safe within a stack, and you can repeat a creation that failed halfway.
 
     Sources: kubectl-handler/apply/__init__.py of aws-cdk-lib 2.275, pkg/util/prune/prune.go of kubectl 0.36.3.
 
     Returns:
-        What depends on it depends on every object.
+        A construct that contains every object. A dependency on it is a dependency on each.
     """
     if len(manifests) == 1:
         return _kubernetes_object(scope, id, cluster, manifests[0], removal_policy)
@@ -110,10 +110,10 @@ def _kubernetes_object(
 def apply_definitions(
     scope: Construct, id: str, *, cluster: ClusterRef, chart: Chart, repository: str, who: object
 ) -> Construct:
-    """Apply the definitions inside a chart, anew whenever its version moves; a delete leaves them.
+    """Apply the CRDs inside a chart whenever its version changes. They stay if the chart is deleted.
 
     Raises:
-        ValueError: The cluster was imported without what leads to it.
+        ValueError: The cluster was imported without the attributes that a function needs to connect to it.
     """
     handler = _handler(cluster, who)
     handler.allow_reading(repository)
@@ -123,7 +123,7 @@ def apply_definitions(
         service_token=handler.arn,
         resource_type=DEFINITIONS_RESOURCE,
         service_timeout=cdk.Duration.seconds(_SECONDS),
-        # Removing it does nothing, and so needs no function.
+        # The removal does nothing, so it needs no function.
         removal_policy=cdk.RemovalPolicy.RETAIN,
         properties={
             "Cluster": cluster.name_token,
@@ -144,14 +144,14 @@ def _handler(cluster: ClusterRef, who: object) -> DefinitionsHandler:
 
 @named_arguments
 class DefinitionsHandler(Construct):
-    """The function that applies definitions inside charts, and its right to do so and nothing else.
+    """The function that applies CRDs of charts. It has no other permission.
 
     Args:
         cluster: The cluster.
-        who: Whose chart asks for it first.
+        who: First construct that needs the function, for messages.
 
     Raises:
-        ValueError: The cluster was imported without what leads to it.
+        ValueError: The cluster was imported without the attributes that the function needs to connect to it.
 
     Attributes:
         arn: Its ARN.
@@ -175,7 +175,7 @@ class DefinitionsHandler(Construct):
             environment=its.environment,
         )
         self.arn = function.attr_arn
-        # Of Kubernetes: the group that the access entry puts it into, and what gives the group its right.
+        # Kubernetes objects: the group of the access entry, with the group's role and binding.
         name = cdk.Names.unique_resource_name(self, separator="-", max_length=_MAX_NAME).lower()
         eks_resources.CfnAccessEntry(
             self,
@@ -188,7 +188,7 @@ class DefinitionsHandler(Construct):
         kubernetes_objects(self, "Rights", cluster=cluster, manifests=rights(name))
 
     def allow_reading(self, repository: str) -> None:
-        """Let it read a chart, where that lies in a registry of ECR."""
+        """Allow the function to read a chart, if the chart is in an ECR registry."""
         if found := _ECR.fullmatch(repository):
             where = f"ecr:{found['region']}:{found['account']}:repository/{found['path']}"
             self._registries[f"arn:{cdk.Stack.of(self).partition}:{where}"] = None
@@ -205,7 +205,7 @@ class DefinitionsHandler(Construct):
 
 @jsii.implements(cdk.IAnyProducer)
 class _Statements:
-    """What the function may do, when every chart is known."""
+    """Statements of the function's policy, rendered when all charts are defined."""
 
     def __init__(self, statements: list[dict[str, Any]], registries: Mapping[str, None]) -> None:
         self._statements = statements
@@ -217,7 +217,7 @@ class _Statements:
         if self._registries:
             layers = ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
             reading = [
-                # The action takes no resource.
+                # The action supports no resource.
                 {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
                 {"Effect": "Allow", "Action": layers, "Resource": sorted(self._registries)},
             ]
@@ -225,7 +225,7 @@ class _Statements:
 
 
 def rights(name: str) -> list[dict[str, Any]]:
-    """Return what lets a group of Kubernetes apply definitions, and nothing else."""
+    """Return the role and binding with which a group of Kubernetes may apply CRDs, and nothing else."""
     api = "rbac.authorization.k8s.io"
     definitions = {
         "apiGroups": ["apiextensions.k8s.io"],

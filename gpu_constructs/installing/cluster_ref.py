@@ -1,6 +1,6 @@
-"""What a construct needs to know of a cluster that somebody else may own.
+"""The attributes of a cluster that constructs need. The cluster may be imported.
 
-Every question to the CDK crosses a process boundary, so each is asked once for a cluster, however many node groups ask.
+Each read of a CDK attribute crosses a process boundary. So a `ClusterRef` reads it once, for any number of node groups.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 
 
 class HasCluster(Protocol):
-    """What has a cluster, such as a `GpuCluster`, and is taken for it."""
+    """An object with a cluster, such as a `GpuCluster`. You can pass it in place of the cluster."""
 
     @property
     def cluster(self) -> eks.ICluster | eks.Cluster:
         """The cluster."""
 
 
-# Type checkers do not see that eks.Cluster is an eks.ICluster (aws-cdk#19789).
+# Type checkers don't accept eks.Cluster as an eks.ICluster (aws-cdk#19789).
 AnyCluster = eks.ICluster | eks.Cluster | HasCluster
 
 
 class ClusterRef(Construct):
-    """What is known of one cluster, created here or imported; a construct without resources in the cluster's stack.
+    """The known attributes of one cluster, created here or imported: a construct without resources.
 
     Attributes:
-        cluster: The cluster as the interface that L2 constructs ask for.
-        stack: Stack the cluster is in, or was imported into.
+        cluster: The cluster as the interface that L2 constructs require.
+        stack: Stack in which the cluster is created or imported.
         path: Path of the cluster.
-        pod_network: Where its pods take addresses from; ``None`` where that is not known.
+        pod_network: Source of its pods' addresses, or ``None`` if it is unknown.
     """
 
     def __init__(self, scope: cdk.Stack, id: str, *, cluster: eks.ICluster, path: str) -> None:
@@ -81,20 +81,20 @@ class ClusterRef(Construct):
 
     @cached_property
     def name(self) -> str:
-        """Name, a literal where the template states one, else a token."""
+        """Name: a literal if the template states one, otherwise a token."""
         stated = self._resource.name if self._resource else None
         return stated if stated and not has_token(stated) else self.name_token
 
     @cached_property
     def identity(self) -> str:
-        """Value that differs from that of any other cluster: its name, or else how its own stack refers to it."""
+        """Unique value for the cluster: its name, or a reference to it in its own stack."""
         if not has_token(self.name):
             return self.name
         return json.dumps([self.stack.node.path, self.stack.resolve(self.name_token)], sort_keys=True)
 
     @cached_property
     def vpc(self) -> ec2.IVpc | None:
-        """Its VPC; ``None`` when it was imported without."""
+        """Its VPC, or ``None`` if it was imported without it."""
         try:
             return self.cluster.vpc
         except (jsii.errors.JSIIError, RuntimeError):
@@ -102,17 +102,17 @@ class ClusterRef(Construct):
 
     @cached_property
     def private_subnets(self) -> list[ec2.ISubnet] | None:
-        """Subnets of its VPC for nodes; ``None`` when it was imported without."""
+        """Subnets of its VPC for nodes, or ``None`` if it was imported without it."""
         return None if self.vpc is None else node_subnets(self.vpc)
 
     @cached_property
     def is_isolated(self) -> bool:
-        """Whether its VPC has isolated subnets only; not where it was imported without."""
+        """Whether its VPC has only isolated subnets. False if it was imported without the VPC."""
         return self.vpc is not None and not self.vpc.private_subnets and bool(self.vpc.isolated_subnets)
 
     @property
     def has_no_way_out(self) -> bool:
-        """Whether this app makes its VPC, without a route out of it so far."""
+        """Whether this app creates its VPC, and so far without a route to the internet."""
         if not self.is_isolated or not isinstance(self.vpc, ec2.Vpc):
             return False
         return not any(isinstance(each, ec2.CfnRoute) for each in self.node.root.node.find_all())
@@ -124,34 +124,34 @@ class ClusterRef(Construct):
 
     @cached_property
     def auto_mode(self) -> bool | None:
-        """Whether it is in EKS Auto Mode; ``None`` for an imported cluster."""
+        """Whether it uses EKS Auto Mode, or ``None`` for an imported cluster."""
         if self._resource is None:
             return None
         return bool(getattr(self._resource.compute_config, "enabled", False))
 
     @property
     def zonal_shift(self) -> bool:
-        """Whether the template lets it be moved out of a zone; of an imported cluster it says nothing."""
+        """Whether the template enables zonal shift. False for an imported cluster, which has no template here."""
         return self._resource is not None and getattr(self._resource.zonal_shift_config, "enabled", False) is True
 
     @cached_property
     def security_group_id(self) -> str | None:
-        """Its own security group; ``None`` when it was imported without."""
+        """Its own security group, or ``None`` if it was imported without it."""
         return self._attribute("cluster_security_group_id")
 
     @cached_property
     def endpoint(self) -> str | None:
-        """URL of its API server; ``None`` when it was imported without."""
+        """URL of its API server, or ``None`` if it was imported without it."""
         return self._attribute("cluster_endpoint")
 
     @cached_property
     def certificate_authority(self) -> str | None:
-        """Certificate of its API server, base64; ``None`` when it was imported without."""
+        """Certificate of its API server, base64, or ``None`` if it was imported without it."""
         return self._attribute("cluster_certificate_authority_data")
 
     @cached_property
     def service_cidr(self) -> str | None:
-        """Address block of its services; of IPv4 where the template states one, which CloudFormation cannot read."""
+        """CIDR block of its services. An IPv4 block is a literal in the template: CloudFormation doesn't return it."""
         if self._resource is not None and self.ip_family == "ipv6":
             return self._resource.attr_kubernetes_network_config_service_ipv6_cidr
         config = self._resource.kubernetes_network_config if self._resource else None
@@ -159,7 +159,7 @@ class ClusterRef(Construct):
 
     @cached_property
     def ip_family(self) -> str | None:
-        """``ipv4`` or ``ipv6``; ``None`` where the template does not state it."""
+        """``ipv4`` or ``ipv6``, or ``None`` if the template doesn't state it."""
         config = self._resource.kubernetes_network_config if self._resource else None
         return getattr(config, "ip_family", None)
 
@@ -170,7 +170,7 @@ class ClusterRef(Construct):
             return None
 
     def shared(self, stack: cdk.Stack) -> ClusterRegistry:
-        """Return what exists once for the cluster in a stack."""
+        """Return the objects that exist once for the cluster in a stack."""
         if stack not in self._shared:
             id = f"{self.path.removeprefix(stack.node.path).strip('/').replace('/', '-')}-shared"
             found = stack.node.try_find_child(id)
@@ -185,34 +185,34 @@ class ClusterRef(Construct):
 
     @property
     def sharing(self) -> DeferredPairing[Sharing]:
-        """Where pools that share their GPUs meet the device plugin."""
+        """Pairs pools that share their GPUs with the device plugin."""
         return self._own.sharing
 
     @property
     def claimants(self) -> DeferredPairing[Construct]:
-        """Where workloads that claim GPUs meet the DRA driver."""
+        """Pairs workloads that claim GPUs with the DRA driver."""
         return self._own.claimants
 
     @property
     def jobs(self) -> DeferredPairing[Construct]:
-        """Where jobs meet the queueing system."""
+        """Pairs jobs with the queueing system."""
         return self._own.jobs
 
     def controller(self, chart: str) -> DeferredPairing[Construct]:
-        """Where objects meet the controller of a chart, which works on them."""
+        """Pairs objects with the controller from a chart that processes them."""
         return self._own.controllers[chart]
 
     @property
     def fields(self) -> DeferredPairing[tuple[str, str]]:
-        """Where scalers that count on DCGM fields meet the exporter."""
+        """Pairs scalers that use DCGM fields with the exporter."""
         return self._own.fields
 
     def queue(self, *name: str) -> DeferredPairing[Applied]:
-        """Where the jobs of a queue meet it."""
+        """Pairs the jobs of a queue with the queue."""
         return self._own.queues[name]
 
     def namespace(self, name: str) -> DeferredPairing[Applied]:
-        """Where what is applied to a namespace meets its team."""
+        """Pairs objects in a namespace with the team of the namespace."""
         return self._own.namespaces[name]
 
     @property
@@ -222,42 +222,42 @@ class ClusterRef(Construct):
 
     @property
     def objects(self) -> AppliedObjects:
-        """Which construct applies which object."""
+        """The objects that constructs apply, each with its construct."""
         return self._own.objects
 
     @property
     def foundation(self) -> Singleton[Construct]:
-        """What must run before controllers do; nothing is made for a cluster made elsewhere."""
+        """Components that must run before controllers do. It is empty for an imported cluster."""
         return self._own.foundation
 
     @property
     def csi_drivers(self) -> dict[str, CsiDriver]:
-        """Drivers for storage, by the name of their add-on."""
+        """Storage drivers, by the name of their add-on."""
         return self._own.csi_drivers
 
     def claim(self, who: PathOf, what: str, *, why: str) -> None:
-        """Make a construct the only one of its kind in the cluster.
+        """Register a construct as the only one of its kind in the cluster.
 
         Raises:
-            ValueError: The cluster has one.
+            ValueError: The cluster already has one.
         """
         self._own.claims.claim(who, what, why=why)
 
     def holder(self, what: str) -> Construct | None:
-        """Return the construct that is the only one of its kind in the cluster; ``None`` where there is none."""
+        """Return the only construct of its kind in the cluster, or ``None``."""
         found = self._own.claims.holder(what)
         return found.construct if found is not None else None
 
     def bring(self, what: str) -> None:
-        """Note that `add_pool` brought what the cluster has one of."""
+        """Record that `add_pool` created the only construct of this kind."""
         self._own.claims.bring(what)
 
     def was_brought(self, what: str) -> bool:
-        """Whether `add_pool` brought what the cluster has one of."""
+        """Whether `add_pool` created the only construct of this kind."""
         return self._own.claims.was_brought(what)
 
     def serve_gpus(self, shape: NodeShape) -> None:
-        """Have the cluster's device plugin serve nodes of a shape, where it is what serves them."""
+        """Add nodes of a shape to the cluster's device plugin, if the plugin is responsible for them."""
         self._own.hosts.append(shape.host)
         self._own.runs_any_pod |= all(each.effect == "PreferNoSchedule" for each in shape.node_taints)
         if shape.managed_by.cluster_plugin:
@@ -265,32 +265,32 @@ class ClusterRef(Construct):
 
     @property
     def lacks_mirrors(self) -> bool:
-        """Whether it has GPU pools, and none of them has registry mirrors."""
+        """Whether it has GPU pools, all without registry mirrors."""
         return bool(self._own.hosts) and not any(each.registry_mirrors for each in self._own.hosts)
 
     def wait_for_foundation(self, controller: Construct) -> None:
-        """Create a controller after, and delete it before, what it cannot run without."""
+        """Create a controller after the components that it needs to run, and delete it before them."""
         foundation = self.foundation.instance
         if foundation is not None:
             controller.node.add_dependency(foundation)
 
     @cached_property
     def stated_version(self) -> str | None:
-        """Kubernetes minor version that the template states; ``None`` for an imported cluster."""
+        """Kubernetes minor version that the template states, or ``None`` for an imported cluster."""
         stated = self._resource.version if self._resource else None
         return stated if stated and not has_token(stated) else None
 
     def kubernetes_version(self, given: str | None, *, who: object) -> str:
-        """Return the Kubernetes minor version, from the cluster or as given for an imported one.
+        """Return the Kubernetes minor version of the cluster, or the given one for an imported cluster.
 
         Raises:
-            ValueError: It is not known, is none this library supports, or differs from the cluster's own.
+            ValueError: The version is missing, isn't supported by this library, or differs from the cluster's version.
         """
         stated = self.stated_version
         if stated is None and given is None:
             raise ValueError(
-                f"{who}: kubernetes_version must be given for an imported cluster, got None; "
-                f"one of {', '.join(KUBERNETES)}"
+                f"{who}: kubernetes_version must be given for an imported cluster, got None; pass one of "
+                f"{', '.join(KUBERNETES)}"
             )
         if stated and given and stated != given:
             raise ValueError(
@@ -303,10 +303,10 @@ class ClusterRef(Construct):
     def subnets(
         self, given: Sequence[ec2.ISubnet] | None, *, who: object, zone: str | None = None
     ) -> list[ec2.ISubnet]:
-        """Return the subnets for nodes: as given, or the private ones of the cluster's VPC; of one zone if named.
+        """Return the given subnets for nodes, or the private ones of the cluster's VPC. ``zone`` selects one zone.
 
         Raises:
-            TypeError: ``given`` is no list of subnets.
+            TypeError: ``given`` isn't a list of subnets.
             ValueError: There is no private subnet, none in the zone, or the cluster was imported without its VPC.
         """
         if given is not None:
@@ -316,30 +316,31 @@ class ClusterRef(Construct):
         return found if zone is None else in_zone(found, zone, who, unknown=False)
 
     def require_vpc(self, who: object, argument: str) -> ec2.IVpc:
-        """Return its VPC, where an argument that would say otherwise is left out.
+        """Return its VPC, which is needed if an argument is left out.
 
         Raises:
-            ValueError: The cluster was imported without.
+            ValueError: The cluster was imported without its VPC.
         """
         if self.vpc is None:
             raise ValueError(
-                f"{who}: {argument} must be given when the cluster was imported without its VPC, got None; "
-                f"pass vpc to from_cluster_attributes, or {argument} here"
+                f"{who}: {argument} must be given when the cluster was imported without its VPC, got None; pass vpc to "
+                f"from_cluster_attributes, or {argument} here"
             )
         return self.vpc
 
     def security_group_ids(self, who: object, given: object) -> tuple[str, ...]:
-        """Return the ids of the nodes' security groups: as given, or its own.
+        """Return the given ids of the nodes' security groups, or the cluster's own group.
 
         Raises:
-            TypeError: ``given`` is no list of ids.
+            TypeError: ``given`` isn't a list of ids.
             ValueError: It is empty, or the cluster was imported without its group.
         """
         if given is not None:
             ids = words(who, "security_group_ids", given)
             if not ids:
                 raise ValueError(
-                    f"{who}: security_group_ids must name at least one group, got none; leave it out for the cluster's"
+                    f"{who}: security_group_ids must name at least one group, got none; leave it out to use the "
+                    "cluster's group"
                 )
             return ids
         if self.security_group_id is None:
@@ -354,24 +355,25 @@ class ClusterRef(Construct):
         found = list(self.private_subnets or ())
         if not found:
             raise ValueError(
-                f"{who}: subnets must name private or isolated subnets, got a VPC that has none; pass the subnets "
-                "nodes may use"
+                f"{who}: subnets must name private or isolated subnets, got a VPC without any; pass the subnets for "
+                "nodes"
             )
         return found
 
 
-# What was found in the tree, which alone keeps it; to look there takes eight questions to the CDK.
+# Maps a cluster to its `ClusterRef` in the construct tree. The tree keeps the reference alive. A search in the tree
+# takes eight calls to the CDK.
 _FOUND: WeakKeyDictionary[object, ReferenceType[ClusterRef]] = WeakKeyDictionary()
 
 
 def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> ClusterRef:
-    """Return what can be asked of a cluster; ``kubectl`` when something will be applied to it.
+    """Return the reference to a cluster. Pass ``kubectl`` if the construct applies objects to it.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: Nothing can be applied to it, and something will be; or it is in another region or account.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster is in another region or account, or ``kubectl`` is set and it has no kubectl provider.
     """
-    # What has a cluster need not be hashable, as a dataclass is not.
+    # An object with a cluster may be unhashable, e.g. a dataclass.
     while not isinstance(cluster, Construct) and hasattr(cluster, "cluster"):
         cluster = cluster.cluster
     known = _FOUND.get(cluster) if hasattr(cluster, "__weakref__") else None
@@ -389,28 +391,28 @@ def cluster_ref(who: object, cluster: AnyCluster, *, kubectl: bool = False) -> C
 
 
 def _refuse_elsewhere(who: object, found: ClusterRef, *, kubectl: bool) -> None:
-    """Refuse a cluster of another region or account, which CloudFormation reaches from no template."""
+    """Reject a cluster of another region or account, because a template can't refer to it."""
     construct = who.construct if isinstance(who, PathOf) else who
     stack = owning_stack(construct) if isinstance(construct, Construct) else found.stack
     if stack is found.stack:
         return
     for what, own, of_cluster in zip(("region", "account"), _named(stack), _named(found.stack), strict=True):
-        # What is written into files for others to apply may be written anywhere.
+        # Files for Argo CD or Flux may be written in any stack.
         if own and of_cluster and own != of_cluster and not (kubectl and delivery_method(found.cluster) != "kubectl"):
             raise ValueError(
                 f"{who}: cluster must be in the {what} of the construct's stack, {own!r}, got {found.path!r} in "
-                f"{of_cluster!r}; make the construct in a stack of the cluster's {what}"
+                f"{of_cluster!r}; create the construct in a stack of the cluster's {what}"
             )
 
 
 def _named(stack: cdk.Stack) -> list[str | None]:
-    """Return region and account of a stack, ``None`` where it does not name its own."""
+    """Return region and account of a stack, each ``None`` if the stack doesn't set it."""
     return [None if is_token(each) else each for each in (stack.region, stack.account)]
 
 
 def _in_tree(cluster: eks.ICluster) -> ClusterRef:
     stack, path = owning_stack(cast("Construct", cluster)), cluster.node.path
-    # In no template, unlike the id of `ClusterRegistry`, so that it can tell 'A/B' from 'A-B'.
+    # The id is in no template, unlike the id of `ClusterRegistry`, so it can differ for 'A/B' and 'A-B'.
     id = f"{path.replace('/', '|')}-ref"
     found = stack.node.try_find_child(id)
     if isinstance(found, ClusterRef):
@@ -420,15 +422,15 @@ def _in_tree(cluster: eks.ICluster) -> ClusterRef:
 
 
 def _checked(who: object, given: object) -> eks.ICluster:
-    """Return the cluster that was given, or that what was given has.
+    """Return the given cluster, or the cluster of the given object.
 
     Raises:
-        TypeError: There is none of ``aws_eks_v2``.
+        TypeError: There is no cluster of ``aws_eks_v2``.
     """
     cluster = given
     while not hasattr(cluster, "cluster_name") and hasattr(cluster, "cluster"):
         cluster = cluster.cluster
-    # Only clusters of the older aws_eks have a kubectl layer of their own.
+    # Only clusters of the older aws_eks have their own kubectl layer.
     older = hasattr(cluster, "kubectl_layer")
     if older or not hasattr(cluster, "cluster_name"):
         what = "one of aws_cdk.aws_eks" if older else type(cluster).__name__

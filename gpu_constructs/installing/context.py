@@ -1,4 +1,4 @@
-"""The context keys of this library, which hold for a whole app or for part of its tree."""
+"""The context keys of this library. Set them for a whole app or for part of its tree."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from typing import Any, Literal, get_args
 from gpu_facts.refusals import near, refuse_unless_choice
 
 _PREFIX = "gpu-constructs"
-# Who applies manifests and charts.
+# Tool that applies manifests and charts.
 DELIVERY = f"{_PREFIX}:delivery"
-# Folder of the files that somebody else applies.
+# Folder of the files that Argo CD or Flux applies.
 FOLDER = f"{_PREFIX}:manifests"
-# A registry of your own with copies of the charts, for networks without a way to the internet.
+# Your own registry with copies of the charts, for networks without a route to the internet.
 CHART_MIRROR = f"{_PREFIX}:chartMirror"
-# Whether definitions inside charts are applied before their release; ``false`` leaves them to you.
+# Whether the library applies the CRDs inside a chart before its release. With ``false`` you apply them.
 CHART_DEFINITIONS = f"{_PREFIX}:chartDefinitions"
 
 Delivery = Literal["kubectl", "argocd", "flux"]
 
-# So near is a slip of the prefix; "my-gpu-constructs" is somebody else's.
+# Similarity above which a key is a typo of the prefix. "my-gpu-constructs" is below: it belongs to someone else.
 _CLOSENESS = 0.92
 _SEPARATOR = re.compile(r"[:/.]+")
 
 
 def refuse_wrong_context(context: Mapping[str, Any]) -> None:
-    """Refuse keys that nobody reads although they have the prefix of this library, and values that no key takes.
+    """Reject unknown keys with the prefix of this library, and invalid values of known keys.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A key or value is invalid.
     """
     for key, value in context.items():
         if key in _CHECKS:
             _CHECKS[key](value)
         elif _is_ours(key):
-            raise ValueError(f"context: key must be one of {', '.join(_CHECKS)}, got {key!r}{_hint(key)}")
+            raise ValueError(
+                f"context: key must be one of {', '.join(_CHECKS)}, got {key!r}{_hint(key) or '; remove it'}"
+            )
 
 
 def _is_ours(key: str) -> bool:
-    """Whether a context key has the prefix of this library, or a slip of it."""
+    """Whether a context key has the prefix of this library, or a typo of it."""
     prefix, *names = _SEPARATOR.split(key, maxsplit=1)
     return bool(names) and near(prefix.replace("_", "-"), [_PREFIX], closeness=_CLOSENESS) is not None
 
@@ -49,7 +51,7 @@ def _hint(key: str) -> str:
 
 
 def hint_of_a_bare_name(name: str) -> str:
-    """Return ``; did you mean 'gpu-constructs:delivery'?`` for what is a name of this library without its prefix."""
+    """Return ``; did you mean 'gpu-constructs:delivery'?`` for a key of this library without its prefix."""
     nearest = near(name, [each.partition(":")[2] for each in _CHECKS])
     return f"; did you mean '{_PREFIX}:{nearest}'?" if nearest else ""
 
@@ -60,19 +62,19 @@ def _refuse_delivery(value: object) -> None:
 
 def _refuse_folder(value: object) -> None:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"context: {FOLDER} must be a folder, got {value!r}")
+        raise ValueError(f"context: {FOLDER} must be a folder, got {value!r}; write a relative path")
 
 
 def _refuse_mirror(value: object) -> None:
     if not isinstance(value, str) or not value.startswith("oci://"):
         raise ValueError(
-            f"context: {CHART_MIRROR} must be an OCI registry such as "
-            f"'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts', got {value!r}"
+            f"context: {CHART_MIRROR} must be an OCI registry, got {value!r}; write one such as "
+            "'oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts'"
         )
 
 
 def _refuse_definitions(value: object) -> None:
-    # The command line gives words.
+    # The command line passes strings.
     if value not in (True, False, "true", "false"):
         raise ValueError(f"context: {CHART_DEFINITIONS} must be true or false, got {value!r}")
 

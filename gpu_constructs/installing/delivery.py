@@ -1,6 +1,6 @@
-"""Manifests and charts as resources of a cluster, and where they are pulled from.
+"""Manifests and charts as resources of a cluster, and the sources of charts.
 
-Constructs hand over what should exist in Kubernetes and do not know how it gets there.
+Constructs pass the objects that should exist in Kubernetes. This module chooses how they are applied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpu_facts.versions import Chart
 if TYPE_CHECKING:
     import cdk8s
 
-# The kubectl handler's Lambda stops after 15 minutes. A helm that waits as long leaves its release locked in
+# The kubectl handler's Lambda stops after 15 minutes. If helm waits that long, its release stays locked in
 # "pending-upgrade" (aws/aws-cdk#22257).
 HELM_TIMEOUT_MINUTES = 12
 _SERVICES = ("Deployment", "StatefulSet")
@@ -41,7 +41,7 @@ def require_images_within_reach(
     """Reject at synth public images of GPU pods and DaemonSets in a cluster without a way to the internet.
 
     Args:
-        applied: What applies the objects.
+        applied: Construct that applies the objects.
         cluster: Its cluster. A VPC that was imported, or that has a route, isn't checked.
         manifests: The objects.
     """
@@ -56,7 +56,7 @@ def require_chart_within_reach(
     """Reject at synth a chart, or its images on nvcr.io, in a cluster without a way to the internet.
 
     Args:
-        release: What installs the chart.
+        release: Construct that installs the chart.
         cluster: Its cluster. A VPC that was imported, or that has a route, isn't checked.
         chart: The chart.
         values: Its values.
@@ -99,13 +99,13 @@ def _requests_gpus(container: Mapping[str, Any]) -> bool:
 
 @jsii.implements(constructs.IValidation)
 class _WithinReach:
-    """Reports what nodes or the function with helm can't pull.
+    """Reports images and charts that nodes or the helm function can't pull.
 
     Args:
-        applied: What applies or installs it.
+        applied: Construct that applies or installs them.
         cluster: Its cluster.
-        images: What nodes pull, if no pool has mirrors.
-        charts: What the function with helm fetches.
+        images: Images that nodes pull, if no pool has mirrors.
+        charts: Charts that the helm function fetches.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class _WithinReach:
         self._applied, self._cluster, self._images, self._charts = applied, cluster, images, charts
 
     def validate(self) -> list[str]:
-        """Return an error for each image and chart out of reach."""
+        """Return an error for each image and chart that can't be pulled."""
         images = self._images if self._cluster.lacks_mirrors else ()
         if not (images or self._charts) or not self._cluster.has_no_way_out:
             return []
@@ -136,15 +136,15 @@ def apply_manifests(
     manifests: Sequence[Mapping[str, Any]],
     removal_policy: cdk.RemovalPolicy | None = None,
 ) -> Construct:
-    """Apply objects in their order, and return a construct of all of them.
+    """Apply objects in the given order, and return a construct that contains all of them.
 
     Objects in the namespace of a `Team` of this app are applied after the team.
 
     Args:
-        cluster: Cluster that they are applied to.
+        cluster: Cluster to apply them to.
         manifests: The objects.
-        removal_policy: What happens to an object that leaves the app. Default: it is deleted. Argo CD and Flux follow
-            their own settings.
+        removal_policy: Action for an object that leaves the app. Default: it is deleted. Argo CD and Flux use their own
+            settings.
 
     Raises:
         ValueError: Another construct applies an object of the same kind, namespace and name.
@@ -164,7 +164,7 @@ def apply_manifests(
 
 
 def apply_before(needed: Construct) -> Callable[[Construct], None]:
-    """Return what applies a construct after ``needed``, in its stack: stacks have an order of their own."""
+    """Return a function that applies a construct after ``needed``, if both are in the same stack."""
 
     def order_after(construct: Construct) -> None:
         if cdk.Stack.of(construct) is cdk.Stack.of(needed):
@@ -174,11 +174,11 @@ def apply_before(needed: Construct) -> Callable[[Construct], None]:
 
 
 def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: str, kind: str) -> None:
-    """Apply an object after the controller that works on it, and delete it before; who synthesizes needs that one.
+    """Apply an object after its controller, and delete it before. Report at synth if the app lacks the controller.
 
     Args:
         applied: The object.
-        cluster: Its cluster. One that was imported may have a controller of somebody else's.
+        cluster: Its cluster. An imported cluster may already have the controller.
         chart: Chart of the controller.
         kind: Construct that installs it.
     """
@@ -190,7 +190,7 @@ def apply_after_controller(applied: Construct, *, cluster: ClusterRef, chart: st
 def apply_after_dra_driver(applied: Construct, *, cluster: ClusterRef) -> None:
     """Apply an object that claims GPUs after the DRA driver, and delete it before.
 
-    A cluster that the app makes needs a driver at synth. An imported cluster may have one that another app installs.
+    A cluster of this app needs a driver at synth. An imported cluster may have one that another app installs.
 
     Args:
         applied: The object.
@@ -204,13 +204,13 @@ def apply_after_dra_driver(applied: Construct, *, cluster: ClusterRef) -> None:
 
 @jsii.implements(constructs.IValidation)
 class _ControllerNeeded:
-    """Reports an object whose controller nothing installs.
+    """Reports an object whose controller isn't installed.
 
     Args:
         applied: The object.
         cluster: Its cluster.
         kind: Construct that installs the controller.
-        holders: Claims of the cluster. Any one of them shows that the controller is installed.
+        holders: Claims of the cluster. Each of them shows that the controller is installed.
         rule: Suffix of the message: the checker's rule for the same fault.
     """
 
@@ -220,16 +220,16 @@ class _ControllerNeeded:
         self._applied, self._cluster, self._kind, self._holders, self._rule = applied, cluster, kind, holders, rule
 
     def validate(self) -> list[str]:
-        """Return that the controller is missing, where it is."""
+        """Return an error if the controller is missing."""
         if any(self._cluster.holder(each) is not None for each in self._holders):
             return []
         path = self._applied.node.path.removesuffix("/Resource")
-        fix = f"make {self._kind}(stack, ..., cluster=...)"
+        fix = f"create {self._kind}(stack, ..., cluster=...)"
         return [f"{path}: cluster must have a {self._kind}, got none; {fix}{self._rule}"]
 
 
 def release_claim(chart: str) -> str:
-    """Return the claim of a chart's only release."""
+    """Return the key under which a cluster registers the only release of a chart."""
     return f"helm release {chart!r}"
 
 
@@ -239,13 +239,13 @@ def apply_chart(scope: Construct, id: str, *, cluster: ClusterRef, chart: cdk8s.
 
 
 def late_values(values: Mapping[str, Any]) -> Any:
-    """Return part of a chart's values that is known when every construct has been defined; nothing if it is empty."""
+    """Return chart values that are complete only when all constructs are defined. Empty values are left out."""
     return cdk.Lazy.any(_LateValues(values))
 
 
 @jsii.implements(cdk.IStableAnyProducer)
 class _LateValues:
-    """What CDK asks for once for each template."""
+    """Values that CDK requests once for each template."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -256,17 +256,17 @@ class _LateValues:
 
 
 def refuse_unless_chart_values(who: object, values: object) -> None:
-    """Refuse what cannot be laid over the values of a chart.
+    """Reject values that can't override a chart's values.
 
     Raises:
-        TypeError: ``values`` is no mapping.
+        TypeError: ``values`` isn't a mapping.
     """
     if values is not None and not isinstance(values, Mapping):
-        raise TypeError(f"{who}: values must be a mapping, got {values!r}")
+        raise TypeError(f"{who}: values must be a mapping, got {values!r}; write {{'key': value}}")
 
 
 def find_value(values: object, *path: str) -> object:
-    """Return a value of a chart; ``None`` where there is none."""
+    """Return a value of a chart, or ``None``."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
@@ -299,20 +299,22 @@ def install_helm_chart(
     own_definitions: bool = True,
     until_ready: bool = True,
 ) -> Construct:
-    """Install a chart under its own name, after what every controller needs, and wait until it runs.
+    """Install a chart as a release with its own name, after the foundation of the cluster, and wait until it runs.
 
-    The name of the release is fixed, and its logical id depends on cluster, namespace and name alone. So another
-    construct can install it without the deployment uninstalling it at its end. Definitions inside it
-    that it leaves as they are at an upgrade are applied before it. Without ``own_definitions`` somebody else has them;
-    Helm 4 applies those of the chart when it first installs it all the same, because aws-cdk-lib 2.275 does not pass on
-    that it should not.
-    ``user_values`` are laid over ``values``. Without ``until_ready`` helm waits for the hooks of the chart alone:
-    otherwise it waits for its custom resources too, where they have a condition Ready (Helm 4).
+    The release has a fixed name. Its logical id depends only on cluster, namespace and name. So another construct can
+    take over the installation, and the deployment doesn't uninstall it at its end.
+
+    Before the release, the deployment applies CRDs inside the chart that Helm wouldn't upgrade. Without
+    ``own_definitions`` another chart installs them. Helm 4 still applies the CRDs of the chart at its first
+    installation, because aws-cdk-lib 2.275 doesn't pass on the option to skip them.
+
+    ``user_values`` override ``values``. With ``until_ready``, helm also waits for custom resources that have a
+    condition Ready (Helm 4). Without it, helm waits only for the chart's hooks.
 
     Raises:
-        TypeError: ``user_values`` is no mapping.
-        ValueError: The mirror in the app's context is no OCI registry, or the chart leaves its definitions and the
-            cluster was imported without what leads to it.
+        TypeError: ``user_values`` isn't a mapping.
+        ValueError: The mirror in the app's context isn't an OCI registry. Or the chart doesn't upgrade its CRDs, and
+            the cluster was imported without the attributes that a function needs to connect to it.
     """
     refuse_unless_chart_values(PathOf(scope), user_values)
     if user_values is not None:
@@ -362,10 +364,11 @@ def install_helm_chart(
 
 
 def _warn_of_public_chart(scope: Construct, chart: Chart) -> None:
-    """Warn of a chart that the function with helm can't fetch, which is in the isolated subnets of its cluster."""
+    """Warn about a chart that the helm function can't fetch from the isolated subnets of its cluster."""
     cdk.Annotations.of(scope).add_warning_v2(
         "gpu-constructs:chartOutOfReach",
-        f"{scope.node.path}: the subnets of the cluster are isolated, and chart {chart.name!r} is fetched from "
-        f"{chart.repository}; copy it as gpu-constructs images lists it, and set the context key {CHART_MIRROR} "
+        f"{scope.node.path}: the subnets of the cluster are isolated, and the helm function fetches chart "
+        f"{chart.name!r} from {chart.repository}; copy it as gpu-constructs images lists it, and set the context key "
+        f"{CHART_MIRROR} "
         "[GPU455]",
     )

@@ -1,4 +1,4 @@
-"""CloudFormation's resources of EKS: ``aws_eks_v2`` has them since aws-cdk-lib 2.268, before that only ``aws_eks``."""
+"""CloudFormation's EKS resources. They are in ``aws_eks_v2`` since aws-cdk-lib 2.268, before only in ``aws_eks``."""
 
 from __future__ import annotations
 

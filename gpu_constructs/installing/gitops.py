@@ -1,7 +1,7 @@
 """Manifests and charts as files for Argo CD or Flux, instead of resources that a deployment applies.
 
-What only a deployment tells, such as the name of a role, stands in a file as ``${Key}``, and is the stack's output of
-that key.
+Values that exist only after deployment, such as the name of a role, are ``${Key}`` in a file. The stack's output with
+this key has the value.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_facts.refusals import has_token
 from gpu_facts.versions import Chart
 
-# Id of what holds the files of a stack.
+# Id of the construct with the files of a stack.
 FILES = "gpu-constructs-files"
 _TTL = "ttlSecondsAfterFinished"
-# Charts bring the definitions of what the others are, and go first.
+# Charts install the CRDs of the other objects, so they come first.
 _CHARTS, _OBJECTS = "charts", "objects"
-# First line of every file, by which those that nobody writes any more are told from the user's own.
+# First line of every file. It distinguishes obsolete files of this library from the user's own files.
 _MARK = "# Written by gpu_constructs, and deleted with its construct.\n"
 
 
 def delivery_method(scope: constructs.IConstruct) -> Delivery:
-    """Return who applies manifests and charts in this app.
+    """Return the tool that applies manifests and charts in this app.
 
     Raises:
-        ValueError: The context names somebody else.
+        ValueError: The context names an unknown tool.
     """
     given = scope.node.try_get_context(DELIVERY)
     if given is None:
@@ -45,14 +45,14 @@ def delivery_method(scope: constructs.IConstruct) -> Delivery:
 
 
 class ManifestFile(Construct):
-    """Objects in a file of their own, written at synth.
+    """Objects in a separate file, written at synth.
 
     Args:
         manifests: The objects.
-        folder: Folder of the stack that it goes into.
+        folder: Folder of the stack that contains the file.
 
     Raises:
-        ValueError: A key is known at deployment only, or another construct has the same file.
+        ValueError: A key is known only at deployment, or another construct writes the same file.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class ManifestFile(Construct):
 
 
 class ChartFile(ManifestFile):
-    """A chart in the words of Argo CD or Flux.
+    """A chart as a resource of Argo CD or Flux.
 
     Args:
         chart: The chart.
-        repository: Where it is taken from.
+        repository: Repository to fetch it from.
         namespace: Namespace of the release.
         values: Its values.
-        own_definitions: Whether it installs the definitions that it contains; not where a chart of their own does.
-        until_ready: Whether Flux waits until its objects are ready; Argo CD fails for none that is not.
+        own_definitions: Whether it installs its own CRDs. False if a separate chart installs them.
+        until_ready: Whether Flux waits until its objects are ready. Argo CD doesn't fail if an object isn't ready.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def argocd_application(
     Source: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/
     """
     source = {
-        # Argo CD knows registries by their host alone.
+        # Argo CD identifies registries by host only.
         "repoURL": _repository(chart, repository).removeprefix("oci://"),
         "chart": chart.name,
         "targetRevision": chart.version,
@@ -125,7 +125,7 @@ def argocd_application(
                 "destination": {"server": "https://kubernetes.default.svc", "namespace": namespace},
                 "syncPolicy": {
                     "automated": {"prune": True, "selfHeal": True},
-                    # Definitions of some charts are too large for a client's apply.
+                    # The CRDs of some charts are too large for client-side apply.
                     "syncOptions": ["CreateNamespace=true", "ServerSideApply=true"],
                 },
             },
@@ -177,12 +177,12 @@ def flux_release(
 
 
 def _repository(chart: Chart, repository: str) -> str:
-    """Return what holds the chart; Helm's own word for a registry names the chart too."""
+    """Return the repository that contains the chart. Helm's reference to a registry also contains the chart's name."""
     return repository.removesuffix(f"/{chart.name}") if repository.startswith("oci://") else repository
 
 
 def _without_ttl(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a manifest that stays when it is done: a Job that is deleted then would be made, and run, anew."""
+    """Return a manifest without TTL. If a finished Job were deleted, the tool would create it, and run it again."""
     spec: Any = manifest.get("spec")
     if manifest.get("kind") == "Job":
         return {**manifest, "spec": {key: value for key, value in spec.items() if key != _TTL}}
@@ -201,13 +201,13 @@ def _root(scope: Construct) -> Path:
 
 
 def with_outputs(scope: Construct, value: Any, path: str) -> Any:
-    """Return a value in which what only deployment tells is the key of an output."""
+    """Return a value in which values that exist only after deployment are keys of outputs."""
     if isinstance(value, Mapping):
         for key in value:
             if isinstance(key, str) and has_token(key):
                 raise ValueError(
-                    f"{path}: keys must be known at synth to be written to a file, got one that only deployment tells; "
-                    "give the cluster a literal name"
+                    f"{path}: keys must be known at synth to be written to a file, got one that is known only at "
+                    "deployment; give the cluster a literal name"
                 )
         return {key: with_outputs(scope, each, f"{path}/{key}") for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -222,7 +222,7 @@ def with_outputs(scope: Construct, value: Any, path: str) -> Any:
 
 @jsii.implements(constructs.IValidation)
 class _Files(Construct):
-    """The files of a stack, written in the last step before CDK writes templates: when nothing can change any more."""
+    """The files of a stack. They are written in the last step before CDK writes templates, after all changes."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -231,24 +231,24 @@ class _Files(Construct):
         self.node.add_validation(self)
 
     def take(self, file: Path, path: str) -> None:
-        """Make a file that of one construct.
+        """Register a file for one construct.
 
         Raises:
-            ValueError: Another has it; case makes no other file on some systems.
+            ValueError: Another construct has it. Names that differ only in case are the same file on some systems.
         """
         owner = self._owners.setdefault(str(file).lower(), path)
         if owner != path:
             raise ValueError(
-                f"{path}: id must give a file of its own, got {file.name!r}, which is that of {owner!r}; rename one"
+                f"{path}: id must give a unique file name, got {file.name!r}, which belongs to {owner!r}; rename one"
             )
 
     def validate(self) -> list[str]:
-        """Write them, and find no fault."""
+        """Write the files, and return no error."""
         stack = cdk.Stack.of(self)
         for folder in {file.parent for file in self.manifests}:
             folder.mkdir(parents=True, exist_ok=True)
         for folder in {file.parents[1] / name for file in self.manifests for name in (_CHARTS, _OBJECTS)}:
-            # Of what is no longer defined.
+            # Files of constructs that are no longer defined.
             for old in folder.glob("*.yaml"):
                 if old.read_bytes().startswith(_MARK.encode()):
                     old.unlink()

@@ -1,4 +1,4 @@
-"""Lambda functions that reach a cluster, and inline functions."""
+"""Lambda functions that connect to a cluster, and inline functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpu_constructs.installing.pod_identity import policy_document
 from gpu_facts.refusals import has_token
 from gpu_facts.versions import DEFAULT_KUBERNETES, KUBERNETES
 
-# Of aws-cdk-lib 2.275, inside a kubectl provider: the function with kubectl and helm, and what calls it.
+# Ids in a kubectl provider of aws-cdk-lib 2.275: the function with kubectl and helm, and the framework that calls it.
 FUNCTION = "Handler"
 CALLER = ("Provider", "framework-onEvent")
 _RUNTIME = "python3.13"
@@ -34,9 +34,9 @@ class Programs:
     """kubectl, helm and the AWS CLI for one cluster.
 
     Attributes:
-        layers: ARNs of the layers that they are in.
-        network: Subnets and security groups from which the cluster is reached; ``None`` for the internet.
-        environment: Environment of the function that applies manifests, such as a proxy; ``None`` for none.
+        layers: ARNs of the layers with these programs.
+        network: Subnets and security groups that can connect to the cluster, or ``None`` for the internet.
+        environment: Environment of the function that applies manifests, such as a proxy, or ``None``.
     """
 
     layers: Any
@@ -45,15 +45,17 @@ class Programs:
 
 
 def _function(provider: eks.IKubectlProvider | None) -> lambda_.CfnFunction | None:
-    """Return the function with kubectl and helm; ``None`` where it is of another app."""
+    """Return the function with kubectl and helm, or ``None`` if it belongs to another app."""
     found = cast("Construct", provider).node.try_find_child(FUNCTION) if provider is not None else None
     return cast("lambda_.CfnFunction", found.node.default_child) if found is not None else None
 
 
 def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
-    """Return the stack for what uses the programs: that of the layers, from which no other could take moved ones.
+    """Return the stack for functions that use the programs.
 
-    A cluster whose name only its own stack knows has them there, because the other one must not depend on it.
+    It is the stack of the layers, because CloudFormation can't change a layer that another stack imports. If the
+    cluster's name is known only in its own stack, the layers are in that stack, because the other one must not depend
+    on it.
     """
     function = _function(cluster.cluster.kubectl_provider)
     elsewhere = function is None or has_token(cluster.name)
@@ -61,22 +63,23 @@ def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
 
 
 def programs(scope: Construct, *, cluster: ClusterRef, who: object) -> Programs:
-    """Return those of the function that applies manifests, or else others in the cluster's own network.
+    """Return the programs of the function that applies manifests, or others in the cluster's own network.
 
     Raises:
-        ValueError: The cluster was imported without what leads to it, or the layer is not installed.
+        ValueError: The cluster was imported without the attributes that a function needs to connect to it, or the layer
+            isn't installed.
     """
     function = _function(cluster.cluster.kubectl_provider)
     if function is not None:
-        # As the property jsii gives it without its variables.
+        # The property as jsii returns it lacks the variables.
         said = cdk.Stack.of(function).resolve(function._cfn_properties).get("environment")
         return Programs(layers=function.layers, network=function.vpc_config, environment=said)
     group = cluster.security_group_id
     if group is None or cluster.private_subnets is None:
         raise ValueError(
-            f"{who}: cluster must be imported with vpc and cluster_security_group_id, from where definitions are "
-            f"applied to it, got {cluster.path!r} without; give both to from_cluster_attributes, or leave "
-            f"definitions to yourself with {CHART_DEFINITIONS}=false in the context"
+            f"{who}: cluster must be imported with vpc and cluster_security_group_id to apply CRDs to it, got "
+            f"{cluster.path!r} without; pass both to from_cluster_attributes, or apply the CRDs yourself and set "
+            f"{CHART_DEFINITIONS}=false in the context"
         )
     subnets = cluster.subnets(None, who=who)
     module = KUBERNETES[DEFAULT_KUBERNETES].kubectl_layer
@@ -91,28 +94,28 @@ def kubectl_layer(scope: Construct, module: str, *, who: object, of: str) -> lam
     """Return the layer with kubectl and helm.
 
     Raises:
-        ValueError: Its package is not installed; ``of`` is the argument that asks for it.
+        ValueError: Its package isn't installed. ``of`` is the argument that needs it.
     """
     try:
         layer = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"{who}: {of} must have its kubectl layer installed, got none; "
-            f"pip install 'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
+            f"{who}: {of} must have its kubectl layer installed, got none; run pip install "
+            f"'gpu-constructs[kubectl-{module.rpartition('_')[2]}]'"
         ) from error
     [layer_class] = [getattr(layer, name) for name in layer.__all__ if name.startswith("KubectlV")]
     return cast("lambda_.ILayerVersion", layer_class(scope, "KubectlLayer"))
 
 
 def own_log(scope: Construct) -> tuple[logs.CfnLogGroup, dict[str, Any]]:
-    """Make the log group of a function, and return it with the statement that lets the function write there."""
+    """Create the log group of a function, and return it with the statement that allows the function to write to it."""
     log = logs.CfnLogGroup(scope, "Logs", retention_in_days=_RETENTION_DAYS)
     actions = ["logs:CreateLogStream", "logs:PutLogEvents"]
     return log, {"Effect": "Allow", "Action": actions, "Resource": log.attr_arn}
 
 
 def role_of_function(scope: Construct, policies: Mapping[str, Any]) -> iam.CfnRole:
-    """Make the role of a function, with a policy document by each name."""
+    """Create the role of a function, with a policy document for each name."""
     trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
     return iam.CfnRole(
         scope,
@@ -125,7 +128,7 @@ def role_of_function(scope: Construct, policies: Mapping[str, Any]) -> iam.CfnRo
 def inline_function(
     scope: Construct, *, package: str | None, file: str, role: iam.CfnRole, log: logs.CfnLogGroup, **more: Any
 ) -> lambda_.CfnFunction:
-    """Make a function of ``handler`` in a file of a package; ``more`` are other properties of it."""
+    """Create a function from ``handler`` in a file of a package. ``more`` are its other properties."""
     code = pkgutil.get_data(package or "", file) or b""
     return lambda_.CfnFunction(
         scope,

@@ -1,8 +1,8 @@
-"""Logical ids that depend on what a resource is in its cluster, and never on the construct's path.
+"""Logical ids that depend on the identity of a resource in its cluster, never on the construct's path.
 
-CloudFormation creates the resource of a new logical id before it deletes the resource of an old one. If one object had
-two ids over time, the deletion of the old one would delete the object. If two objects had one id, nothing would delete
-the first.
+CloudFormation creates the resource with a new logical id before it deletes the resource with the old one. If one object
+had two ids over time, the deletion of the old one would delete the object. If two objects had one id, nothing would
+delete the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME_LENGTH = 100
 
 
 def set_logical_id(resource: Any, cluster: ClusterRef, kind: str, name: str, *identity: str) -> None:
-    """Set the logical id of a resource that the cluster has once.
+    """Set the logical id of a resource that exists once in the cluster.
 
     Args:
         resource: The resource.
@@ -41,7 +41,7 @@ def set_logical_id(resource: Any, cluster: ClusterRef, kind: str, name: str, *id
 
 
 def _written(resource: Any, value: str) -> str:
-    """Return a value as the template writes it: a token reads otherwise in the next synth."""
+    """Return a value as the template writes it, because a token has another text in the next synth."""
     return json.dumps(cdk.Stack.of(resource).resolve(value), sort_keys=True) if has_token(value) else value
 
 

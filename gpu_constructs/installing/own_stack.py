@@ -1,4 +1,4 @@
-"""What constructs ask of their stack. Each question to the CDK crosses a process boundary, so answers are kept."""
+"""Attributes of a construct's stack. Each CDK call crosses a process boundary, so results are cached."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def owning_stack(construct: Construct) -> cdk.Stack:
 
 
 def keep_stack(construct: Construct, scope: Construct) -> None:
-    """Note that a construct is in the stack of its scope, so that the CDK is asked for the scope alone."""
+    """Record that a construct is in the stack of its scope, to save a call to the CDK."""
     _STACKS[construct] = ReferenceType(owning_stack(scope))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stack is deployed: tokens, unless the stack names its region or account."""
+    """Account and region of a stack. Each is a token unless the stack sets it."""
 
     partition: str
     region: str
@@ -39,7 +39,7 @@ _PLACES: WeakKeyDictionary[cdk.Stack, Place] = WeakKeyDictionary()
 
 
 def stack_place(construct: Construct) -> Place:
-    """Return where the stack of a construct is deployed."""
+    """Return account and region of a construct's stack."""
     stack = owning_stack(construct)
     if stack not in _PLACES:
         _PLACES[stack] = Place(stack.partition, stack.region, stack.account)

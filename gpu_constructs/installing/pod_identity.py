@@ -1,4 +1,4 @@
-"""The role a service account takes through EKS Pod Identity."""
+"""The role that a service account assumes through EKS Pod Identity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POD_IDENTITY = "pods.eks.amazonaws.com"
 def session_tag_conditions(
     scope: Construct, *, cluster_name: str, namespace: str, service_account: str
 ) -> dict[str, str]:
-    """Return the tags by which EKS says for whom it takes a role: pods of one service account of one cluster.
+    """Return the session tags with which EKS identifies the pods of one service account of one cluster.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
@@ -35,7 +35,7 @@ def session_tag_conditions(
 
 
 def trust(scope: Construct, *, cluster_name: str, namespace: str, service_account: str) -> dict[str, Any]:
-    """Return who may take a role: pods of one service account of one cluster, by the tags of their session.
+    """Return a trust policy for the pods of one service account of one cluster, by the tags of their session.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
     """
@@ -62,7 +62,7 @@ def policy_document(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> object:
     """Return a ``StringEquals`` block whose keys may contain the cluster's name.
 
-    CloudFormation takes no token as a key, so one that is known only at deployment goes through a `CfnJson`.
+    CloudFormation doesn't accept a token as a key, so a key that is known only at deployment needs a `CfnJson`.
     """
     if any(has_token(key) for key in tags):
         return cdk.CfnJson(scope, id, value=dict(tags))
@@ -70,12 +70,12 @@ def string_equals(scope: Construct, id: str, tags: Mapping[str, object]) -> obje
 
 
 class PodIdentity(Construct):
-    """A role, and the association through which the pods of one service account take it.
+    """A role, and the association through which the pods of one service account assume it.
 
     Args:
         cluster: The cluster.
         namespace: Namespace of the service account.
-        service_account: Its name; it need not exist yet.
+        service_account: Its name. It need not exist yet.
         policies: Inline policies by name.
         managed_policy_arns: Managed policies.
     """
@@ -112,7 +112,7 @@ def keep_role(role: iam.CfnRole, cluster: ClusterRef, *, namespace: str, service
     """Give a role a logical id that doesn't depend on the construct's path.
 
     Pods use the temporary credentials of a role until they expire. If another construct id replaced the role, the
-    deployment would delete the old one, and running pods would have no access until then.
+    deployment would delete the old one, and running pods would lose access before that.
     """
     set_logical_id(role, cluster, "PodIdentityRole", service_account, namespace)
 

@@ -1,4 +1,4 @@
-"""What exists once in a cluster: claims of constructs, objects that are applied once, shared resources."""
+"""Objects that exist once in a cluster: claims of constructs, applied objects, shared resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.sharing import Sharing
 from gpu_facts.refusals import has_token
 
-# Use as `registry.KARPENTER`: other modules use these names for other things.
+# Use as `registry.KARPENTER`, because other modules use these names for other things.
 DEVICE_MANAGER = "device manager"
 DRA_DRIVER = "DRA driver"
 DRA_DRIVER_OF_OPERATOR = "DRA driver of the GPU Operator"
@@ -40,7 +40,7 @@ _Item = TypeVar("_Item", bound=Hashable)
 
 
 class PathOf:
-    """The path of a construct, asked for only when a message needs it."""
+    """The path of a construct, read only when a message needs it."""
 
     def __init__(self, construct: Construct) -> None:
         self.construct = construct
@@ -53,34 +53,34 @@ class PathOf:
 
 
 def pool_named(name: str) -> str:
-    """Return the claim of a pool to its name."""
+    """Return the key under which a cluster registers the name of a pool."""
     return f"pool named {name!r}"
 
 
 class Claims(Generic[_Holder]):
-    """What a cluster can have one of, and who is it. Parts of who is it have a share in that."""
+    """Things that a cluster can have only one of, each with its holder. Children of the holder share its claim."""
 
     def __init__(self) -> None:
         self._holders: dict[str, _Holder] = {}
         self._brought: set[str] = set()
 
     def holder(self, what: str) -> _Holder | None:
-        """Return who is the only one of its kind; ``None`` where there is none."""
+        """Return the only holder of its kind, or ``None``."""
         return self._holders.get(what)
 
     def bring(self, what: str) -> None:
-        """Note that nobody asked for the holder by name: somebody else brought it."""
+        """Record that `add_pool` created the holder, not the user."""
         self._brought.add(what)
 
     def was_brought(self, what: str) -> bool:
-        """Whether the holder was brought."""
+        """Whether `add_pool` created the holder."""
         return what in self._brought
 
     def claim(self, who: _Holder, what: str, *, why: str) -> None:
-        """Make ``who``, which reads as its path, the only one of its kind.
+        """Register ``who`` as the only one of its kind. Its string is its path.
 
         Raises:
-            ValueError: There is one.
+            ValueError: Another holder is registered.
         """
         first = self._holders.setdefault(what, who)
         if first is who:
@@ -88,21 +88,21 @@ class Claims(Generic[_Holder]):
         path, holder = str(who), str(first)
         if path == holder or path.startswith(f"{holder}/"):
             return
-        fix = "make yours before the first add_pool, which takes it then" if what in self._brought else "remove one"
-        raise ValueError(f"{path}: cluster must have one {what}, got a second one beside {holder!r}; {why}, {fix}")
+        fix = "create yours before the first add_pool, which then uses it" if what in self._brought else "remove one"
+        raise ValueError(f"{path}: cluster must have one {what}, got a second one next to {holder!r}; {why}, {fix}")
 
 
 class AppliedObjects:
-    """The objects that constructs apply to one cluster, each with the construct that does."""
+    """The objects that constructs apply to one cluster, each with its construct."""
 
     def __init__(self) -> None:
         self._owners: dict[_Key, PathOf] = {}
 
     def take(self, who: PathOf, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Make objects those of a construct.
+        """Register objects for a construct.
 
         Raises:
-            ValueError: One of the same group, kind, namespace and name is applied already.
+            ValueError: An object of the same group, kind, namespace and name is already registered.
         """
         keys = [_in_stack(who, object_key(each)) for each in manifests]
         for key in keys:
@@ -116,14 +116,14 @@ class AppliedObjects:
         _, kind, namespace, name = key
         place = f"namespace {namespace!r} of the cluster" if namespace else "the cluster"
         raise ValueError(
-            f"{who}: {kind} must have a name of its own in {place}, got {name!r}, which is that of "
-            f"{str(owner)!r}; kubectl apply would overwrite one with the other, give one of them another name "
+            f"{who}: {kind} must have a unique name in {place}, got {name!r}, which belongs to {str(owner)!r}; rename "
+            "one of them, because kubectl apply would overwrite one with the other "
             "[GPU452]"
         )
 
 
 def _in_stack(who: PathOf, key: _Key) -> _Key:
-    """Return a key with its tokens as the stack writes them: one token may read otherwise in another stack."""
+    """Return a key with its tokens as the stack writes them, because a token has another text in another stack."""
     group, kind, namespace, name = key
     if not has_token(f"{namespace}{name}"):
         return key
@@ -133,7 +133,7 @@ def _in_stack(who: PathOf, key: _Key) -> _Key:
 
 
 def object_key(manifest: Mapping[str, Any]) -> _Key:
-    """Return what tells an object from the others of its cluster; its version does not."""
+    """Return the key that identifies an object in its cluster. The API version isn't part of it."""
     metadata = manifest["metadata"]
     group, slash, _ = manifest["apiVersion"].partition("/")
     return group if slash else "", manifest["kind"], metadata.get("namespace", ""), metadata["name"]
@@ -141,10 +141,10 @@ def object_key(manifest: Mapping[str, Any]) -> _Key:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Applied:
-    """What was applied to a cluster.
+    """Objects that were applied to a cluster.
 
     Attributes:
-        construct: What applies it.
+        construct: Construct that applies them.
         manifests: The objects.
     """
 
@@ -160,11 +160,11 @@ class Singleton(Generic[_Made]):
 
     @property
     def instance(self) -> _Made | None:
-        """The object; ``None`` until it is created."""
+        """The object, or ``None`` until it is created."""
         return self._made
 
     def get_or_make(self, make: Callable[[], _Made]) -> _Made:
-        """Return the object, and create it first if there is none."""
+        """Return the object. The first call creates it."""
         if self._made is None:
             self._made = make()
         return self._made
@@ -196,11 +196,11 @@ class DeferredPairing(Generic[_Item]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsiDriver:
-    """A driver of a cluster.
+    """A CSI driver of a cluster.
 
     Attributes:
-        addon: The add-on that brings it.
-        role: What it may do.
+        addon: The add-on that installs it.
+        role: Its IAM role.
         permissions: Constructs with policies of the role, one for each stack that has some.
     """
 
@@ -211,11 +211,11 @@ class CsiDriver:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelfManagedNodes:
-    """Who nodes are that join by themselves.
+    """IAM identity of nodes that join the cluster by themselves.
 
     Attributes:
-        role: What they may do.
-        profile: How an instance takes the role.
+        role: Their IAM role.
+        profile: Instance profile with the role.
     """
 
     role: iam.IRole
@@ -228,22 +228,22 @@ class ClusterRegistry(Construct):
     Attributes:
         node_role: Role of the managed nodes.
         auto_mode_role: Role of the nodes of Auto Mode pools.
-        self_managed_nodes: Who self-managed nodes are.
-        vpc_cni: The VPC CNI as an add-on with a role of its own.
-        foundation: What must run before controllers do: nodes, network, DNS, credentials. It and what follows is
-            asked for in the cluster's own stack.
-        size_handler: The function that knows how many nodes a group has.
-        csi_drivers: Drivers for storage, by the name of their add-on.
-        claims: What the cluster has one of.
-        objects: Which construct applies which object.
-        sharing: Ways in which pools share their GPUs, and the device plugin that serves them.
-        hosts: What is set on the hosts of its GPU pools.
-        claimants: Workloads that claim GPUs, and the DRA driver that they claim them from.
-        jobs: Jobs of the app, and the queueing system without which none is taken.
-        queues: Jobs of one queue, and that queue, by its name; with its namespace where it has one.
-        namespaces: What is applied to a namespace, and the team that it is of, by its name.
-        fields: DCGM fields that scalers count on, each with who does, and the exporter that reports them.
-        controllers: Objects that a controller works on, and that controller, by the name of its chart.
+        self_managed_nodes: IAM identity of self-managed nodes.
+        vpc_cni: The VPC CNI as an add-on with its own role.
+        foundation: Components that must run before controllers do: nodes, network, DNS, credentials. This attribute and
+            the following ones are used only in the cluster's own stack.
+        size_handler: The function that returns the number of nodes of a group.
+        csi_drivers: Storage drivers, by the name of their add-on.
+        claims: Constructs that exist once in the cluster.
+        objects: Applied objects, each with its construct.
+        sharing: Ways in which pools share their GPUs, and the device plugin that implements them.
+        hosts: Settings on the hosts of its GPU pools.
+        claimants: Workloads that claim GPUs, and the DRA driver that allocates them.
+        jobs: Jobs of the app, and the queueing system without which no job is admitted.
+        queues: Jobs of one queue, and that queue, by its name, with its namespace if it has one.
+        namespaces: Objects in a namespace, and its team, by the namespace's name.
+        fields: DCGM fields that scalers use, each with its scaler, and the exporter that reports them.
+        controllers: Objects of a controller, and that controller, by the name of its chart.
         charts: Values and version of each chart of the cluster, by its name.
         addons: Configuration of each add-on of the cluster, by its name.
         services: Deployments and StatefulSets that are applied to the cluster.

@@ -30,8 +30,8 @@ def test_refuses_a_second_object_of_one_name(stack: cdk.Stack, cluster: eks.IClu
     apply(stack, cluster, "First", config())
 
     message = (
-        "Test/Second: ConfigMap must have a name of its own in namespace 'gpu' of the cluster, got 'one', which is "
-        "that of 'Test/First'; kubectl apply would overwrite one with the other, give one of them another name [GPU452]"
+        "Test/Second: ConfigMap must have a unique name in namespace 'gpu' of the cluster, got 'one', which belongs "
+        "to 'Test/First'; rename one of them, because kubectl apply would overwrite one with the other [GPU452]"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         apply(stack, cluster, "Second", config("other"), config())
@@ -47,7 +47,7 @@ def test_refuses_another_version_of_an_object_of_the_whole_cluster(stack: cdk.St
     )
     apply(stack, cluster, "First", first)
 
-    with pytest.raises(ValueError, match=r"NodePool must have a name of its own in the cluster, got 'l4', which is"):
+    with pytest.raises(ValueError, match="NodePool must have a unique name in the cluster, got 'l4', which belongs"):
         apply(stack, cluster, "Second", second)
 
 
@@ -76,7 +76,7 @@ def test_refuses_an_object_that_a_construct_applies_twice(stack: cdk.Stack, clus
     scope, ref = Construct(stack, "One"), cluster_ref("who", cluster)
     apply_manifests(scope, "First", cluster=ref, manifests=[config()])
 
-    with pytest.raises(ValueError, match="which is that of 'Test/One'"):
+    with pytest.raises(ValueError, match="which belongs to 'Test/One'"):
         apply_manifests(scope, "Second", cluster=ref, manifests=[config()])
 
 
@@ -85,5 +85,5 @@ def test_names_known_only_at_deployment_are_compared_within_a_stack(stack: cdk.S
     apply(stack, cluster, "First", config(f"of-{cdk.Aws.STACK_NAME}"))
     apply(other, cluster, "First", config(f"of-{cdk.Aws.STACK_NAME}"))
 
-    with pytest.raises(ValueError, match="ConfigMap must have a name of its own in the cluster"):
+    with pytest.raises(ValueError, match="ConfigMap must have a unique name in the cluster"):
         apply(stack, cluster, "Second", config(f"of-{cdk.Aws.STACK_NAME}"))

@@ -89,7 +89,7 @@ def test_a_cluster_of_another_region_is_refused(cluster: eks.ICluster, kubectl: 
     with pytest.raises(
         ValueError,
         match=r"^Other/Who: cluster must be in the region of the construct's stack, 'eu-west-1', got 'Test/Cluster' in "
-        r"'us-east-1'; make the construct in a stack of the cluster's region$",
+        r"'us-east-1'; create the construct in a stack of the cluster's region$",
     ):
         cluster_ref(who, cluster, kubectl=kubectl)
 

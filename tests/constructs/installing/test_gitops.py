@@ -151,7 +151,9 @@ def test_refuses_two_constructs_of_one_file(tmp_path: Path, other: str) -> None:
     stack = cdk.Stack(app, "Gpu")
     ManifestFile(folder_of(stack, "Team/A"), "Resource", [{"kind": "Namespace"}])
 
-    with pytest.raises(ValueError, match=f"{other}/Resource: id must give a file of its own, .* of 'Team/A/Resource'"):
+    with pytest.raises(
+        ValueError, match=f"{other}/Resource: id must give a unique file name, .* belongs to 'Team/A/Resource'"
+    ):
         ManifestFile(folder_of(stack, other), "Resource", [{"kind": "Namespace"}])
 
 

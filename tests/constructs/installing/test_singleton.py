@@ -69,7 +69,7 @@ def test_a_claim_is_for_one() -> None:
     assert claims.holder("device manager") == "Test/A"
     assert claims.holder("Karpenter") is None
     message = (
-        "Test/B: cluster must have one device manager, got a second one beside 'Test/A'; two advertise every GPU "
+        "Test/B: cluster must have one device manager, got a second one next to 'Test/A'; two advertise every GPU "
         "twice, remove one"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
@@ -93,5 +93,5 @@ def test_beside_what_was_brought_the_fix_is_to_come_first() -> None:
     claims.claim("Test/Gpu/Plugin", "device manager", why="two advertise every GPU twice")
     claims.bring("device manager")
 
-    with pytest.raises(ValueError, match=r"twice, make yours before the first add_pool, which takes it then$"):
+    with pytest.raises(ValueError, match=r"twice, create yours before the first add_pool, which then uses it$"):
         claims.claim("Test/Mine", "device manager", why="two advertise every GPU twice")
