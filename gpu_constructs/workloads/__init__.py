@@ -1,4 +1,4 @@
-"""Pods, jobs and servers that request GPUs so that the scheduler and the autoscaler understand them."""
+"""Pods, jobs and servers that request GPUs in a way that the scheduler and the autoscaler support."""
 
 from gpu_facts.lazy_names import lazy_names
 

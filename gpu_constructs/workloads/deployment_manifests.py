@@ -1,4 +1,4 @@
-"""The Kubernetes objects of pods that serve."""
+"""The Kubernetes objects of serving pods."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpu_constructs.workloads.pod_spec import Probes, pod_spec, with_parts
 from gpu_constructs.workloads.pool_room import PodClaim
 from gpu_facts.labels import APP_NAME, ZONE
 
-# Name of the port of container and Service.
+# Name of the port of the container and the Service.
 HTTP = "http"
 _PROBE_SECONDS = 10
-# A server that is busy with a long batch answers late; a restart loads the model anew.
+# A server that is busy with a long batch answers late, and a restart would load the model again.
 _FAILURES_TO_RESTART = 6
 
 
@@ -36,7 +36,7 @@ def deployment_manifests(
     claim: PodClaim | None,
     expose: Exposure | None,
 ) -> list[dict[str, Any]]:
-    """Return Deployment, Service and disruption budget."""
+    """Return the Deployment, the Service and the disruption budget."""
     chart = cdk8s.Chart(cdk8s.App(), name)
     labels = {APP_NAME: name}
     selector = k8s.LabelSelector(match_labels=labels)
@@ -86,7 +86,7 @@ def deployment_manifests(
         metadata=metadata,
         spec=k8s.PodDisruptionBudgetSpec(max_unavailable=one, selector=selector),
     )
-    # What is newer than the typed classes, which drop even what a patch adds.
+    # Fields that are newer than the typed classes. Those drop even fields that a patch adds.
     made: dict[str, dict[str, Any]] = {each["kind"]: each for each in chart.to_json()}
     template = made["Deployment"]["spec"]["template"]
     template["spec"] = with_parts(who, template["spec"], pod)
@@ -101,7 +101,7 @@ def deployment_manifests(
 
 
 def http_probes(path: str, port: int, startup_minutes: int) -> Probes:
-    """Return probes of an HTTP path that answers when a model is loaded."""
+    """Return probes of an HTTP path that answers when the model is loaded."""
     ask = k8s.HttpGetAction(path=path, port=k8s.IntOrString.from_number(port))
     loading = startup_minutes * 60 // _PROBE_SECONDS
     return Probes(

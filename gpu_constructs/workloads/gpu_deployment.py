@@ -1,4 +1,4 @@
-"""Pods on GPUs that serve."""
+"""Serving pods on GPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 from gpu_facts.versions import DEFAULT_KUBERNETES
 
-# Its older spelling, for API servers that do not know the newer one.
+# The older name of the value, for API servers that don't support the newer one.
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/3015-prefer-same-node
 _PREFER_CLOSE = ("1.33",)
 _PATH = re.compile(r"/[!-~]*")
@@ -32,31 +32,33 @@ _PATH = re.compile(r"/[!-~]*")
 class GpuDeployment(Construct):
     """A Deployment on a pool, with a Service, a disruption budget, and probes that wait for a model to load.
 
-    An update ends a pod before it starts the next, because there is no GPU to spare.
+    An update deletes a pod before it starts the next, because there is no spare GPU.
 
     Args:
-        cluster: Cluster to run on; needs a kubectl provider.
+        cluster: Cluster to run on. It needs a kubectl provider.
         pool: Pool whose nodes run it.
         name: Name of the Deployment and the Service.
-        pod: What each pod is.
-        port: Port that it serves on.
+        pod: Spec of each pod.
+        port: Port of the server.
         namespace: Existing namespace.
-        replicas: Pods. Default: none stated, because a `GpuHorizontalAutoscaler` has them.
+        replicas: Number of pods. Default: not set, so that a `GpuHorizontalAutoscaler` can set it.
         health_path: HTTP path that answers when the model is loaded.
-        startup_minutes: How long loading may take.
-        expose: Clients outside the cluster that reach it through a load balancer, `Internal` or `Public`, which
-            `LoadBalancerController` makes. An update then waits until the load balancer sends to a new pod, and a pod
-            that is to end first finishes its answers. Default: pods of the cluster only.
-        same_zone: Route a client to pods in its own zone, where there are any; it suits several pods in every zone.
-        kubernetes_version: Minor version of an imported cluster; only for ``same_zone``, for images as volumes, and for
-            a name that begins with a digit. Default: the cluster's own.
-        model: What it serves, and how it gets it: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
-            `HubModel`. Tell the server where by ``model.location`` in the pod's ``args``. Default: the pod sees to it.
+        startup_minutes: Max time to load the model.
+        expose: Clients outside the cluster that may connect through a load balancer, `Internal` or `Public`.
+            `LoadBalancerController` creates it. An update then waits until the load balancer sends requests to a new
+            pod, and a terminating pod first finishes its answers. Default: only pods of the cluster may connect.
+        same_zone: Route a client to pods in its own zone, if there are any. It is useful with several pods in every
+            zone.
+        kubernetes_version: Minor version of an imported cluster. It is needed only for ``same_zone``, image volumes,
+            and a name that begins with a digit. Default: the cluster's own.
+        model: Model to serve, and its delivery: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
+            `HubModel`. Pass ``model.location`` to the server in the pod's ``args``. Default: the pod gets its model
+            itself.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No node of the pool can run the pod, the cluster has no kubectl provider, or is exposed and has no
-            `LoadBalancerController`, which the CDK says when it synthesizes.
+        ValueError: No node of the pool can run the pod, or the cluster has no kubectl provider. At synth, the CDK
+            reports an exposed Deployment in a cluster without `LoadBalancerController`.
 
     Attributes:
         name: Name of the Deployment.
@@ -89,7 +91,7 @@ class GpuDeployment(Construct):
         refuse_unless_object_name(who, "name", name)
         refuse_unless_object_name(who, "namespace", namespace)
         if not isinstance(pod, GpuPod):
-            raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")
+            raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}; write GpuPod(image=..., gpus=...)")
         refuse_unless_whole_number(who, "port", port, least=1, most=65535)
         refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
         refuse_unless_bool(who, "same_zone", same_zone)
@@ -107,7 +109,7 @@ class GpuDeployment(Construct):
         self.name, self.namespace, self.pool, self.pod = name, namespace, pool, pod
         self.replicas = replicas
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads.deployment_manifests import HTTP, deployment_manifests, http_probes
 
         manifests = deployment_manifests(
@@ -146,15 +148,17 @@ class GpuDeployment(Construct):
 
 
 def refuse_unless_path(who: object, health_path: object) -> None:
-    """Refuse what is no path to ask for health.
+    """Reject a value that isn't a path for health checks.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The value isn't a path.
     """
     if not isinstance(health_path, str) or not _PATH.fullmatch(health_path):
-        raise ValueError(f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}")
+        raise ValueError(
+            f"{who}: health_path must begin with '/' and have no spaces, got {health_path!r}; write '/health'"
+        )
 
 
 def traffic_distribution(kubernetes_version: str) -> str:
-    """Return how a Service is told to prefer pods in the client's zone."""
+    """Return the value with which a Service prefers pods in the client's zone."""
     return "PreferClose" if kubernetes_version in _PREFER_CLOSE else "PreferSameZone"

@@ -1,4 +1,4 @@
-"""Pods on GPUs that run to an end."""
+"""Pods on GPUs that run to completion."""
 
 from __future__ import annotations
 
@@ -21,38 +21,40 @@ from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
 
-# Name by which torchrun's options can be set in the environment, and its own default port.
+# Prefix of the environment variables that set torchrun's options, and its default port.
 # Source: https://github.com/pytorch/pytorch/blob/v2.9.0/torch/distributed/argparse_util.py, run.py
 _TORCHRUN = "PET_"
 _PORT = 29500
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _MAX_HOST_NAME = 63
-# A job's name and a hash.
+# Room for a job's name and a hash.
 _MAX_NAME = 54
 
 
 def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, pod: GpuPod) -> None:
-    """Refuse a gang whose pods can never all run at once, or have no host name.
+    """Reject a gang whose pods can never all run at once, or whose host names are too long.
 
     Raises:
-        ValueError: It is one.
+        ValueError: The gang is invalid.
     """
     if pods < 2:
-        raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; one pod needs nobody to find")
+        raise ValueError(f"{who}: pods must be at least 2 with gang=True, got {pods}; leave gang out for one pod")
     if parallel not in (None, pods):
-        raise ValueError(f"{who}: parallel must be left out with gang=True, got {parallel}; all pods run at once")
-    fix = "the pods that start would hold their GPUs permanently; raise the pool's size, or run fewer pods"
+        raise ValueError(
+            f"{who}: parallel must be left out with gang=True, got {parallel}; remove it, because all pods run at once"
+        )
+    fix = "raise the pool's size, or run fewer pods, because pods that started would hold their GPUs permanently"
     refuse_more_pods_than_room(who, "pods", pods, pod, pool, fix=fix)
     longest = f"{job}-{pods - 1}"
     if len(longest) > _MAX_HOST_NAME:
         raise ValueError(
-            f"{who}: name must be {len(longest) - _MAX_HOST_NAME} characters shorter with gang=True, got {job!r} with "
-            f"its hash; a pod's host name, {longest!r}, has at most {_MAX_HOST_NAME}"
+            f"{who}: name must be {len(longest) - _MAX_HOST_NAME} characters shorter with gang=True, got {job!r} plus "
+            f"its hash; shorten it, because a pod's host name, {longest!r}, has at most {_MAX_HOST_NAME} characters"
         )
 
 
 def make_gang(job: dict[str, Any]) -> dict[str, Any]:
-    """Give the pods of an indexed Job host names and where to meet; return the Service that the names need."""
+    """Give the pods of an indexed Job host names and a rendezvous address. Return the Service that the names need."""
     metadata, spec = job["metadata"], job["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
     pod = spec["template"]["spec"]
@@ -72,7 +74,7 @@ def make_gang(job: dict[str, Any]) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "namespace": namespace, "labels": dict(spec["template"]["metadata"]["labels"])},
-        # Names must be there before the first pod is ready, because it waits for the others.
+        # Names must exist before the first pod is ready, because the pod waits for the others.
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -83,31 +85,33 @@ def make_gang(job: dict[str, Any]) -> dict[str, Any]:
 
 @named_arguments
 class GpuJob(Construct):
-    """A Job whose pods run on a pool, scaling it up from zero, and whose node nobody takes away while they run.
+    """A Job whose pods run on a pool and scale it up from zero. No autoscaler removes their node while they run.
 
-    Kubernetes never changes the pods of a Job. A change of its pods, `pods`, `gang` or `queue` makes a new Job and
-    deletes the old one. `parallel`, `retries`, `max_hours` and `keep_hours` change the Job that runs.
+    Kubernetes never changes the pods of a Job. If you change its pods, `pods`, `gang` or `queue`, the deployment
+    creates a new Job and deletes the old one. `parallel`, `retries`, `max_hours` and `keep_hours` change the existing
+    Job.
 
     Args:
-        cluster: Cluster to run on; needs a kubectl provider.
+        cluster: Cluster to run on. It needs a kubectl provider.
         pool: Pool whose nodes run it.
-        name: Name of the Job, before a hash of what Kubernetes never changes in it.
-        pod: What each pod is.
+        name: Name of the Job. A hash of its immutable fields is appended.
+        pod: Spec of each pod.
         namespace: Existing namespace.
-        pods: Pods that must succeed.
-        parallel: Pods that run at once. Default: all.
-        retries: How many pods may fail before the Job does.
-        max_hours: Time after which the Job is ended. Default: none.
-        keep_hours: How long a finished Job and its logs stay; in files for Argo CD or Flux until you delete them.
-        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns; a queue of the same stack is
-            made first. Default: it starts at once.
-        gang: The pods work together: each has an index and a host name, and ``torchrun`` finds the others by its
-            environment (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Take a queue
-            for it: without one some pods hold GPUs while others wait for a node.
-        model: What it reads, and how it gets it: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
-            `HubModel`. Default: the pod sees to it.
-        kubernetes_version: Minor version of an imported cluster; only for images as volumes. Default: the cluster's
-            own.
+        pods: Number of pods that must succeed.
+        parallel: Number of pods that run at once. Default: all.
+        retries: Number of failed pods after which the Job fails.
+        max_hours: Time after which Kubernetes terminates the Job. Default: none.
+        keep_hours: Time for which a finished Job and its logs are kept. In files for Argo CD or Flux they are kept
+            until you delete them.
+        queue: Name of a local queue of Kueue, or the value of ``KaiQueues.queue(...)``. A queue of the same stack is
+            created first. Default: the job starts at once.
+        gang: The pods work together. Each has an index and a host name, and ``torchrun`` finds the others through
+            environment variables (``PET_NNODES``, ``PET_NODE_RANK``, ``PET_MASTER_ADDR``, ``PET_MASTER_PORT``). Use a
+            queue with it. Without a queue, some pods hold GPUs while others wait for a node.
+        model: Model to read, and its delivery: `CopiedModel`, `MountedModel`, `StreamedModel`, `ImageModel`,
+            `HubModel`. Default: the pod gets its model itself.
+        kubernetes_version: Minor version of an imported cluster. It is needed only for image volumes. Default: the
+            cluster's own.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -145,7 +149,7 @@ class GpuJob(Construct):
             ("retries", retries, 0),
         ):
             refuse_unless_whole_number(who, argument, number, least=least)
-        # Kubernetes counts in seconds.
+        # Kubernetes uses seconds.
         for argument, hours, least in (
             ("max_hours", 1 if max_hours is None else max_hours, 1),
             ("keep_hours", keep_hours, 0),
@@ -167,7 +171,7 @@ class GpuJob(Construct):
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads.job_manifest import job_manifest
 
         manifest = job_manifest(
@@ -207,6 +211,8 @@ def _refuse_unless_job(who: object, *, name: object, namespace: object, pod: obj
     refuse_unless_object_name(who, "namespace", namespace)
     refuse_unless_queue(who, queue)
     if len(str(name)) > _MAX_NAME:
-        raise ValueError(f"{who}: name must be at most {_MAX_NAME} characters, got {name!r}; a hash is added to it")
+        raise ValueError(
+            f"{who}: name must be at most {_MAX_NAME} characters, got {name!r}; shorten it, because a hash is added"
+        )
     if not isinstance(pod, GpuPod):
-        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")
+        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}; write GpuPod(image=..., gpus=...)")

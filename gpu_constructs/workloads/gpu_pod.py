@@ -1,4 +1,4 @@
-"""What a pod that uses GPUs asks for."""
+"""The resources and containers of a pod that uses GPUs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from gpu_facts.refusals import (
 )
 from gpu_facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 
-# What pods of a node leave to the system, its daemons and DaemonSets.
+# Fraction of a node for its pods. The rest is for the system, its daemons and DaemonSets.
 _FOR_PODS = 0.8
-# CPUs are fractions of 1000.
+# CPUs are multiples of 1/1000.
 _ROUNDING = 1e-6
 
 
@@ -46,39 +46,39 @@ class GpuPod:
     """One container on the GPUs of one node.
 
     Attributes:
-        image: Image with tag or digest; a digest keeps what was tested.
-        gpus: GPUs of the pod; shares or MIG instances where the pool has those, and of a share only one.
-        command: Command instead of the image's.
-        args: Arguments instead of the image's.
-        env: Environment variables: each a string, a `SecretKey` or a `ConfigMapKey`. Access tokens are refused, here,
-            in commands and in the overlay: everybody who may read the template or the pod would have them.
-        cpus: Virtual CPUs it asks for. Default: the GPUs' part of four fifths of the smallest node, or
-            what sidecars leave.
-        memory_gib: Memory it asks for and may take, in GiB. Default: likewise.
-        shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory; loaders and NCCL pass data through it.
+        image: Image with tag or digest. A digest keeps the image that you tested.
+        gpus: GPUs of the pod, or shares or MIG instances if the pool has those. A pod can have only one share.
+        command: Command that replaces the image's.
+        args: Arguments that replace the image's.
+        env: Environment variables: each a string, a `SecretKey` or a `ConfigMapKey`. Access tokens are rejected here,
+            in commands and in the overlay, because everyone who may read the template or the pod could read them.
+        cpus: Requested virtual CPUs. Default: the GPUs' share of four fifths of the smallest node, or the rest if
+            sidecars leave less.
+        memory_gib: Memory request and limit in GiB. Default: as for ``cpus``.
+        shm_gib: Size of ``/dev/shm`` in GiB, which counts as the pod's memory. Data loaders and NCCL pass data through
+            it.
         efa: EFA interfaces, for pools with ``NodeShape(efa=True)``.
-        claim: Name of a `SharedGpuClaim` whose GPU it uses with others, for pools with ``device_manager="dra"``.
-            Default: GPUs of its own.
-        mig_profile: Which MIG instances, e.g. ``1g.10gb``. Default: the only one of the pool.
-        service_account: Service account. Default: none, and no token of one.
-        priority_class: Existing priority class. Default: the cluster's.
-        run_as_user: User id. Volumes of claims that a container may write to get a group of that number, but for those
-            of FSx for Lustre. Default: the image's own.
-        env_from: Secrets and ConfigMaps all of whose keys are variables: `SecretEnv`, `ConfigMapEnv`.
-        mounts: Volumes, and where they appear: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`,
-            `ImageMount`. Folders of the node cannot be mounted: any pod on it could read them, and write over them.
-        init_containers: Containers that end before this one starts, or stay beside it, in their order.
-        image_pull_secrets: Names of existing Secrets in the pod's namespace that registries take.
-        overlay: Fields of the pod's ``spec``, laid over it last, in Kubernetes' spelling. Mappings merge; ``None``
-            takes a field away. Lists of named things merge as ``kubectl patch`` does: containers, volumes, variables
-            and pull secrets by ``name``, mounts by ``mountPath``, ports by ``containerPort``, spreads by
-            ``topologyKey``, host aliases by ``ip``; an item that is not there yet is added. A volume or variable
-            becomes what is said here. Every other list, such as ``tolerations``, is replaced. The container is called
-            as the job or deployment is.
+        claim: Name of a `SharedGpuClaim` with a GPU that several pods use, for pools with ``device_manager="dra"``.
+            Default: the pod has exclusive GPUs.
+        mig_profile: MIG profile of its instances, e.g. ``1g.10gb``. Default: the only profile of the pool.
+        service_account: Service account. Default: none, and no token.
+        priority_class: Existing priority class. Default: the cluster's default.
+        run_as_user: User id. Writable volumes of claims get a group with the same number, except volumes of FSx for
+            Lustre. Default: the image's own.
+        env_from: Secrets and ConfigMaps whose keys all become variables: `SecretEnv`, `ConfigMapEnv`.
+        mounts: Volumes and their paths: `VolumeClaimMount`, `ScratchMount`, `ConfigMapMount`, `SecretMount`,
+            `ImageMount`. You can't mount folders of the node, because any pod on it could read and overwrite them.
+        init_containers: Containers that exit before this one starts, or sidecars that run next to it, in order.
+        image_pull_secrets: Names of existing Secrets in the pod's namespace with credentials of registries.
+        overlay: Fields of the pod's ``spec`` in Kubernetes' spelling, applied last. Mappings merge, and ``None``
+            removes a field. Lists of named items merge as in ``kubectl patch``: containers, volumes, variables and pull
+            secrets by ``name``, mounts by ``mountPath``, ports by ``containerPort``, spreads by ``topologyKey``, host
+            aliases by ``ip``. A new item is added. An existing volume or variable is replaced. Every other list, such
+            as ``tolerations``, is replaced. The container has the name of the job or deployment.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No such pod can exist.
+        ValueError: The pod is invalid.
     """
 
     image: str
@@ -104,7 +104,9 @@ class GpuPod:
     def __post_init__(self) -> None:
         who = "gpu pod"
         refuse_unless_image(who, "image", self.image)
-        refuse_unless_whole_number(who, "gpus", self.gpus, least=1, fix="a pod without GPUs needs no GPU pool")
+        refuse_unless_whole_number(
+            who, "gpus", self.gpus, least=1, fix="use a pool without GPUs for a pod without GPUs"
+        )
         refuse_unless_whole_number(who, "shm_gib", self.shm_gib, least=0)
         refuse_unless_whole_number(who, "efa", self.efa, least=0)
         for argument in ("command", "args"):
@@ -116,9 +118,11 @@ class GpuPod:
             refuse_unless_cpus(who, self.cpus)
         refuse_unless_env(who, self.env)
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
-        # Which profiles there are the pool knows.
+        # Only the pool has the list of its profiles.
         if self.mig_profile is not None and not isinstance(self.mig_profile, str):
-            raise TypeError(f"{who}: mig_profile must be a string, got {self.mig_profile!r}")
+            raise TypeError(
+                f"{who}: mig_profile must be a string, got {self.mig_profile!r}; write one such as '1g.10gb'"
+            )
         for argument, fix in (
             ("service_account", suggest_attribute(self.service_account, "WorkloadIdentity", "service_account")),
             ("priority_class", ""),
@@ -141,11 +145,14 @@ class GpuPod:
 
     def _refuse_contradictions(self, who: str) -> None:
         if self.claim is not None and self.gpus != 1:
-            raise ValueError(f"{who}: gpus must be left out with claim, which says how many, got {self.gpus}")
+            raise ValueError(
+                f"{who}: gpus must be left out with claim, got {self.gpus}; remove it, because the claim sets the "
+                "number"
+            )
         if self.memory_gib is not None and self.memory_gib <= self.shm_gib:
             raise ValueError(
                 f"{who}: memory_gib must be above shm_gib, which is part of it, got {self.memory_gib} and "
-                f"{self.shm_gib}"
+                f"{self.shm_gib}; raise memory_gib"
             )
         if self.shm_gib:
             refuse_shared_memory(who, self.mounts)
@@ -153,20 +160,20 @@ class GpuPod:
 
     @property
     def every_mount(self) -> tuple[Mount, ...]:
-        """Its mounts, and those of its init containers."""
+        """Mounts of the pod and of its init containers."""
         return (*self.mounts, *(mount for each in self.init_containers for mount in each.mounts))
 
     def limits(self, who: object, shape: NodeShape, *, huge_pages: bool) -> dict[str, str]:
-        """Return what it may take of a node, by resource name.
+        """Return its limits on a node, by resource name.
 
         Args:
-            who: Who asks.
-            shape: Nodes it is for.
-            huge_pages: Whether the autoscaler of these nodes counts huge pages; where it does not, a pod that asks for
-                them never gets a node.
+            who: Name of the construct in messages.
+            shape: Nodes that the pod is for.
+            huge_pages: Whether the autoscaler of these nodes counts huge pages. If it doesn't, a pod that requests them
+                never gets a node.
 
         Raises:
-            ValueError: No node of the pool has so much.
+            ValueError: No node of the pool has enough.
         """
         gpus = {self._gpu_resource(who, shape): str(self.gpus)}
         found = ({} if shape.managed_by.by_claim else gpus) | {"memory": f"{self.memory_on(who, shape)}Gi"}
@@ -179,21 +186,21 @@ class GpuPod:
                 )
             found[EFA] = str(self.efa)
             if huge_pages:
-                # Its part of the pages that the node sets aside for all interfaces.
+                # Its share of the huge pages that the node reserves for all interfaces.
                 found[HUGE_PAGES] = f"{EFA_HUGE_PAGES * self.efa // (most or 1) * HUGE_PAGE_MIB}Mi"
         return found
 
     def gpu_claim(self, who: object, shape: NodeShape) -> GpuClaim | None:
-        """Return the GPUs it claims; ``None`` where it asks for a resource.
+        """Return the GPUs that it claims, or ``None`` if it requests an extended resource.
 
         Raises:
-            ValueError: Nobody claims GPUs of the pool.
+            ValueError: It names a claim, and GPUs of the pool aren't claimed.
         """
         if not shape.managed_by.by_claim:
             if self.claim is not None:
                 raise ValueError(
                     f"{who}: pod must be without claim on a pool that has device_manager={shape.managed_by.name!r}, "
-                    f"got {self.claim!r}"
+                    f"got {self.claim!r}; remove it, or use a pool with device_manager='dra'"
                 )
             return None
         self._gpu_resource(who, shape)
@@ -201,17 +208,17 @@ class GpuPod:
         return GpuClaim(count=self.gpus, mig_profile=self.mig_profile or only)
 
     def cpu_request(self, who: object, shape: NodeShape) -> str:
-        """Return the virtual CPUs it asks for, as a quantity.
+        """Return the virtual CPUs that it requests, as a quantity.
 
         Raises:
-            ValueError: No node of the pool has so many.
+            ValueError: No node of the pool has that many.
         """
         if self.cpus is None:
             return str(self._usual_cpus(shape))
         if shape.vcpus and self.cpus > shape.pod_vcpus:
             raise ValueError(
-                f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, which kubelet leaves to pods of the "
-                f"{shape.vcpus} of the pool's nodes, got {self.cpus}"
+                f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, the part of the {shape.vcpus} of the pool's "
+                f"nodes that the kubelet reserves for pods, got {self.cpus}; request less"
             )
         return millicores(self.cpus)
 
@@ -224,10 +231,10 @@ class GpuPod:
         return found
 
     def refuse_large_init_containers(self, who: object, shape: NodeShape) -> None:
-        """Refuse init containers with which no node of the pool has room for the pod.
+        """Reject init containers that make the pod too large for every node of the pool.
 
         Raises:
-            ValueError: One alone, or the pod and its sidecars, ask for more than a node has.
+            ValueError: An init container alone, or the pod with its sidecars, requests more than a node has.
         """
         for argument, own, most in (
             ("cpus", self._usual_cpus(shape) if self.cpus is None else self.cpus, shape.pod_vcpus),
@@ -237,37 +244,37 @@ class GpuPod:
             wanted = max([own + self._sidecars(argument), *asked])
             if most and asked and wanted > most:
                 raise ValueError(
-                    f"{who}: pod must have at most {most:g} {argument}, which kubelet of the pool's nodes leaves to "
-                    f"pods, for an init container, or for itself with its sidecars, got {wanted}"
+                    f"{who}: pod must have at most {most:g} {argument}, which the kubelet of the pool's nodes leaves "
+                    f"for pods, for an init container, or for itself with its sidecars, got {wanted}; request less"
                 )
 
     def scratch_request(self, who: object, shape: NodeShape) -> str | None:
-        """Return how much of the node's disk it asks for, as a quantity; ``None`` where it has no scratch.
+        """Return its request of the node's disk, as a quantity, or ``None`` if it has no scratch.
 
         Raises:
-            ValueError: No node of the pool has so much.
+            ValueError: No node of the pool has that much.
         """
         wanted, most = scratch_gib(self.every_mount), shape.ephemeral_storage_gib
         if wanted > most:
             raise ValueError(
-                f"{who}: pod must have at most {most} GiB of scratch, which pods can use of the disk of the pool's "
-                f"nodes, got {wanted}; write NodeShape(disk=Disk(size_gib=...)) or take types with local NVMe"
+                f"{who}: pod must have at most {most} GiB of scratch, the disk space for pods on the pool's nodes, "
+                f"got {wanted}; write NodeShape(disk=Disk(size_gib=...)) or use types with local NVMe"
             )
         return f"{wanted}Gi" if wanted else None
 
     def per_node(self, who: object, shape: NodeShape) -> int:
-        """Return how many such pods the GPUs of the smallest node are enough for.
+        """Return how many such pods fit on the GPUs of the smallest node.
 
         Raises:
-            ValueError: No node of the pool has so many GPUs.
+            ValueError: No node of the pool has that many GPUs.
         """
         return shape.gpu_resources(shape.gpus)[self._gpu_resource(who, shape)] // self.gpus
 
     def room_on(self, who: object, shape: NodeShape, row: InstanceType) -> int:
-        """Return how many such pods a node of one of the pool's types has room for at most.
+        """Return the max number of such pods on a node of one of the pool's types.
 
         Raises:
-            ValueError: No node of the pool has what the pod asks for.
+            ValueError: No node of the pool has the resources that the pod requests.
         """
         cpus = (self._usual_cpus(shape) if self.cpus is None else self.cpus) + self._sidecars("cpus")
         memory = self.memory_request(who, shape)
@@ -283,34 +290,34 @@ class GpuPod:
         """Return the memory that it requests with its sidecars, in GiB.
 
         Raises:
-            ValueError: No node of the pool has so much.
+            ValueError: No node of the pool has that much.
         """
         return self.memory_on(who, shape) + self._sidecars("memory_gib")
 
     def memory_on(self, who: object, shape: NodeShape) -> int:
-        """Return the memory it asks for, in GiB.
+        """Return the memory that it requests, in GiB.
 
         Raises:
-            ValueError: No node of the pool has so much.
+            ValueError: No node of the pool has that much.
         """
         least = shape.memory_gib
         if least and self.shm_gib >= shape.pod_memory_gib:
             raise ValueError(
-                f"{who}: shm_gib must be below {shape.pod_memory_gib}, the GiB of memory that kubelet of the pool's "
-                f"nodes leaves to pods, which it is part of, got {self.shm_gib}"
+                f"{who}: shm_gib must be below {shape.pod_memory_gib}, the memory in GiB that the kubelet of the "
+                f"pool's nodes leaves for pods, got {self.shm_gib}; lower it, because it counts as the pod's memory"
             )
         if self.memory_gib is None:
             part = least * self._part(shape) * _FOR_PODS
             return max(self.shm_gib + 1, int(min(part, shape.pod_memory_gib - self._sidecars("memory_gib"))))
         if least and self.memory_gib > shape.pod_memory_gib:
             raise ValueError(
-                f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, which kubelet leaves to pods of "
-                f"the {least} of the pool's nodes, got {self.memory_gib}"
+                f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, the part of the {least} of the "
+                f"pool's nodes that the kubelet leaves for pods, got {self.memory_gib}; request less"
             )
         return self.memory_gib
 
     def _part(self, shape: NodeShape) -> float:
-        """Return the part of a node's GPUs, shares or instances that the pod takes."""
+        """Return the fraction of a node's GPUs, shares or instances that the pod uses."""
         units = sum(shape.gpu_resources(shape.gpus).values())
         return min(1.0, self.gpus / units)
 
@@ -320,12 +327,12 @@ class GpuPod:
         if self.gpus > offered[resource]:
             raise ValueError(
                 f"{who}: pod must have at most the {offered[resource]} {resource} of a node of the pool, got "
-                f"{self.gpus}"
+                f"{self.gpus}; request fewer, or use a pool of larger nodes"
             )
         if self.gpus > 1 and not isinstance(shape.sharing, (Exclusive, Mig)):
             raise ValueError(
-                f"{who}: pod must have one {resource}, got {self.gpus}; several shares are neither more time nor more "
-                "memory"
+                f"{who}: pod must have one {resource}, got {self.gpus}; request one, because several shares provide "
+                "neither more time nor more memory"
             )
         return resource
 
@@ -333,12 +340,13 @@ class GpuPod:
         if self.mig_profile is None:
             if len(offered) > 1:
                 raise ValueError(
-                    f"{who}: pod must have a mig_profile, because the pool offers {', '.join(offered)}, got None"
+                    f"{who}: pod must have a mig_profile, because the pool offers {', '.join(offered)}, got None; "
+                    "choose one"
                 )
             return offered[0]
         if not isinstance(shape.sharing, Mig):
             raise ValueError(
-                f"{who}: pod must have no mig_profile, because the pool has no MIG, got {self.mig_profile!r}"
+                f"{who}: pod must have no mig_profile, because the pool has no MIG, got {self.mig_profile!r}; remove it"
             )
         refuse_unless_choice(who, "mig_profile", self.mig_profile, shape.sharing.geometry)
         named = mig_resource(self.mig_profile)

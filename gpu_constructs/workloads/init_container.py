@@ -22,26 +22,26 @@ from gpu_facts.refusals import (
     refuse_unless_whole_number,
 )
 
-# What only a shell understands.
+# Operators that only a shell interprets.
 _OF_A_SHELL = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<"})
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4369-allow-special-characters-environment-variable
 _NAME = re.compile(r"[ -<>-~]+")
-# The least that Kubernetes counts.
+# The smallest amount that Kubernetes supports.
 LEAST_CPUS = 0.001
 
 
 def command_words(who: object, argument: str, value: object) -> tuple[str, ...]:
-    """Return a command, or its arguments, as Kubernetes takes it: each word on its own, and no shell.
+    """Return a command, or its arguments, as Kubernetes expects it: a list of words, without a shell.
 
     Raises:
-        TypeError: It is one string, or a word is none.
-        ValueError: An access token is in it.
+        TypeError: The value is one string, or a word isn't a string.
+        ValueError: It contains an access token.
     """
     if isinstance(value, str):
         _refuse_tokens(who, argument, [value])
         raise TypeError(f"{who}: {argument} must be a list of strings, got {value!r}; write {_split(argument, value)}")
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{who}: {argument} must be a list of strings, got {value!r}")
+        raise TypeError(f"{who}: {argument} must be a list of strings, got {value!r}; write ['word', ...]")
     _refuse_tokens(who, argument, [each for each in value if isinstance(each, str)])
     refuse_unless_strings(who, argument, value, as_text=True)
     return tuple(value)
@@ -61,23 +61,23 @@ def _refuse_tokens(who: object, argument: str, words: Sequence[str]) -> None:
     kind = next((found for each in words if (found := access_token_kind(each)) is not None), None)
     if kind is not None:
         raise ValueError(
-            f"{who}: {argument} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
-            "take a variable from it by SecretKey, and write $(NAME) here [GPU413]"
+            f"{who}: {argument} must contain no secret in the template, got {kind}; put it into a Secret of the "
+            "cluster, set a variable from it with SecretKey, and write $(NAME) here [GPU413]"
         )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecretKey:
-    """One key of a Secret, as the value of a variable; a change reaches pods that start later.
+    """One key of a Secret, as the value of a variable. A change affects only pods that start later.
 
     Attributes:
-        secret: Name of an existing Secret in the pod's namespace; without it the pod does not start.
+        secret: Name of an existing Secret in the pod's namespace. Without it the pod doesn't start.
         key: Key in it.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The name or the key cannot be.
+        ValueError: The name or the key is invalid.
     """
 
     secret: str
@@ -88,22 +88,22 @@ class SecretKey:
         refuse_unless_data_key("secret key", "key", self.key)
 
     def to_manifest(self) -> dict[str, Any]:
-        """Return where the value comes from."""
+        """Return the source of the value."""
         return {"secretKeyRef": {"key": self.key, "name": self.secret}}
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigMapKey:
-    """One key of a ConfigMap, as the value of a variable; a change reaches pods that start later.
+    """One key of a ConfigMap, as the value of a variable. A change affects only pods that start later.
 
     Attributes:
-        config_map: Name of an existing ConfigMap in the pod's namespace; without it the pod does not start.
+        config_map: Name of an existing ConfigMap in the pod's namespace. Without it the pod doesn't start.
         key: Key in it.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The name or the key cannot be.
+        ValueError: The name or the key is invalid.
     """
 
     config_map: str
@@ -114,22 +114,22 @@ class ConfigMapKey:
         refuse_unless_data_key("config map key", "key", self.key)
 
     def to_manifest(self) -> dict[str, Any]:
-        """Return where the value comes from."""
+        """Return the source of the value."""
         return {"configMapKeyRef": {"key": self.key, "name": self.config_map}}
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecretEnv:
-    """Every key of a Secret as a variable of its name; what ``env`` names goes before it.
+    """All keys of a Secret as variables with the same names. Variables in ``env`` take precedence.
 
     Attributes:
-        secret: Name of an existing Secret in the pod's namespace; without it the pod does not start.
-        prefix: What stands before each key in the name of its variable.
+        secret: Name of an existing Secret in the pod's namespace. Without it the pod doesn't start.
+        prefix: Prefix of the variables' names, before each key.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The name or the prefix cannot be.
+        ValueError: The name or the prefix is invalid.
     """
 
     secret: str
@@ -147,15 +147,15 @@ class SecretEnv:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigMapEnv:
-    """Every key of a ConfigMap as a variable of its name; what ``env`` names goes before it.
+    """All keys of a ConfigMap as variables with the same names. Variables in ``env`` take precedence.
 
     Attributes:
-        config_map: Name of an existing ConfigMap in the pod's namespace; without it the pod does not start.
-        prefix: What stands before each key in the name of its variable.
+        config_map: Name of an existing ConfigMap in the pod's namespace. Without it the pod doesn't start.
+        prefix: Prefix of the variables' names, before each key.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The name or the prefix cannot be.
+        ValueError: The name or the prefix is invalid.
     """
 
     config_map: str
@@ -175,11 +175,11 @@ EnvSource = SecretEnv | ConfigMapEnv
 
 
 def refuse_unless_env(who: object, env: object) -> None:
-    """Refuse what is no environment, without repeating values, which may be secret.
+    """Reject an invalid environment. Messages don't contain values, which may be secret.
 
     Raises:
-        TypeError: It is no mapping of names to values.
-        ValueError: A name cannot be, or a value is an access token.
+        TypeError: The value isn't a mapping of names to values.
+        ValueError: A name is invalid, or a value is an access token.
     """
     if not isinstance(env, Mapping):
         raise TypeError(
@@ -188,19 +188,21 @@ def refuse_unless_env(who: object, env: object) -> None:
         )
     for name, value in env.items():
         if not isinstance(name, str):
-            raise TypeError(f"{who}: env must have names that are strings, got {name!r}")
+            raise TypeError(f"{who}: env must have names that are strings, got {name!r}; write it as a string")
         if not isinstance(value, EnvValue):
             raise TypeError(
                 f"{who}: env must map names to strings, SecretKey or ConfigMapKey, got {_kind(value)} for {name!r}; "
                 f"{_fix(name, value)}"
             )
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}")
+            raise ValueError(
+                f"{who}: env must have names of ASCII letters and signs other than '=', got {name!r}; rename it"
+            )
         kind = access_token_kind(value, variable=name) if isinstance(value, str) else None
         if kind is not None:
             raise ValueError(
-                f"{who}: env must name no secret in the template, got {kind} in {name!r}; put it into a Secret of the "
-                f"cluster and write {{{name!r}: SecretKey(secret=..., key=...)}} [GPU413]"
+                f"{who}: env must contain no secret in the template, got {kind} in {name!r}; put it into a Secret of "
+                f"the cluster and write {{{name!r}: SecretKey(secret=..., key=...)}} [GPU413]"
             )
 
 
@@ -220,19 +222,19 @@ def _fix(name: str, value: object) -> str:
 
 
 def env_sources(who: object, sources: object) -> tuple[EnvSource, ...]:
-    """Return whole Secrets and ConfigMaps that variables come from.
+    """Return the whole Secrets and ConfigMaps that are sources of variables.
 
     Raises:
-        TypeError: One is neither.
+        TypeError: A source is neither.
     """
     if not isinstance(sources, (list, tuple)) or not all(isinstance(each, EnvSource) for each in sources):
         kinds = " or ".join(each.__name__ for each in get_args(EnvSource))
-        raise TypeError(f"{who}: env_from must be a list of {kinds}, got {sources!r}")
+        raise TypeError(f"{who}: env_from must be a list of {kinds}, got {sources!r}; write [SecretEnv(secret=...)]")
     return tuple(sources)
 
 
 def env_manifest(env: Mapping[str, EnvValue]) -> list[dict[str, Any]]:
-    """Return variables in their order: one may name those before it."""
+    """Return variables in their order: one may refer to those before it."""
     return [
         {"name": name} | ({"value": value} if isinstance(value, str) else {"valueFrom": value.to_manifest()})
         for name, value in env.items()
@@ -241,9 +243,9 @@ def env_manifest(env: Mapping[str, EnvValue]) -> list[dict[str, Any]]:
 
 def _refuse_unless_prefix(who: str, prefix: object) -> None:
     if not isinstance(prefix, str):
-        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}")
+        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}; write '' for none")
     if prefix and not _NAME.fullmatch(prefix):
-        raise ValueError(f"{who}: prefix must be of ASCII letters and signs other than '=', got {prefix!r}")
+        raise ValueError(f"{who}: prefix must be of ASCII letters and signs other than '=', got {prefix!r}; change it")
 
 
 def _prefixed(prefix: str) -> dict[str, Any]:
@@ -253,26 +255,26 @@ def _prefixed(prefix: str) -> dict[str, Any]:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitContainer:
-    """A container without GPUs that ends before the one with GPUs starts, for example after it has loaded weights.
+    """A container without GPUs that exits before the GPU container starts, for example after it has loaded weights.
 
-    The GPUs are the pod's while it runs, and cost as much.
+    While it runs, the pod holds its GPUs, and you pay for them.
 
     Attributes:
-        name: Name, unlike that of other containers of the pod.
+        name: Unique name among the containers of the pod.
         image: Image with tag or digest.
-        command: Command instead of the image's.
-        args: Arguments instead of the image's.
+        command: Command that replaces the image's.
+        args: Arguments that replace the image's.
         env: Environment variables.
-        env_from: Secrets and ConfigMaps all of whose keys are variables.
-        mounts: What it sees of volumes; a `ScratchMount` that the pod has too is one folder for both.
-        cpus: Virtual CPUs it asks for. Only a sidecar's are asked for beside those of the pod.
-        memory_gib: Memory it asks for and may take, in GiB; likewise.
-        sidecar: Whether it starts before, and stays as long as the pod runs.
+        env_from: Secrets and ConfigMaps whose keys all become variables.
+        mounts: Its mounts of volumes. A `ScratchMount` that the pod also has is one folder for both.
+        cpus: Requested virtual CPUs. Only a sidecar's request is added to the pod's.
+        memory_gib: Memory request and limit in GiB. Only a sidecar's request is added to the pod's.
+        sidecar: Whether it starts before the GPU container and runs as long as the pod.
         run_as_user: User id. Default: the pod's.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No such container can be.
+        ValueError: The container is invalid.
 
     Source: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/ (2026-11)
     """
@@ -306,7 +308,7 @@ class InitContainer:
             refuse_unless_whole_number(who, "run_as_user", self.run_as_user, least=0)
 
     def to_manifest(self) -> dict[str, Any]:
-        """Return the container as Kubernetes spells it."""
+        """Return the container in Kubernetes' spelling."""
         memory = {"memory": f"{self.memory_gib}Gi"}
         said = {
             "args": list(self.args),
@@ -329,29 +331,31 @@ class InitContainer:
 
 
 def parse_init_containers(who: object, containers: object) -> tuple[InitContainer, ...]:
-    """Return the containers that run before that of the GPUs, in their order.
+    """Return the containers that run before the GPU container, in order.
 
     Raises:
-        TypeError: One is none.
+        TypeError: The value isn't a list of init containers.
         ValueError: Two have one name.
     """
     if not isinstance(containers, (list, tuple)) or not all(isinstance(each, InitContainer) for each in containers):
-        raise TypeError(f"{who}: init_containers must be a list of InitContainer, got {containers!r}")
+        raise TypeError(
+            f"{who}: init_containers must be a list of InitContainer, got {containers!r}; write [InitContainer(...)]"
+        )
     names = [each.name for each in containers]
     if twice := next((each for each in names if names.count(each) > 1), None):
-        raise ValueError(f"{who}: init_containers must each have a name of their own, got {twice!r} twice")
+        raise ValueError(f"{who}: init_containers must have different names, got {twice!r} twice; rename one")
     return tuple(containers)
 
 
 def refuse_unless_cpus(who: object, cpus: object) -> None:
-    """Refuse what is no amount of virtual CPUs.
+    """Reject an invalid number of virtual CPUs.
 
     Raises:
-        TypeError: ``cpus`` is no number.
-        ValueError: It is less than Kubernetes counts, or no amount.
+        TypeError: ``cpus`` isn't a number.
+        ValueError: It is below the smallest amount that Kubernetes supports, or isn't finite.
     """
     if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
-        raise TypeError(f"{who}: cpus must be a number, got {cpus!r}")
-    # Also what is no number: it is neither below nor above.
+        raise TypeError(f"{who}: cpus must be a number, got {cpus!r}; write it as a number")
+    # This form also rejects NaN, which is neither below nor above.
     if not (LEAST_CPUS <= cpus < math.inf):
-        raise ValueError(f"{who}: cpus must be at least {LEAST_CPUS}, got {cpus}")
+        raise ValueError(f"{who}: cpus must be at least {LEAST_CPUS}, got {cpus}; raise it")

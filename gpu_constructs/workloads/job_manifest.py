@@ -1,4 +1,4 @@
-"""The Job of pods that run to an end."""
+"""The Job of pods that run to completion."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def job_manifest(
     claim: PodClaim | None,
     gang: bool,
 ) -> dict[str, Any]:
-    """Return the Job without its pod's overlay, with the hash of what Kubernetes never changes in its name."""
+    """Return the Job without its pod's overlay. Its name contains a hash of its immutable fields."""
     chart = cdk8s.Chart(cdk8s.App(), name)
     named = {APP_NAME: name}
     spec = pod_spec(who, pod, pool, name=name, restart_policy="Never")
@@ -54,7 +54,7 @@ def job_manifest(
     if gang:
         made["spec"]["completionMode"] = "Indexed"
     overlay = {"overlay": dict(pod.overlay)} if pod.overlay else {}
-    # Kueue lets no job change its queue while it runs.
+    # Kueue doesn't allow a running job to change its queue.
     waits = {"queue": queue} if isinstance(queue, str) else {}
     fixed = {key: each for key, each in made["spec"].items() if key not in _CHANGED_IN_PLACE}
     made["metadata"]["name"] = unique_name(scope, name, fixed | overlay | waits)

@@ -1,4 +1,4 @@
-"""A queue of KAI Scheduler, as a job names it."""
+"""A queue of KAI Scheduler, as a job refers to it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpu_facts.named_arguments import named_arguments
 @named_arguments
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
-    """A queue of KAI Scheduler, which then places the pods instead of the cluster's own scheduler.
+    """A queue of KAI Scheduler. KAI then schedules the pods instead of the cluster's default scheduler.
 
     Attributes:
         name: Name of the queue.
 
     Raises:
-        ValueError: ``name`` is none.
+        ValueError: ``name`` is invalid.
     """
 
     name: str
@@ -32,11 +32,11 @@ class KaiQueue:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the jobs of the queue and the queue meet by."""
+        """Key that pairs the jobs of the queue with the queue."""
         return (KAI_SCHEDULER, self.name)
 
     def put_on(self, workload: dict[str, Any], *templates: dict[str, Any]) -> None:
-        """Put a workload and the pods of its templates into it."""
+        """Assign a workload and the pods of its templates to the queue."""
         for each in (workload, *templates):
             each.setdefault("metadata", {}).setdefault("labels", {})[KAI_QUEUE] = self.name
         for each in templates:
@@ -44,25 +44,25 @@ class KaiQueue:
 
 
 def refuse_unless_queue(who: object, queue: object) -> None:
-    """Refuse what is neither a queue of KAI Scheduler, nor the name of one of Kueue, nor absent.
+    """Reject a value that isn't a queue of KAI Scheduler, the name of a Kueue queue, or `None`.
 
     Raises:
-        TypeError: It is something else.
-        ValueError: It is no name.
+        TypeError: The value has another type.
+        ValueError: The string isn't a valid name.
     """
     if queue is not None and not isinstance(queue, KaiQueue):
         refuse_unless_object_name(who, "queue", queue)
 
 
 def apply_after_queue(applied: Applied, *, cluster: ClusterRef, namespace: str, queue: str | KaiQueue | None) -> None:
-    """Apply a workload after its queue, and after the queueing system, which refuses every job until it answers.
+    """Apply a workload after its queue and its queueing system, which rejects every job until its webhook answers.
 
     Raises:
         ValueError: It requests more than its queue can ever have.
     """
     cluster.jobs.ask(applied.construct)
     if isinstance(queue, KaiQueue):
-        # Also one that is not made here needs the scheduler.
+        # A queue that isn't created here also needs the scheduler.
         cluster.queue(queue.key[0]).ask(applied)
         cluster.queue(*queue.key).ask(applied)
     elif queue is not None:

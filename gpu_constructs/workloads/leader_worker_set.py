@@ -1,4 +1,4 @@
-"""The Kubernetes objects of groups of pods that serve one model together."""
+"""The Kubernetes objects of pod groups that serve one model together."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from gpu_facts.labels import (
 def leader_template(
     who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str], port: int, probes: Probes
 ) -> dict[str, Any]:
-    """Return the pod that answers; it alone is ready when the model is."""
+    """Return the leader pod, which answers requests. Only the leader becomes ready when the model is loaded."""
     ports = [k8s.ContainerPort(name=HTTP, container_port=port)]
     made = pod_spec(who, replace(pod, command=command), pool, name=name, ports=ports, probes=probes)
     return _template(who, name, pod, made)
 
 
 def worker_template(who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str]) -> dict[str, Any]:
-    """Return the pods that lend the leader their GPUs."""
+    """Return the worker pods, which provide their GPUs to the leader."""
     return _template(who, name, pod, pod_spec(who, replace(pod, command=command), pool, name=name))
 
 
@@ -55,9 +55,9 @@ def _template(who: object, name: str, pod: GpuPod, made: k8s.PodSpec) -> dict[st
 def finish(
     who: object, template: dict[str, Any], *, pod: GpuPod, claim: PodClaim | None, expose: Exposure | None
 ) -> None:
-    """Put into a template what the typed classes do not know, the overlay last.
+    """Add fields to a template that the typed classes don't support, the overlay last.
 
-    Workers live as long as their leader, which answers nothing without them.
+    Workers run as long as their leader, which can't answer without them.
     """
     if expose is not None:
         configure_graceful_shutdown(template["spec"], expose)
@@ -67,7 +67,7 @@ def finish(
 
 
 def queued_name(scope: Construct, name: str, *, nodes: int, templates: Sequence[dict[str, Any]], queue: str) -> str:
-    """Return a name with the hash of what Kueue rejects to change, so that a change of it makes another object."""
+    """Return a name with a hash of the fields that Kueue makes immutable, so that a change creates another object."""
     return unique_name(scope, name, [queue, nodes, *(queued_pod(each["spec"]) for each in templates)])
 
 
@@ -83,7 +83,7 @@ def leader_worker_set(
     queue: str | KaiQueue | None,
     topology: str | None,
 ) -> dict[str, Any]:
-    """Return the LeaderWorkerSet. An update ends a group before it starts the next: there are no nodes to spare.
+    """Return the LeaderWorkerSet. Without spare nodes, an update deletes a group before it starts the next.
 
     Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
     """
@@ -94,7 +94,7 @@ def leader_worker_set(
         "metadata": metadata,
         "spec": {
             "replicas": replicas,
-            # All of a group at once: a scheduler that places groups whole sees the whole of it.
+            # All pods of a group at once: a scheduler that places whole groups needs all pods.
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",
@@ -102,7 +102,7 @@ def leader_worker_set(
             },
             "leaderWorkerTemplate": {
                 "size": nodes,
-                # Those that are left would wait for one that has lost its part of the model.
+                # The remaining pods would wait for a pod that has lost its part of the model.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": leader,
                 "workerTemplate": worker,
@@ -122,7 +122,7 @@ def leader_worker_set(
 
 
 def service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
-    """Return the Service of the leaders; one of the groups' own name is their controller's."""
+    """Return the Service of the leaders. The controller creates a Service with the groups' own name."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -135,7 +135,7 @@ def service(*, name: str, workload: str, groups: str, namespace: str, port: int)
 
 
 def disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
-    """Return the budget by which nodes are drained of one group at a time: the loss of a pod is that of its group."""
+    """Return the budget that allows a drain of one group at a time. The loss of a pod means the loss of its group."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -1,4 +1,4 @@
-"""How the files of a model reach a pod, and the bucket that has them."""
+"""Delivery of model files to a pod, and the bucket that contains them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from gpu_constructs.workloads.mounts import Mount, ScratchMount
 from gpu_facts.hardware.regions import refuse_unless_region
 from gpu_facts.named_arguments import named_arguments
 
-# Where weights appear, and what their scratch is called.
+# Mount path of weights, and name of their scratch volume.
 PATH = "/models"
 _SCRATCH = "model"
-# Beside the weights lie parts of files that are not whole yet, and what the downloader notes.
+# The disk also needs room for partial files and metadata of the downloader.
 _ROOM = 1.1
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """The workload that a model is brought to.
+    """The workload that gets a model.
 
     Attributes:
         scope: The construct of the workload.
-        who: Who asks.
+        who: Name of the construct in messages.
         cluster: Its cluster.
         name: Its name.
         namespace: Its namespace.
         pod: Its pod, so far.
-        shape: Nodes it is for.
+        shape: Nodes that it is for.
     """
 
     scope: Construct
@@ -58,7 +58,7 @@ class Brought:
 
     Attributes:
         pod: The pod.
-        needs: What must be there before it starts.
+        needs: Constructs that must exist before the pod starts.
     """
 
     pod: GpuPod
@@ -73,7 +73,7 @@ def extend_pod(
     first: InitContainer | None = None,
     service_account: str | None = None,
 ) -> GpuPod:
-    """Return a pod with what a model adds to it; what the pod says of a variable itself stays."""
+    """Return a pod with the parts that a model adds. Variables that the pod sets itself stay."""
     return replace(
         pod,
         env={**(env or {}), **pod.env},
@@ -84,35 +84,36 @@ def extend_pod(
 
 
 def scratch(path: str, size_gib: int) -> ScratchMount:
-    """Return scratch for weights of a size, and room beside them."""
+    """Return a scratch volume for weights of a size, with extra room."""
     return ScratchMount(path=path, size_gib=math.ceil(size_gib * _ROOM), name=_SCRATCH)
 
 
 def refuse_unless_source(who: str, *, bucket: object, prefix: object, identity: object, region: object) -> None:
-    """Refuse what is no place in S3, or nobody who could read it.
+    """Reject an invalid place in S3, or an invalid identity.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The prefix or the region is none.
+        ValueError: The prefix or the region is invalid.
     """
     refuse_unless_bucket(who, bucket)
     refuse_unless_prefix(who, prefix)
     if identity is not None and not isinstance(identity, WorkloadIdentity):
-        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}")
+        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}; leave it out to create one")
     if region is not None:
         refuse_unless_region(who, "region", region)
 
 
 def uri(bucket: s3.IBucket, prefix: str) -> str:
-    """Return what programs call a prefix of a bucket."""
+    """Return the `s3://` URI of a prefix of a bucket."""
     return f"s3://{bucket.bucket_name}/{prefix}"
 
 
 def resolve_identity(place: Place, given: WorkloadIdentity | None) -> WorkloadIdentity:
-    """Return who the pod is to AWS: as given, or made here, with a service account where the pod names none.
+    """Return the pod's AWS identity: the given one, or a new one, with a service account if the pod names none.
 
     Raises:
-        ValueError: The one given is of another namespace or service account, or the pod's has one that is not given.
+        ValueError: The given one is of another namespace or service account, or the pod's service account has one that
+            isn't passed.
     """
     stated = place.pod.service_account
     if given is None:
@@ -133,8 +134,8 @@ def resolve_identity(place: Place, given: WorkloadIdentity | None) -> WorkloadId
         )
     if given.namespace != place.namespace:
         raise ValueError(
-            f"{place.who}: model must have an identity of namespace {place.namespace!r}, as its pods are, got "
-            f"{given.node.path!r} of {given.namespace!r}"
+            f"{place.who}: model must have an identity of its pods' namespace {place.namespace!r}, got "
+            f"{given.node.path!r} of {given.namespace!r}; create one in that namespace"
         )
     if stated not in (None, given.service_account):
         raise ValueError(
@@ -147,10 +148,10 @@ def resolve_identity(place: Place, given: WorkloadIdentity | None) -> WorkloadId
 def resolve_reader_identity(
     place: Place, bucket: s3.IBucket, prefix: str, given: WorkloadIdentity | None
 ) -> WorkloadIdentity:
-    """Return who the pod is to AWS, once it may read a prefix of a bucket.
+    """Return the pod's AWS identity, with read access to a prefix of a bucket.
 
     Raises:
-        ValueError: The one given is of another namespace or service account.
+        ValueError: The given one is of another namespace or service account.
     """
     reader = resolve_identity(place, given)
     grant_bucket_read(reader, bucket, prefix)

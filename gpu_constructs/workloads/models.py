@@ -33,7 +33,7 @@ from gpu_facts.quantities import GIB
 from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number, suggest_attribute
 from gpu_facts.versions import AWS_CLI, WITH_IMAGE_VOLUMES
 
-# Nobody's user, where the pod names none: what is copied is everybody's to read.
+# An unprivileged user id, if the pod sets no user. Every user may read the copied files.
 _NOBODY = 65534
 # Source: https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/utils/_validators.py (2026-11)
 _REPO = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
@@ -45,24 +45,27 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 class CopiedModel:
     """A model in S3 that an init container copies to the node's disk before the server starts.
 
-    It suits every server, and is copied for each pod anew; what a copy that was broken off left is not copied again.
-    The GPUs wait meanwhile. The pod asks for ``size_gib`` and a tenth more as scratch.
+    It works with every server. Each new pod copies the model again. If a copy was interrupted, the next attempt copies
+    only the missing files. The GPUs are idle during the copy. The pod requests ``size_gib`` plus a tenth as scratch.
 
     Attributes:
-        bucket: The bucket; a key of yours that encrypts it may be used, too, where the CDK knows it.
-        size_gib: What the objects take, in GiB.
-        prefix: What the names of the objects begin with, up to a ``/``. Default: all of the bucket.
-        path: Where the files appear, absolute.
-        identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
-        image: Image that copies, with ``aws`` of version 2.15 or newer as its entrypoint. Tools that came before Pod
+        bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the
+            key.
+        size_gib: Total size of the objects, in GiB.
+        prefix: Prefix of the objects' names, up to a ``/``. Default: the whole bucket.
+        path: Absolute path of the files.
+        identity: Identity that reads. It must be of the pod's namespace and service account. Default: created for the
+            pod.
+        region: Region of the bucket. Default: the region of the bucket construct, which for an imported bucket may be
+            the stack's.
+        image: Image that copies. Its entrypoint must be ``aws`` of version 2.15 or newer. Tools that are older than Pod
             Identity, such as s5cmd 2.3.0, get no credentials.
-        memory_gib: Memory of the container that copies, in GiB: its buffers take 2, above 25 Gbit/s of network 4, and
+        memory_gib: Memory of the container that copies, in GiB. Its buffers need 2, above 25 Gbit/s of network 4, and
             above 75 Gbit/s 8.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The prefix, the size, the path, the region or the image cannot be.
+        ValueError: The prefix, the size, the path, the region or the image is invalid.
 
     Sources: https://docs.aws.amazon.com/cli/latest/reference/s3/sync.html,
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
@@ -88,14 +91,14 @@ class CopiedModel:
 
     @property
     def location(self) -> str:
-        """What the server is told: a path."""
+        """Location for the server: a path."""
         return self.path
 
     def bring(self, place: Place) -> Brought:
         """Return the pod with its model.
 
         Raises:
-            ValueError: Somebody else reads, or something else is at the path.
+            ValueError: The identity is of another pod, or the path is already used.
         """
         region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)
         reader = resolve_reader_identity(place, self.bucket, self.prefix, self.identity)
@@ -104,7 +107,7 @@ class CopiedModel:
             name="copy-model",
             image=self.image,
             args=["s3", "sync", uri(self.bucket, self.prefix), self.path, "--only-show-errors"],
-            # The metadata service, which would tell the region, answers nodes only.
+            # The metadata service, which returns the region, answers only nodes.
             env={"AWS_REGION": region, "HOME": "/tmp"},
             mounts=[disk],
             memory_gib=self.memory_gib,
@@ -117,25 +120,28 @@ class CopiedModel:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MountedModel:
-    """A model in S3 that is mounted, by an `S3Volume` of the workload's name and a hash of what is mounted.
+    """A model in S3 that is mounted, by an `S3Volume` with the workload's name and a hash of the mount.
 
-    So a change of the bucket, the prefix or the cache creates another volume for the new pods. The claim of the old one
-    is deleted when its last pod has ended.
+    If you change the bucket, the prefix or the cache, the new pods get another volume. The claim of the old one is
+    deleted when its last pod has ended.
 
-    Pods take no room on the disk, and may share what a node has in its cache. Loaders that map files into memory read
-    in small pieces, which is slow: tell vLLM ``--safetensors-load-strategy eager``.
+    Pods need no room on the disk, and may share the cache of a node. Loaders that map files into memory read in small
+    pieces, which is slow. So set ``--safetensors-load-strategy eager`` for vLLM.
 
     Attributes:
-        bucket: The bucket; a key of yours that encrypts it may be used, too, where the CDK knows it.
-        prefix: What the names of the objects begin with, up to a ``/``. Default: all of the bucket.
-        path: Where the files appear, absolute.
-        cache_gib: Size of a cache on each node, in GiB, which nobody counts as in use. Default: none.
-        identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
+        bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the
+            key.
+        prefix: Prefix of the objects' names, up to a ``/``. Default: the whole bucket.
+        path: Absolute path of the files.
+        cache_gib: Size of a cache on each node, in GiB. Kubernetes doesn't count it as used disk. Default: none.
+        identity: Identity that reads. It must be of the pod's namespace and service account. Default: created for the
+            pod.
+        region: Region of the bucket. Default: the region of the bucket construct, which for an imported bucket may be
+            the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The prefix, the path, the cache or the region cannot be.
+        ValueError: The prefix, the path, the cache or the region is invalid.
 
     Source: https://github.com/vllm-project/vllm/pull/24469 (2025-09)
     """
@@ -156,14 +162,14 @@ class MountedModel:
 
     @property
     def location(self) -> str:
-        """What the server is told: a path."""
+        """Location for the server: a path."""
         return self.path
 
     def bring(self, place: Place) -> Brought:
         """Return the pod with its model.
 
         Raises:
-            ValueError: Somebody else reads, something else is at the path, or a volume of the name is there.
+            ValueError: The identity is of another pod, the path is already used, or a volume of that name exists.
         """
         reader = resolve_identity(place, self.identity)
         mounted = [self.bucket.bucket_name, self.prefix, self.region, self.cache_gib]
@@ -175,7 +181,7 @@ class MountedModel:
             bucket=self.bucket,
             namespace=place.namespace,
             prefix=self.prefix,
-            # What is served does not change under its server.
+            # Model files don't change while a server uses them.
             mount=S3Mount(cache_gib=self.cache_gib, metadata_ttl="indefinite"),
             identity=reader,
             region=self.region,
@@ -188,24 +194,29 @@ class MountedModel:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamedModel:
-    """A model in S3 that the server reads straight into its GPUs, by Run:ai's streamer, from Safetensors files.
+    """A model in S3 that the server reads directly into its GPUs with Run:ai's streamer, from Safetensors files.
 
-    The server is told where by its arguments: vLLM by ``--model`` and ``--load-format runai_streamer``, SGLang by
-    ``--model-path`` alone. Its image must have the streamer (``vllm[runai]``). Here the pod gets the right to read, and
-    variables: the region, as both SDKs of the streamer call it, no questions to the metadata service, which answers
-    nodes only, and the bound of the buffers.
+    Pass the location to the server in its arguments: for vLLM in ``--model``, together with
+    ``--load-format runai_streamer``,
+    for SGLang in ``--model-path``. Its image must contain the streamer (``vllm[runai]``). The construct grants the pod
+    read
+    access and sets variables: the region, under the names of both SDKs of the streamer, the limit of the buffers, and a
+    variable that disables the metadata service, which answers only nodes.
 
     Attributes:
-        bucket: The bucket; a key of yours that encrypts it may be used, too, where the CDK knows it.
-        prefix: What the names of the objects begin with, up to a ``/``. Default: all of the bucket.
-        buffer_gib: Memory of the pod that the process of each GPU may hold weights in on their way, in GiB; at least
-            the largest tensor. More is faster.
-        identity: Who reads, which must be of the pod's namespace and service account. Default: made for the pod.
-        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
+        bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the
+            key.
+        prefix: Prefix of the objects' names, up to a ``/``. Default: the whole bucket.
+        buffer_gib: Memory of the pod for weights in transit, for the process of each GPU, in GiB. It must be at least
+            the size of the largest tensor. More is faster.
+        identity: Identity that reads. It must be of the pod's namespace and service account. Default: created for the
+            pod.
+        region: Region of the bucket. Default: the region of the bucket construct, which for an imported bucket may be
+            the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The prefix, the buffer or the region cannot be.
+        ValueError: The prefix, the buffer or the region is invalid.
 
     Sources: https://github.com/run-ai/runai-model-streamer/blob/master/docs/src/usage.md,
     https://docs.vllm.ai/en/stable/models/extensions/runai_model_streamer/,
@@ -225,20 +236,20 @@ class StreamedModel:
 
     @property
     def location(self) -> str:
-        """What the server is told: a URI."""
+        """Location for the server: a URI."""
         return uri(self.bucket, self.prefix)
 
     def bring(self, place: Place) -> Brought:
         """Return the pod with its model.
 
         Raises:
-            ValueError: Somebody else reads, or the buffers are more than the pod's memory.
+            ValueError: The identity is of another pod, or the buffers are larger than the pod's memory.
         """
         self._refuse_too_little_memory(place)
         region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)
         reader = resolve_reader_identity(place, self.bucket, self.prefix, self.identity)
         env = {
-            # Of the SDK for C++, and of boto3, which knows the other alone.
+            # For the SDK for C++, and for boto3, which reads only the other name.
             "AWS_REGION": region,
             "AWS_DEFAULT_REGION": region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -262,16 +273,16 @@ class StreamedModel:
 class ImageModel:
     """A model in an OCI image or artifact, mounted as an image volume, on Kubernetes 1.35 or later.
 
-    Kubelet pulls it once for all pods of a node, as it pulls their own image. It lies where images lie: nobody counts
-    it as in use, so leave room for it twice while it is unpacked.
+    The kubelet pulls it once for all pods of a node, as it pulls container images. It is on the disk for images, and
+    Kubernetes doesn't count it as used. So leave room for it twice, because it is also unpacked there.
 
     Attributes:
         image: The image, with digest.
-        path: Where the files appear, absolute.
+        path: Absolute path of the files.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The path cannot be, or the image has no digest.
+        ValueError: The path is invalid, or the image has no digest.
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/ (2026-11)
     """
@@ -287,14 +298,14 @@ class ImageModel:
 
     @property
     def location(self) -> str:
-        """What the server is told: a path."""
+        """Location for the server: a path."""
         return self.path
 
     def bring(self, place: Place) -> Brought:
         """Return the pod with its model.
 
         Raises:
-            ValueError: Something else is at the path.
+            ValueError: The path is already used.
         """
         return Brought(pod=extend_pod(place.pod, mount=self._mount()))
 
@@ -302,23 +313,23 @@ class ImageModel:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HubModel:
-    """A model of the hub of Hugging Face, which the server downloads when it starts, each pod anew, or once to a claim.
+    """A model of the Hugging Face hub. Each pod downloads it at start, or once to a claim that several pods use.
 
-    The server is told which by its arguments: vLLM by ``--model`` and ``--revision``, SGLang by ``--model-path`` and
-    ``--revision``. Here the pod gets the token, and ``HF_HOME`` where there is room. A cluster without a way to the
-    internet cannot use it.
+    Pass the model to the server in its arguments: for vLLM in ``--model`` and ``--revision``, for SGLang in
+    ``--model-path`` and ``--revision``. The construct gives the pod the token, and sets ``HF_HOME`` to the download
+    folder. A cluster without a route to the internet can't use it.
 
     Attributes:
         repo: Name of the repository, such as ``meta-llama/Llama-3.3-70B-Instruct``.
-        revision: Its commit, 40 hex digits: branches and tags move, and code may be in them.
-        token: Where the token is, for repositories that ask for one. Default: none.
-        size_gib: What its files take, in GiB; scratch of that and a tenth more is asked for.
-        claim: Instead of ``size_gib``, name of an existing claim in the pod's namespace that keeps them.
-        path: Where the files appear, absolute.
+        revision: Its commit, 40 hex digits. Branches and tags move, and the repository may contain code.
+        token: Secret key with the token, for repositories that need one. Default: none.
+        size_gib: Total size of its files, in GiB. The pod requests this plus a tenth as scratch.
+        claim: Name of an existing claim in the pod's namespace that stores the files, instead of ``size_gib``.
+        path: Absolute path of the files.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The repository, the commit, the size, the claim or the path cannot be.
+        ValueError: The repository, the commit, the size, the claim or the path is invalid.
 
     Source: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables (2026-11)
     """
@@ -334,16 +345,18 @@ class HubModel:
         who = "hub model"
         for argument in ("repo", "revision"):
             if not isinstance(getattr(self, argument), str):
-                raise TypeError(f"{who}: {argument} must be a string, got {getattr(self, argument)!r}")
+                raise TypeError(
+                    f"{who}: {argument} must be a string, got {getattr(self, argument)!r}; write it as a string"
+                )
         if not _REPO.fullmatch(self.repo) or ".." in self.repo or "--" in self.repo:
-            raise ValueError(f"{who}: repo must be such as 'owner/name', got {self.repo!r}")
+            raise ValueError(f"{who}: repo must have the form 'owner/name', got {self.repo!r}; copy it from the hub")
         if not _COMMIT.fullmatch(self.revision):
             raise ValueError(
-                f"{who}: revision must be a commit of 40 hex digits, got {self.revision!r}; the hub shows it under "
-                "'Files and versions'"
+                f"{who}: revision must be a commit of 40 hex digits, got {self.revision!r}; copy it from 'Files and "
+                "versions' in the hub"
             )
         if self.token is not None and not isinstance(self.token, SecretKey):
-            # Not repeated: it may be the token itself.
+            # The message doesn't contain the value, which may be the token itself.
             raise TypeError(
                 f"{who}: token must be a SecretKey, got a {type(self.token).__name__}; put the token into a Secret of "
                 "the cluster and write SecretKey(secret=..., key=...)"
@@ -354,7 +367,7 @@ class HubModel:
     def _refuse_unless_room(self, who: str) -> None:
         if (self.size_gib is None) == (self.claim is None):
             got = "neither" if self.claim is None else "both"
-            raise ValueError(f"{who}: size_gib or claim must be given, one of them, got {got}")
+            raise ValueError(f"{who}: exactly one of size_gib and claim must be given, got {got}; set one of them")
         if self.size_gib is not None:
             refuse_unless_whole_number(who, "size_gib", self.size_gib, least=1)
         if self.claim is not None:
@@ -362,19 +375,19 @@ class HubModel:
 
     @property
     def location(self) -> str:
-        """What the server is told: a repository."""
+        """Location for the server: a repository."""
         return self.repo
 
     def bring(self, place: Place) -> Brought:
         """Return the pod with its model.
 
         Raises:
-            ValueError: Something else is at the path.
+            ValueError: The path is already used.
         """
         env: dict[str, EnvValue] = {"HF_HOME": self.path}
         if self.token is not None:
             env["HF_TOKEN"] = self.token
-        # Each file is read once: a second copy of its parts would take room for nothing.
+        # Each file is read once. A second copy of its parts would only use disk space.
         env["HF_XET_CHUNK_CACHE_SIZE_BYTES"] = "0"
         return Brought(pod=extend_pod(place.pod, env=env, mount=self._mount()))
 
@@ -392,27 +405,27 @@ def with_model(place: Place, model: Model | None) -> Brought:
     """Return a pod with its model, if it has one.
 
     Raises:
-        TypeError: It is no model.
-        ValueError: The pod cannot have it.
+        TypeError: The value isn't a model.
+        ValueError: The model doesn't fit the pod.
     """
     if model is None:
         return Brought(pod=place.pod)
     if not isinstance(model, Model):
-        raise TypeError(f"{place.who}: model must be one of {_KINDS}, got {model!r}")
+        raise TypeError(f"{place.who}: model must be one of {_KINDS}, got {model!r}; create one of them")
     return model.bring(place)
 
 
 def refuse_early_image_volumes(who: object, pod: GpuPod, cluster: ClusterRef, given: str | None) -> None:
-    """Refuse images as volumes on a cluster whose API server drops them, and the mounts with them, in silence.
+    """Reject image volumes on a cluster whose API server silently drops them and their mounts.
 
     Args:
-        who: Who asks.
+        who: Name of the construct in messages.
         pod: The pod.
         cluster: Its cluster.
-        given: Version of a cluster that states none.
+        given: Version of a cluster that doesn't state one.
 
     Raises:
-        ValueError: The version is too old, or is not known.
+        ValueError: The version is too old, or is unknown.
     """
     if not any(isinstance(each, ImageMount) for each in pod.every_mount):
         return
@@ -420,6 +433,6 @@ def refuse_early_image_volumes(who: object, pod: GpuPod, cluster: ClusterRef, gi
     if tuple(map(int, version.split("."))) < WITH_IMAGE_VOLUMES:
         least = ".".join(map(str, WITH_IMAGE_VOLUMES))
         raise ValueError(
-            f"{who}: cluster must have Kubernetes {least} or later for an image as a volume, got {version!r}, which "
-            "drops the volume and says nothing; use another model, such as CopiedModel [GPU415]"
+            f"{who}: cluster must have Kubernetes {least} or later for an image volume, got {version!r}, which "
+            "silently drops the volume; use another model, such as CopiedModel [GPU415]"
         )

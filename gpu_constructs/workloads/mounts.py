@@ -27,7 +27,7 @@ _DIGEST = "@sha256:"
 _ONLY = "scratch"
 _ANY_MODE = 0o777
 _READ_BY_OWNER = 0o400
-# Modes that files of secrets are given, by the decimal number that has their digits.
+# Octal modes by the decimal number with the same digits.
 _DECIMAL = {
     int(f"{each:o}"): each
     for each in (0o400, 0o440, 0o444, 0o500, 0o550, 0o555, 0o600, 0o640, 0o644, 0o700, 0o750, 0o755, 0o777)
@@ -35,14 +35,14 @@ _DECIMAL = {
 
 
 def refuse_unless_mount_path(who: object, path: object) -> None:
-    """Refuse what is no place for a volume.
+    """Reject an invalid mount path.
 
     Raises:
-        TypeError: ``path`` is no string.
-        ValueError: It is relative, the whole container, goes upwards, or has a colon.
+        TypeError: ``path`` isn't a string.
+        ValueError: It is relative, the root, contains '..', or has a colon.
     """
     if not isinstance(path, str):
-        raise TypeError(f"{who}: path must be a string, got {path!r}")
+        raise TypeError(f"{who}: path must be a string, got {path!r}; write one such as '/models'")
     if not _PATH.fullmatch(path) or ".." in path.split("/"):
         raise ValueError(
             f"{who}: path must be absolute, below '/', and have no '..', ':' or '//', got {path!r}; write one such as "
@@ -51,27 +51,29 @@ def refuse_unless_mount_path(who: object, path: object) -> None:
 
 
 def refuse_unless_sub_path(who: object, sub_path: object) -> None:
-    """Refuse what is no path inside a volume.
+    """Reject an invalid path inside a volume.
 
     Raises:
-        TypeError: ``sub_path`` is neither a string nor absent.
-        ValueError: It is empty, absolute, or goes upwards.
+        TypeError: ``sub_path`` is neither a string nor `None`.
+        ValueError: It is empty, absolute, or contains '..'.
     """
     if sub_path is None:
         return
     if not isinstance(sub_path, str):
-        raise TypeError(f"{who}: sub_path must be a string, got {sub_path!r}")
+        raise TypeError(f"{who}: sub_path must be a string, got {sub_path!r}; write one such as 'models/llm'")
     if not sub_path or sub_path.startswith("/") or ".." in sub_path.split("/"):
-        raise ValueError(f"{who}: sub_path must be relative to the volume and have no '..', got {sub_path!r}")
+        raise ValueError(
+            f"{who}: sub_path must be relative to the volume and have no '..', got {sub_path!r}; write 'folder'"
+        )
 
 
 def same_place(path: str) -> str:
-    """Return a path as it is compared with others: ``/models/`` is ``/models``."""
+    """Return a path in the form for comparisons: ``/models/`` is ``/models``."""
     return posixpath.normpath(path)
 
 
 def volume_name(kind: str, name: str) -> str:
-    """Return what a pod calls a volume: a name with dots, or a long one, gets a hash."""
+    """Return the name of a volume in a pod. A name with dots, or a long one, gets a hash."""
     plain = f"{kind}-{name}"
     if _VOLUME.fullmatch(plain):
         return plain
@@ -80,7 +82,7 @@ def volume_name(kind: str, name: str) -> str:
 
 
 def volume_mount(volume: str, path: str, *, read_only: bool, sub_path: str | None = None) -> dict[str, Any]:
-    """Return the mount as Kubernetes spells it."""
+    """Return the mount in Kubernetes' spelling."""
     found: dict[str, Any] = {"mountPath": path, "name": volume}
     if read_only:
         found["readOnly"] = True
@@ -95,14 +97,14 @@ class VolumeClaimMount:
     """The volume of a PersistentVolumeClaim, which outlives the pod.
 
     Attributes:
-        path: Where it appears, absolute.
+        path: Absolute path of the mount.
         claim: Name of an existing claim in the pod's namespace.
-        read_only: Whether the container may only read it; what several pods share should be.
-        sub_path: Folder of the volume that appears there. Default: all of it.
+        read_only: Whether the container may only read it. Set it for volumes that several pods share.
+        sub_path: Folder of the volume to mount. Default: the whole volume.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A path or the name cannot be.
+        ValueError: A path or the name is invalid.
 
     Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/ (2026-11)
     """
@@ -133,17 +135,17 @@ class VolumeClaimMount:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigMapMount:
-    """A ConfigMap as files, one a key.
+    """A ConfigMap as files, one for each key.
 
     Attributes:
-        path: Where they appear, absolute.
-        config_map: Name of an existing ConfigMap in the pod's namespace; without it the pod does not start.
-        sub_path: The one key that appears at the path, as a file, which does not change with the ConfigMap any more.
-            Default: all keys.
+        path: Absolute path of the files.
+        config_map: Name of an existing ConfigMap in the pod's namespace. Without it the pod doesn't start.
+        sub_path: Single key to mount as a file at the path. The file doesn't follow changes of the ConfigMap. Default:
+            all keys.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A path or the name cannot be.
+        ValueError: A path or the name is invalid.
 
     Source: https://kubernetes.io/docs/concepts/storage/volumes/#configmap (2026-11)
     """
@@ -171,18 +173,18 @@ class ConfigMapMount:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageMount:
-    """What an OCI image or artifact holds, as files that nobody can write, on Kubernetes 1.35 or later.
+    """The content of an OCI image or artifact as read-only files, on Kubernetes 1.35 or later.
 
-    Kubelet pulls it as it pulls the pod's own image, with the same rights: it is on the node's disk once for all pods,
-    and goes when kubelet cleans up images.
+    The kubelet pulls it like the pod's own image, with the same credentials. It is on the node's disk once for all
+    pods, and the kubelet removes it when it cleans up images.
 
     Attributes:
-        path: Where it appears, absolute.
-        image: The image, with digest: what a tag means may change between two pods.
+        path: Absolute path of the files.
+        image: The image, with digest, because a tag may move between two pods.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The path cannot be, or the image has no digest.
+        ValueError: The path is invalid, or the image has no digest.
 
     Source: https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/ (2026-11)
     """
@@ -196,13 +198,13 @@ class ImageMount:
         refuse_unless_image(who, "image", self.image)
         if _DIGEST not in self.image and not is_token(self.image):
             raise ValueError(
-                f"{who}: image must end in a digest, got {self.image!r}; write 'name{_DIGEST}...', as the registry "
-                "tells it"
+                f"{who}: image must end in a digest, got {self.image!r}; write 'name{_DIGEST}...', with the digest "
+                "from the registry"
             )
 
     @property
     def _volume_name(self) -> str:
-        # A token is written otherwise in the next synth.
+        # A token has another text in the next synth.
         told = self.path if is_token(self.image) else self.image
         return f"image-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
@@ -218,20 +220,20 @@ class ImageMount:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScratchMount:
-    """An empty folder on the node's disk, which is gone with the pod.
+    """An empty folder on the node's disk, which is deleted with the pod.
 
-    The pod asks for its size as ``ephemeral-storage``, so that the scheduler and autoscalers know of it: it lands on no
-    node whose disk others have taken. It is on local NVMe where the pool's `NodeShape` puts emptyDirs there, and on the
-    node's EBS volume otherwise. A pod that writes more is evicted.
+    The pod requests its size as ``ephemeral-storage``, so that the scheduler and autoscalers count it and don't use a
+    node with a full disk. It is on local NVMe if the pool's `NodeShape` configures emptyDirs there, otherwise on the
+    node's EBS volume. The kubelet evicts a pod that writes more.
 
     Attributes:
-        path: Where it appears, absolute.
-        size_gib: The most that it holds, in GiB.
-        name: What tells it from other scratch of the pod. Containers that name the same share it.
+        path: Absolute path of the folder.
+        size_gib: Max size of its content, in GiB.
+        name: Name among the scratch folders of the pod. Containers that use the same name share the folder.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A path, the size or the name cannot be.
+        ValueError: A path, the size or the name is invalid.
 
     Source: https://kubernetes.io/docs/concepts/storage/ephemeral-storage/ (2026-11)
     """
@@ -262,19 +264,20 @@ class ScratchMount:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecretMount:
-    """A Secret as files, one a key, in the node's memory.
+    """A Secret as files, one for each key, in the node's memory.
 
     Attributes:
-        path: Where they appear, absolute.
-        secret: Name of an existing Secret in the pod's namespace; without it the pod does not start.
-        mode: Permissions of the files, such as ``0o400``; the decimal 400 is refused, which says another. They belong
-            to root, so that a container of another user needs ``0o444``, or an ``fsGroup`` by the pod's ``overlay``.
-        sub_path: The one key that appears at the path, as a file, which does not change with the Secret any more.
-            Default: all keys.
+        path: Absolute path of the files.
+        secret: Name of an existing Secret in the pod's namespace. Without it the pod doesn't start.
+        mode: Permissions of the files, such as ``0o400``. The decimal 400 is rejected, because it is another mode. The
+            files belong to root. So a container with another user needs ``0o444``, or an ``fsGroup`` in the pod's
+            ``overlay``.
+        sub_path: Single key to mount as a file at the path. The file doesn't follow changes of the Secret. Default: all
+            keys.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A path, the name or the mode cannot be.
+        ValueError: A path, the name or the mode is invalid.
 
     Source: https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-files-from-a-pod (2026-11)
     """
@@ -291,7 +294,7 @@ class SecretMount:
         _refuse_decimal_mode(who, self.mode)
         refuse_unless_whole_number(who, "mode", self.mode, least=0, most=_ANY_MODE, fix="write it as 0o400")
         if not self.mode & _READ_BY_OWNER:
-            raise ValueError(f"{who}: mode must let the owner read, got {self.mode:#o}; write 0o400")
+            raise ValueError(f"{who}: mode must allow the owner to read, got {self.mode:#o}; write 0o400")
         refuse_unless_sub_path(who, self.sub_path)
 
     def volume(self) -> dict[str, Any]:
@@ -318,11 +321,11 @@ def parse_mounts(who: object, mounts: object) -> tuple[Mount, ...]:
     """Return the mounts of one container, none of which hides another.
 
     Raises:
-        TypeError: One is no mount.
-        ValueError: Two are on one path.
+        TypeError: A value isn't a mount.
+        ValueError: Two are at one path.
     """
     if not isinstance(mounts, (list, tuple)):
-        raise TypeError(f"{who}: mounts must be a list of mounts, got {mounts!r}")
+        raise TypeError(f"{who}: mounts must be a list of mounts, got {mounts!r}; write [VolumeClaimMount(...)]")
     seen: dict[str, int] = {}
     for at, each in enumerate(mounts):
         if not isinstance(each, Mount):
@@ -330,31 +333,31 @@ def parse_mounts(who: object, mounts: object) -> tuple[Mount, ...]:
         first = seen.setdefault(same_place(each.path), at)
         if first != at:
             both = " and ".join(f"{mounts[n].path!r} of mounts[{n}], a {type(mounts[n]).__name__}" for n in (first, at))
-            raise ValueError(f"{who}: mounts must each have a path of their own, got {both} [GPU408]")
+            raise ValueError(f"{who}: mounts must have different paths, got {both}; change one of them [GPU408]")
     return tuple(mounts)
 
 
 def _fix(wrong: object) -> str:
     if suggest_attribute(wrong, "S3Volume", "name"):
         return "write VolumeClaimMount(path=..., claim=volume.name, read_only=True)"
-    return "folders of the node cannot be mounted"
+    return "use a VolumeClaimMount or a ScratchMount, because you can't mount folders of the node"
 
 
 def refuse_shared_memory(who: object, mounts: Iterable[Mount]) -> None:
-    """Refuse a mount where ``shm_gib`` makes one.
+    """Reject a mount at the path of ``shm_gib``.
 
     Raises:
-        ValueError: One is there.
+        ValueError: A mount is at this path.
     """
     if any(same_place(each.path) == "/dev/shm" for each in mounts):
-        raise ValueError(f"{who}: mounts must not be at /dev/shm, which shm_gib makes, got one; write shm_gib=0")
+        raise ValueError(f"{who}: mounts must not be at /dev/shm, which shm_gib creates, got one; write shm_gib=0")
 
 
 def pod_volumes(who: object, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
     """Return the volumes of all mounts of a pod, each once.
 
     Raises:
-        ValueError: Two containers say different things of one.
+        ValueError: Two mounts define the same volume differently.
     """
     found: dict[str, dict[str, Any]] = {}
     for each in mounts:
@@ -362,11 +365,12 @@ def pod_volumes(who: object, mounts: Iterable[Mount]) -> list[dict[str, Any]]:
         first = found.setdefault(volume["name"], volume)
         if first != volume:
             raise ValueError(
-                f"{who}: mounts must say the same of volume {volume['name']!r} each time, got {first} and {volume}"
+                f"{who}: mounts must define volume {volume['name']!r} the same way each time, got {first} and "
+                f"{volume}; change one"
             )
     return list(found.values())
 
 
 def scratch_gib(mounts: Iterable[Mount]) -> int:
-    """Return how much of the node's disk the mounts of a pod may fill, in GiB."""
+    """Return the max size of the pod's mounts on the node's disk, in GiB."""
     return sum({each.name: each.size_gib for each in mounts if isinstance(each, ScratchMount)}.values())

@@ -18,20 +18,21 @@ from gpu_facts.versions import MPI_OPERATOR, NCCL_TESTS
 
 @named_arguments
 class MpiOperator(Construct):
-    """The controller with its definition of MPIJob.
+    """The controller of MPIJobs, with the CRD.
 
-    The project's own definition is 320 kB and too large for ``kubectl apply``, which keeps a copy in an annotation of
-    at most 256 KiB. This one has the same fields, and leaves what pods look like to the controller.
+    The project's own CRD is 320 kB. It is too large for ``kubectl apply``, which stores a copy in an annotation of at
+    most 256 KiB. This CRD has the same fields, but doesn't validate pods. The controller does.
 
     Source: https://github.com/kubeflow/mpi-operator/tree/v0.8.0
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         image: Image with tag or digest.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has the controller from this library or no kubectl provider, or the image is not pinned.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster already has the controller from this library, it has no kubectl provider, or the image
+            isn't pinned.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: AnyCluster, image: str = MPI_OPERATOR.reference) -> None:
@@ -41,7 +42,7 @@ class MpiOperator(Construct):
         refuse_unless_image(who, "image", image)
         ref.claim(who, "MPI operator", why="both would start every job")
 
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads import mpi_operator_manifests as manifests
 
         definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
@@ -52,24 +53,24 @@ class MpiOperator(Construct):
 
 @named_arguments
 class NcclTest(Construct):
-    """An all-reduce over every GPU of several nodes, through EFA where they have it.
+    """An all-reduce over every GPU of several nodes, through EFA if they have it.
 
-    Its launcher's log ends in the bandwidth. ``Selected provider is efa`` in it says that EFA was used; ``NET/Socket``
-    says that it was not. It runs again whenever its definition changes.
+    The log of its launcher ends with the bandwidth. ``Selected provider is efa`` in it means that EFA was used.
+    ``NET/Socket`` means that it wasn't. The test runs again whenever its definition changes.
 
     Args:
-        cluster: Cluster to run on; needs a kubectl provider.
+        cluster: Cluster to run on. It needs a kubectl provider.
         operator: Controller of this app.
         pool: Pool whose nodes are tested.
-        nodes: How many of them.
+        nodes: Number of nodes.
         image: Image with tag or digest: NCCL's tests at ``/opt/nccl-tests``, Open MPI, SSH, and EFA's libraries.
         namespace: Existing namespace.
-        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns; a queue of the same stack is
-            made first. Default: it starts at once.
+        queue: Name of a local queue of Kueue, or the value of ``KaiQueues.queue(...)``. A queue of the same stack is
+            created first. Default: the test starts at once.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The pool has not so many nodes, shares its GPUs, or runs on arm64, for which there is no image.
+        ValueError: The pool has fewer nodes, shares its GPUs, or runs on arm64, for which there is no image.
     """
 
     def __init__(
@@ -89,16 +90,18 @@ class NcclTest(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(operator, MpiOperator):
-            raise TypeError(f"{who}: operator must be a MpiOperator, got {operator!r}")
+            raise TypeError(f"{who}: operator must be a MpiOperator, got {operator!r}; create MpiOperator(stack, ...)")
         refuse_unless_pool(who, pool)
-        refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="one node talks to itself over NVLink")
+        refuse_unless_whole_number(
+            who, "nodes", nodes, least=2, fix="test more nodes, because one node uses only NVLink"
+        )
         refuse_unless_object_name(who, "namespace", namespace)
         refuse_unless_queue(who, queue)
         _refuse_unless_testable(who, pool, nodes, image)
         image = NCCL_TESTS.reference if image is None else image
         refuse_unless_image(who, "image", image)
 
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads.nccl_test_manifest import mpi_job
 
         made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
@@ -113,11 +116,15 @@ def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | No
     if not isinstance(shape.sharing, Exclusive) or shape.managed_by.by_claim:
         raise ValueError(
             f"{who}: pool must offer whole GPUs as a resource, got {pool.name!r} with {shape.sharing!r} and "
-            f"device_manager={shape.managed_by.name!r}"
+            f"device_manager={shape.managed_by.name!r}; use another pool"
         )
     if isinstance(pool.max_nodes, int) and nodes > pool.max_nodes:
-        raise ValueError(f"{who}: nodes must be at most the {pool.max_nodes} of pool {pool.name!r}, got {nodes}")
+        raise ValueError(
+            f"{who}: nodes must be at most the {pool.max_nodes} of pool {pool.name!r}, got {nodes}; test fewer, or "
+            "raise max_nodes"
+        )
     if image is None and shape.architecture != "x86_64":
         raise ValueError(
-            f"{who}: image must be given for {shape.architecture} nodes, got None; the tests' own is for x86_64"
+            f"{who}: image must be given for {shape.architecture} nodes, got None; build one, because the default is "
+            "for x86_64"
         )

@@ -12,8 +12,8 @@ from gpu_facts.labels import APP_NAME
 
 _LABELS = {APP_NAME: NAME}
 _EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-# What its controller calls, read in kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; upstream's role
-# allows more.
+# Requests of its controller, read in kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go. Upstream's
+# role allows more.
 _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("", ("configmaps", "secrets", "services"), ("create", "list", "watch", "update")),
     ("", ("pods",), ("create", "delete", "list", "watch")),
@@ -74,7 +74,7 @@ def mpi_job_definition() -> dict[str, Any]:
 
 
 def operator_chart(image: str) -> cdk8s.Chart:
-    """Return namespace, service account, RBAC and deployment of the controller."""
+    """Return namespace, service account, RBAC and Deployment of the controller."""
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     here = k8s.ObjectMeta(name=NAME, namespace=NAME, labels=_LABELS)
     everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
@@ -84,7 +84,7 @@ def operator_chart(image: str) -> cdk8s.Chart:
         k8s.PolicyRule(api_groups=[api], resources=list(resources), verbs=list(verbs))
         for api, resources, verbs in _RULES
     ]
-    # The lease by which one replica leads.
+    # The lease of the leader election.
     leases = k8s.PolicyRule(api_groups=["coordination.k8s.io"], resources=["leases"], verbs=["create", "get", "update"])
 
     k8s.KubeNamespace(chart, "Namespace", metadata=everywhere)

@@ -1,4 +1,4 @@
-"""A model that is served by the GPUs of several nodes."""
+"""A model that runs on the GPUs of several nodes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gpu_facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_whole_number
 
-# A label of pods has the name of their StatefulSet, which ends in a group's number, and a hash. A group in a queue of
-# Kueue has one more hash.
+# A label of pods contains the name of their StatefulSet, which ends with a group's number, and a hash. A group in a
+# queue of Kueue has another hash.
 _MAX_NAME = 44
 _MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
 
@@ -33,44 +33,44 @@ _MAX_QUEUED_NAME = _MAX_NAME - len("-12345678")
 class MultiNodeDeployment(Construct):
     """Groups of pods, one on each of several nodes, that serve one model together, as LeaderWorkerSets.
 
-    The leader of a group answers, and its workers lend it their GPUs. A pod that ends takes its group with it, which
-    starts anew. An update ends a group before it starts the next, because there are no nodes to spare.
+    The leader of a group answers requests, and its workers provide their GPUs. If a pod ends, the controller restarts
+    the whole group. An update deletes a group before it starts the next, because there are no spare nodes.
 
     Kueue's webhook rejects changes of a group that has a queue: its nodes, the requests, ports and pool of its pods,
-    and ``queue`` itself. So the name of a LeaderWorkerSet in a queue of Kueue ends in a hash of them, and such a change
-    creates new groups. They wait in the queue until the old ones are deleted, and nothing serves until they have
-    loaded the model.
+    and ``queue`` itself. So the name of a LeaderWorkerSet in a queue of Kueue ends with a hash of them, and such a
+    change creates new groups. They wait in the queue until the old ones are deleted, and no group serves until the new
+    ones have loaded the model.
 
     Source: https://lws.sigs.k8s.io/docs/ (2026-11)
 
     Args:
-        cluster: Cluster to run on, with `LeaderWorkerSets`; needs a kubectl provider.
+        cluster: Cluster to run on, with `LeaderWorkerSets`. It needs a kubectl provider.
         pool: Pool whose nodes run it.
-        name: Name of the LeaderWorkerSet, or what it begins with in a queue of Kueue.
-        pod: What each pod is, without command; it takes so many GPUs that a node has room for one.
-        nodes: Nodes of a group.
+        name: Name of the LeaderWorkerSet, or its prefix in a queue of Kueue.
+        pod: Spec of each pod, without command. It must use so many GPUs that a node has room for only one.
+        nodes: Number of nodes of a group.
         leader: Command of the leader; ``$(LWS_GROUP_SIZE)`` is the number of nodes.
         worker: Command of the workers; ``$(LWS_LEADER_ADDRESS)`` is the leader's host name, and
             ``$(LWS_WORKER_INDEX)`` the number of each, from 1.
-        port: Port that leaders serve on.
+        port: Port of the leaders.
         namespace: Existing namespace.
-        replicas: Groups.
+        replicas: Number of groups.
         health_path: HTTP path of the leader that answers when the model is loaded on all nodes.
-        startup_minutes: How long loading may take.
-        queue: Name of a local queue of Kueue, or what ``KaiQueues.queue(...)`` returns: the pods of a group then start
-            together or not at all. A queue of the same stack is made first. Default: they start one by one.
-        topology: Node label within one value of which a group stays, such as a zone's or a part of the network's. With
-            a queue of Kueue it is one of the ``topology_levels`` of `GpuQueues`; without a queue each value takes one
-            group. Default: any nodes of the pool.
-        expose: Clients outside the cluster that reach the leaders through a load balancer, `Internal` or `Public`.
-            Default: pods of the cluster only.
+        startup_minutes: Max time to load the model.
+        queue: Name of a local queue of Kueue, or the value of ``KaiQueues.queue(...)``. The pods of a group then start
+            together or not at all. A queue of the same stack is created first. Default: they start one by one.
+        topology: Node label whose value is the same for all nodes of a group, such as a zone or a part of the network.
+            With a queue of Kueue it is one of the ``topology_levels`` of `GpuQueues`. Without a queue, each value gets
+            one group. Default: any nodes of the pool.
+        expose: Clients outside the cluster that may connect to the leaders through a load balancer, `Internal` or
+            `Public`. Default: only pods of the cluster may connect.
         kubernetes_version: Minor version of an imported cluster; only for images as volumes.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No node of the pool can run the pod, several fit on one, the pool has fewer nodes than there are
-            pods, KAI Scheduler is to keep a topology, or the cluster has no kubectl provider; and, when the CDK
-            synthesizes, the cluster has no `LeaderWorkerSets`, or none that makes its load balancer.
+        ValueError: No node of the pool can run the pod, several pods fit on one node, or the pool has fewer nodes than
+            pods. Or a topology is set with KAI Scheduler, or the cluster has no kubectl provider. At synth, the CDK
+            reports a cluster without `LeaderWorkerSets`, or without the controller of its load balancer.
 
     Attributes:
         name: Name of the LeaderWorkerSet.
@@ -121,7 +121,7 @@ class MultiNodeDeployment(Construct):
         self.name, self.namespace, self.service = name, namespace, f"{name}-leader"
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Not above: they load cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads import leader_worker_set as manifests
         from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
 
@@ -176,13 +176,15 @@ def _refuse_unless_name(who: object, name: object, queue: object) -> None:
     refuse_unless_object_name(who, "name", name)
     text, most = str(name), _MAX_QUEUED_NAME if isinstance(queue, str) else _MAX_NAME
     if text[0].isdigit() or len(text) > most:
-        raise ValueError(f"{who}: name must begin with a letter and be at most {most} characters, got {name!r}")
+        raise ValueError(
+            f"{who}: name must begin with a letter and be at most {most} characters, got {name!r}; rename it"
+        )
 
 
 def _refuse_unless_numbers(
     who: object, *, nodes: object, replicas: object, port: object, startup_minutes: object
 ) -> None:
-    refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="one node is a GpuDeployment")
+    refuse_unless_whole_number(who, "nodes", nodes, least=2, fix="use a GpuDeployment for one node")
     refuse_unless_whole_number(who, "replicas", replicas, least=0)
     refuse_unless_whole_number(who, "port", port, least=1, most=65535)
     refuse_unless_whole_number(who, "startup_minutes", startup_minutes, least=1, most=INT32 // 60)
@@ -190,27 +192,27 @@ def _refuse_unless_numbers(
 
 def _refuse_unless_pod(who: object, pod: object, pool: Pool, nodes: int, replicas: int) -> None:
     if not isinstance(pod, GpuPod):
-        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}")
+        raise TypeError(f"{who}: pod must be a GpuPod, got {pod!r}; write GpuPod(image=..., gpus=...)")
     for argument in ("command", "args"):
         if said := getattr(pod, argument):
             raise ValueError(f"{who}: pod must have no {argument}, got {said!r}; write leader and worker")
     per_node = pod.per_node(who, pool.shape)
     if per_node > 1:
         raise ValueError(
-            f"{who}: pod must have so many GPUs that a node takes one pod, got {pod.gpus}, and {per_node} pods fit "
-            f"on one; write gpus={pod.gpus * per_node}"
+            f"{who}: pod must have so many GPUs that a node has room for one pod, got {pod.gpus}, and {per_node} pods "
+            f"fit on one; write gpus={pod.gpus * per_node}"
         )
     if isinstance(pool.max_nodes, int) and nodes * replicas > pool.max_nodes:
         raise ValueError(
             f"{who}: nodes times replicas must be at most the {pool.max_nodes} nodes of pool {pool.name!r}, got "
-            f"{nodes} times {replicas}; a group that is not whole holds its GPUs for nothing"
+            f"{nodes} times {replicas}; reduce one, because an incomplete group holds its GPUs without serving"
         )
 
 
 def _refuse_without_commands(who: object, commands: dict[str, tuple[str, ...]]) -> None:
     for argument, said in commands.items():
         if not said:
-            raise ValueError(f"{who}: {argument} must be a command, got ()")
+            raise ValueError(f"{who}: {argument} must be a command, got (); write ['program', 'argument']")
 
 
 def _refuse_unless_topology(who: object, topology: object, queue: object) -> None:
@@ -218,10 +220,10 @@ def _refuse_unless_topology(who: object, topology: object, queue: object) -> Non
         return
     if not isinstance(topology, str) or not QUALIFIED_NAME.fullmatch(topology):
         raise ValueError(
-            f"{who}: topology must be a label of nodes such as 'topology.kubernetes.io/zone', got {topology!r}"
+            f"{who}: topology must be a node label, got {topology!r}; write one such as 'topology.kubernetes.io/zone'"
         )
     if isinstance(queue, KaiQueue):
         raise ValueError(
-            f"{who}: topology must be left out with a queue of KAI Scheduler, got {topology!r}; it places groups by "
-            "Topology objects of its own, which are not made here"
+            f"{who}: topology must be left out with a queue of KAI Scheduler, got {topology!r}; remove it, because KAI "
+            "needs its own Topology objects, which this library doesn't create"
         )

@@ -1,4 +1,4 @@
-"""The MPIJob that shows how fast the GPUs of several nodes talk to each other."""
+"""The MPIJob that measures the bandwidth between the GPUs of several nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
 NAME = "nccl-test"
 _SHM_GIB = 16
-# Nodes from zero need up to half an hour.
+# Scaling nodes from zero takes up to half an hour.
 _DEADLINE_SECONDS = 7_200
 _KEEP_SECONDS = 86_400
-# Where the image has it.
+# Path in the image.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
 _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
 
@@ -28,9 +28,9 @@ _PROGRAM = "/opt/nccl-tests/build/all_reduce_perf"
 def mpi_job(
     who: object, *, scope: Construct, pool: Pool, nodes: int, image: str, namespace: str, queue: str | KaiQueue | None
 ) -> dict[str, Any]:
-    """Return the MPIJob; the hash of what it does, and of its queue, is in its name.
+    """Return the MPIJob. Its name contains a hash of its spec and its queue.
 
-    Kueue never changes the queue of a job that runs or has ended.
+    Kueue never changes the queue of a job that runs or has finished.
 
     Source: kubeflow/mpi-operator v0.8.0 pkg/apis/kubeflow/v2beta1/types.go
     """
@@ -45,14 +45,14 @@ def mpi_job(
                 "image": image,
                 "command": _command(nodes, gpus, efa=pool.shape.efa),
                 "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
-                # It starts the others over SSH, and takes no GPU itself.
+                # It starts the others over SSH, and uses no GPU itself.
                 "securityContext": {"allowPrivilegeEscalation": False},
             }
         ],
     }
     spec: dict[str, Any] = {
         "slotsPerWorker": gpus,
-        # Before they are all there, mpirun would give up.
+        # mpirun fails if a worker is missing.
         "launcherCreationPolicy": "WaitForWorkersReady",
         "runPolicy": {
             "cleanPodPolicy": "Running",
@@ -75,7 +75,7 @@ def mpi_job(
 
 
 def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:
-    """Return a pod with all that a node has, on which the controller starts SSH."""
+    """Return a pod with all resources of a node, in which the controller starts SSH."""
     efa = (pool.shape.rows[0].max_efa or 0) if pool.shape.efa else 0
     pod = GpuPod(image=image, gpus=gpus, efa=efa, shm_gib=_SHM_GIB)
     chart = cdk8s.Chart(cdk8s.App(), NAME)

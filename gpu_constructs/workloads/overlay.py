@@ -1,4 +1,4 @@
-"""Fields of a pod that the app sets itself, merged over those of the library."""
+"""Fields of a pod that the app sets itself, merged over the library's fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.merging import merged
 from gpu_facts.refusals import did_you_mean
 
-# What tells the items of a list apart, by the name of the list. Every other list is one value.
+# Keys that identify the items of a list, by the name of the list. Every other list is one value.
 # Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/api/core/v1/types.go (patchMergeKey)
 MERGE_KEYS: Final = MappingProxyType(
     {
@@ -29,52 +29,53 @@ MERGE_KEYS: Final = MappingProxyType(
         "volumes": "name",
     }
 )
-# Lists whose items are of one kind each, so that another kind takes the place of the first.
+# Lists whose items have exactly one kind, so that another kind replaces the first.
 _OF_ONE_KIND = ("env", "resourceClaims", "volumes")
-# What stands around the spec in a manifest.
+# Fields around the spec in a manifest.
 _AROUND_THE_SPEC = ("apiVersion", "kind", "metadata", "spec", "status", "template")
 _CONTAINERS = ("containers", "initContainers")
 
 
 def parse_overlay(who: object, overlay: object) -> Mapping[str, Any]:
-    """Return what can be laid over a pod.
+    """Return a checked overlay of a pod.
 
     Raises:
-        TypeError: It is no mapping of what JSON can say.
-        ValueError: It takes the containers away, an item of a list cannot be told from others, or an access token is
-            in it.
+        TypeError: The value isn't a mapping that JSON can represent.
+        ValueError: It removes the containers, an item of a list lacks its key, or it contains an access token.
     """
     if not isinstance(overlay, Mapping):
-        raise TypeError(f"{who}: overlay must be a mapping of fields of a pod's spec, got {overlay!r}")
+        raise TypeError(
+            f"{who}: overlay must be a mapping of fields of a pod's spec, got {overlay!r}; write {{'field': value}}"
+        )
     wrapped = next((each for each in _AROUND_THE_SPEC if each in overlay), None)
     if wrapped is not None:
         raise ValueError(
-            f"{who}: overlay must be of fields of a pod's spec, got {wrapped!r}; it is laid over the spec, leave "
-            f"{wrapped!r} out"
+            f"{who}: overlay must have fields of a pod's spec, got {wrapped!r}; leave {wrapped!r} out, because the "
+            "overlay applies to the spec"
         )
     for place, value in _leaves(overlay, "overlay"):
         if not _is_plain(value):
             raise TypeError(
-                f"{who}: {place} must be of mappings with names, lists, strings, finite numbers, true, false and None, "
-                f"got {value!r}"
+                f"{who}: {place} must consist of mappings with names, lists, strings, finite numbers, true, false and "
+                f"None, got {value!r}; convert it"
             )
         if isinstance(value, str) and (kind := access_token_kind(value)) is not None:
             raise ValueError(
-                f"{who}: {place} must name no secret in the template, got {kind}; put it into a Secret of the cluster, "
-                "and write a secretKeyRef [GPU413]"
+                f"{who}: {place} must contain no secret in the template, got {kind}; put it into a Secret of the "
+                "cluster, and write a secretKeyRef [GPU413]"
             )
     if "containers" in overlay and overlay["containers"] is None:
-        raise ValueError(f"{who}: overlay must leave the pod its containers, got None; leave them out")
+        raise ValueError(f"{who}: overlay must not remove the containers, got None; leave containers out")
     _refuse_unless_told_apart(who, overlay, "overlay")
     copied: Mapping[str, Any] = MappingProxyType(_copied(overlay))
     return copied
 
 
 def with_overlay(who: object, pod: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec of a pod with an overlay laid over it.
+    """Return the spec of a pod with an overlay applied to it.
 
     Raises:
-        ValueError: It has a container that is neither there nor has an image.
+        ValueError: The overlay has a new container without image.
     """
     for kind in _CONTAINERS:
         _refuse_unknown(who, kind, pod.get(kind) or (), overlay.get(kind) or ())
@@ -114,18 +115,19 @@ def _refuse_unless_told_apart(who: object, value: object, place: str) -> None:
     for field, inner in value.items() if isinstance(value, Mapping) else ():
         listed, key = isinstance(inner, (list, tuple)), MERGE_KEYS.get(field)
         if key is not None and inner is not None and not listed:
-            raise ValueError(f"{who}: {place}.{field} must be a list, got {inner!r}")
+            raise ValueError(f"{who}: {place}.{field} must be a list, got {inner!r}; write [...]")
         for at, each in enumerate(inner) if listed else ():
             if key is not None and (not isinstance(each, Mapping) or each.get(key) is None):
                 raise ValueError(
-                    f"{who}: {place}.{field} must have {key} in each item, which tells it from others, got {each!r}"
+                    f"{who}: {place}.{field} must have {key} in each item, got {each!r}; add it, because it identifies "
+                    "the item"
                 )
             _refuse_unless_told_apart(who, each, f"{place}.{field}[{at}]")
         _refuse_unless_told_apart(who, inner, f"{place}.{field}")
 
 
 def _leaves(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """Yield all that is no mapping with names and no list, and where it stands."""
+    """Yield each value that is neither a mapping with names nor a list, with its place."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         for key, inner in value.items():
             yield from _leaves(inner, f"{place}.{key}")

@@ -1,4 +1,4 @@
-"""A GPU pod as Kubernetes spells it: what it asks for, where it may run, what it may do there."""
+"""A GPU pod in Kubernetes' spelling: requests, node selection, security context."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpu_facts import labels
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.resources import DISK
 
-# A node with such a pod is neither replaced by Karpenter nor removed by cluster autoscaler.
+# Karpenter doesn't replace a node with such a pod, and cluster autoscaler doesn't remove it.
 DO_NOT_DISRUPT = {labels.DO_NOT_DISRUPT: "true", labels.SAFE_TO_EVICT: "false"}
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probes:
-    """How kubelet asks a container for its state.
+    """The kubelet's probes of a container.
 
     Attributes:
-        startup: Whether it has started; until then the other two do not run.
-        readiness: Whether it takes requests.
+        startup: Whether it has started. Before that, the other two don't run.
+        readiness: Whether it accepts requests.
         liveness: Whether it must be restarted.
     """
 
@@ -49,10 +49,10 @@ def pod_spec(
     probes: Probes | None = None,
     spread: Sequence[k8s.TopologySpreadConstraint] = (),
 ) -> k8s.PodSpec:
-    """Return the pod. It selects its nodes by the pool's label, which they have before they boot.
+    """Return the pod. It selects its nodes by the pool's label, which the autoscaler has before the nodes boot.
 
     Raises:
-        ValueError: No node of the pool has what it asks for.
+        ValueError: No node of the pool has the resources that it requests.
     """
     shm = k8s.VolumeMount(name="shm", mount_path="/dev/shm")
     return k8s.PodSpec(
@@ -74,7 +74,7 @@ def pod_spec(
                 resources=_resources(who, pod, pool),
                 security_context=k8s.SecurityContext(
                     allow_privilege_escalation=False,
-                    # EFA's library pins the memory that it hands to the card.
+                    # EFA's library pins the memory that it passes to the network card.
                     capabilities=k8s.Capabilities(drop=["ALL"], add=["IPC_LOCK"] if pod.efa else None),
                 ),
                 volume_mounts=[shm] if pod.shm_gib else None,
@@ -88,7 +88,8 @@ def pod_spec(
 
 
 def _security_context(pod: GpuPod) -> k8s.PodSecurityContext:
-    # A fresh disk is root's alone. Once its top folder has the group, no start goes through all files again.
+    # On a new disk only root may write. If its top folder already has the group, the kubelet doesn't change all files
+    # again.
     # Source: https://kubernetes.io/docs/tasks/configure-pod-container/security-context/ (2026-11)
     writes = any(isinstance(each, VolumeClaimMount) and not each.read_only for each in pod.every_mount)
     group = pod.run_as_user if pod.run_as_user and writes else None
@@ -102,15 +103,16 @@ def _security_context(pod: GpuPod) -> k8s.PodSecurityContext:
 
 
 def with_parts(who: object, spec: Mapping[str, Any], pod: GpuPod) -> dict[str, Any]:
-    """Return a spec with what a pod has beside its GPUs; its one container is called as its workload is.
+    """Return a spec with all parts of a pod except its GPUs. Its container has the name of its workload.
 
     Raises:
-        ValueError: An init container has the name of that one.
+        ValueError: An init container has the same name.
     """
     [container] = spec["containers"]
     if container["name"] in {each.name for each in pod.init_containers}:
         raise ValueError(
-            f"{who}: pod must have init_containers of other names than the container, got {container['name']!r} twice"
+            f"{who}: pod must have init_containers with other names than the container, got {container['name']!r} "
+            "twice; rename it"
         )
     of_container = {
         "env": env_manifest(pod.env),
@@ -126,13 +128,13 @@ def with_parts(who: object, spec: Mapping[str, Any], pod: GpuPod) -> dict[str, A
 
 
 def _extended(part: Mapping[str, Any], more: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return a part with more items in some of its lists, in the order of the rest, which cdk8s sorts."""
+    """Return a part with more items in some of its lists, after the existing items, which cdk8s sorts."""
     longer = {key: [*part.get(key, ()), *items] for key, items in more.items() if items}
     return dict(sorted({**part, **longer}.items()))
 
 
 def typed_tolerations(pool: Pool) -> list[k8s.Toleration]:
-    """Return what lets a pod onto the nodes of a pool, typed."""
+    """Return the tolerations for the nodes of a pool, typed."""
     return [
         k8s.Toleration(key=each["key"], operator=each["operator"], value=each["value"], effect=each["effect"])
         for each in tolerations(pool)
@@ -143,9 +145,9 @@ def _resources(who: object, pod: GpuPod, pool: Pool) -> k8s.ResourceRequirements
     limits = pod.limits(who, pool.shape, huge_pages=counts_huge_pages(pool))
     pod.refuse_large_init_containers(who, pool.shape)
     refuse_unexpected_memory(who, pod, pool)
-    # Of memory and devices the scheduler counts what the pod may take; CPU may go beyond what it asks for.
+    # For memory and devices the scheduler counts the limit. CPU use may exceed the request.
     requests = limits | {"cpu": pod.cpu_request(who, pool.shape)}
-    # No limit: kubelet would count logs and the container's own files against it, and evict the pod.
+    # No limit: the kubelet would count logs and the container's own files against it, and evict the pod.
     # Source: kubernetes/kubernetes v1.36.3 pkg/kubelet/eviction/eviction_manager.go
     if (scratch := pod.scratch_request(who, pool.shape)) is not None:
         requests[DISK] = scratch

@@ -1,4 +1,4 @@
-"""How a pod claims the GPUs of a pool, and how many pods the nodes of a pool have room for at once."""
+"""A pod's claim of GPUs of a pool, and the number of pods that fit on the nodes of a pool at once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpu_facts.named_arguments import named_arguments
 
 
 def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
-    """Return how many of such pods all nodes of a pool have room for at most.
+    """Return the max number of such pods on all nodes of a pool.
 
-    ``None`` where the arguments don't tell: only the deployment knows how many nodes there are, an overlay changes what
-    a pod asks for or where it runs, or pods share a claimed GPU.
+    It is ``None`` if the arguments don't determine it: the number of nodes is known only at deployment, an overlay
+    changes the requests or the placement of the pod, or pods share a claimed GPU.
 
     Raises:
-        ValueError: No node of the pool has what the pod asks for.
+        ValueError: No node of the pool has the resources that the pod requests.
     """
     if not isinstance(pool.max_nodes, int) or pod.overlay or pod.claim is not None:
         return None
@@ -32,10 +32,10 @@ def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
 
 
 def refuse_unexpected_memory(who: object, pod: GpuPod, pool: Pool) -> None:
-    """Refuse more memory than EKS Auto Mode expects of a node before it launches one.
+    """Reject more memory than EKS Auto Mode expects of a node before it launches one.
 
-    Karpenter in a cluster has a setting for what the hypervisor keeps, ``vmMemoryOverheadPercent``. No such
-    setting of Auto Mode is known, and the checker assumes the default of 7.5 % there.
+    Self-managed Karpenter has a setting for the hypervisor's share, ``vmMemoryOverheadPercent``. Auto Mode has no
+    documented setting, and the checker assumes the default of 7.5 % there.
 
     Raises:
         ValueError: The autoscaler launches no node for the pod.
@@ -54,15 +54,15 @@ def refuse_unexpected_memory(who: object, pod: GpuPod, pool: Pool) -> None:
 
 
 def refuse_more_pods_than_room(who: object, argument: str, pods: int, pod: GpuPod, pool: Pool, *, fix: str) -> None:
-    """Refuse pods that never all run at once.
+    """Reject a number of pods that can never all run at once.
 
     Args:
-        who: Who refuses.
-        argument: Argument that is the number of pods.
+        who: Name of the construct in messages.
+        argument: Argument with the number of pods.
         pods: The number.
-        pod: What each pod is.
+        pod: Spec of each pod.
         pool: Pool that they run on.
-        fix: What happens otherwise, or what to do.
+        fix: Suggested fix.
 
     Raises:
         ValueError: The pool has room for fewer.
@@ -70,43 +70,43 @@ def refuse_more_pods_than_room(who: object, argument: str, pods: int, pod: GpuPo
     most = pods_at_most(who, pod, pool)
     if most is not None and pods > most:
         raise ValueError(
-            f"{who}: {argument} must be at most {most}, which the {pool.max_nodes} nodes of pool {pool.name!r} have "
-            f"room for, got {pods}; {fix} [GPU121]"
+            f"{who}: {argument} must be at most {most}, which fit on the {pool.max_nodes} nodes of pool {pool.name!r}, "
+            f"got {pods}; {fix} [GPU121]"
         )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodClaim:
-    """What a pod names.
+    """Reference of a pod to a claim.
 
     Attributes:
-        name: Name of the claim that several pods share, or of the template of claims.
-        template: The template, for claims of each pod's own; ``None`` for the shared one.
+        name: Name of the claim that several pods share, or of the claim template.
+        template: The template, for a separate claim of each pod, or ``None`` for a shared claim.
     """
 
     name: str
     template: dict[str, Any] | None
 
     def configure_workload(self, workload: dict[str, Any]) -> None:
-        """Add it to the pods of a Job or Deployment: the typed classes know only its first shape."""
+        """Add it to the pods of a Job or Deployment. The typed classes support only the first version of the field."""
         kind = "resourceClaimName" if self.template is None else "resourceClaimTemplateName"
         workload["spec"]["template"]["spec"]["resourceClaims"] = [{"name": REQUEST, kind: self.name}]
 
     def apply(self, scope: Construct, cluster: ClusterRef, workload: Construct) -> None:
-        """Apply the template before the workload, and have the driver outlive both."""
+        """Apply the template before the workload, and keep the driver until both are deleted."""
         apply_after_dra_driver(workload, cluster=cluster)
         if self.template is not None:
-            # Nobody can change a template: another one is another resource, and the old one is deleted after it.
+            # A template is immutable. A changed one is another resource, and the old one is deleted after it.
             made = apply_manifests(scope, f"Claim-{self.name}", cluster=cluster, manifests=[self.template])
             workload.node.add_dependency(made)
 
 
 def pod_claim(who: object, pod: GpuPod, pool: Pool, *, name: str, namespace: str) -> PodClaim | None:
-    """Return how the pod gets its GPUs; ``None`` where it asks for a resource.
+    """Return the pod's claim of GPUs, or ``None`` if it requests an extended resource.
 
     Raises:
-        ValueError: No node of the pool has what it claims, or GPUs of the pool are not claimed.
+        ValueError: No node of the pool has what the pod claims, or GPUs of the pool aren't claimed.
     """
     claim = pod.gpu_claim(who, pool.shape)
     if claim is None:

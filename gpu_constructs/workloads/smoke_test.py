@@ -1,4 +1,4 @@
-"""A job that shows whether a pool really runs GPU pods."""
+"""A job that tests whether a pool can run GPU pods."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gpu_facts.versions import CUDA_SAMPLE, SMOKE_TEST
 
 @named_arguments
 class GpuSmokeTest(Construct):
-    """A job that lists one GPU of a pool and computes on it, scaling the pool up from zero for it.
+    """A job that lists one GPU of a pool and computes on it. It scales the pool up from zero.
 
-    Deploying starts the job and does not wait for it; ``kubectl wait --for=condition=complete job -l
-    app.kubernetes.io/name=gpu-smoke-test`` does. It runs again whenever its definition changes.
+    The deployment starts the job and doesn't wait for it. To wait, run ``kubectl wait --for=condition=complete job -l
+    app.kubernetes.io/name=gpu-smoke-test``. The job runs again whenever its definition changes.
 
     Args:
-        cluster: Cluster to run on; needs a kubectl provider.
+        cluster: Cluster to run on. It needs a kubectl provider.
         pool: Pool whose nodes are tested.
-        image: Image with tag or digest; any with glibc will do, the node brings ``nvidia-smi`` along.
-        cuda_image: Image that computes on the GPU and fails where it cannot. Default: NVIDIA's sample that adds
-            vectors, on x86_64; none on arm64, for which no source states one.
+        image: Image with tag or digest. Any image with glibc works, because the node provides ``nvidia-smi``.
+        cuda_image: Image that computes on the GPU and fails if it can't. Default: on x86_64 NVIDIA's sample that adds
+            vectors. On arm64 none, because no source names one.
         namespace: Existing namespace of the job.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or the image is not pinned.
+        ValueError: The cluster has no kubectl provider, or the image isn't pinned.
     """
 
     def __init__(
@@ -55,12 +55,13 @@ class GpuSmokeTest(Construct):
         refuse_unless_pool(who, pool)
         if pool.shape.managed_by.by_claim:
             raise ValueError(
-                f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob"
+                f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob "
+                "instead"
             )
 
         if cuda_image is None and pool.shape.architecture == "x86_64":
             cuda_image = CUDA_SAMPLE.reference
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
 
         chart = smoke_test_chart(scope=self, pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)

@@ -1,4 +1,4 @@
-"""The job that shows whether a pool really runs GPU pods."""
+"""The job that tests whether a pool can run GPU pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_constructs.workloads.pod_spec import typed_tolerations
 from gpu_facts.labels import APP_NAME, POOL
 
 NAME = "gpu-smoke-test"
-# A node from zero needs about 5 minutes, a p5 or p6 up to 30.
+# Scaling a node from zero takes about 5 minutes, a p5 or p6 up to 30.
 _DEADLINE_SECONDS = 2_700
 _KEEP_SECONDS = 86_400
 _MEMORY_LIMIT = "2Gi"
@@ -50,10 +50,10 @@ def _written(pod: k8s.PodSpec) -> dict[str, Any]:
 
 
 def _pod(pool: Pool, image: str, cuda_image: str | None) -> k8s.PodSpec:
-    # Of a GPU in partitions, the first kind.
+    # If a GPU is in partitions of several kinds, the first kind.
     resource = next(iter(pool.shape.gpu_resources(1)))
     lists = _container("nvidia-smi", image, resource, command=["nvidia-smi"])
-    # It gets the GPU that the one before it had.
+    # It gets the GPU of the container before it.
     computes = _container("vector-add", cuda_image, resource) if cuda_image is not None else None
     return k8s.PodSpec(
         restart_policy="Never",
@@ -76,7 +76,7 @@ def _container(name: str, image: str, resource: str, *, command: list[str] | Non
             requests={"cpu": k8s.Quantity.from_string("100m"), "memory": k8s.Quantity.from_string(memory)},
             limits={
                 resource: k8s.Quantity.from_number(1),
-                # CUDA's context alone may take more than a container of its size asks for.
+                # CUDA's context alone may need more than the usual request of a small container.
                 "memory": k8s.Quantity.from_string(_MEMORY_LIMIT),
             },
         ),

@@ -59,8 +59,12 @@ def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
     ("changes", "error", "rule"),
     [
         ({"pods": 1}, ValueError, "pods must be at least 2 with gang=True, got 1"),
-        ({"pods": 5}, ValueError, "pods must be at most 4, which the 4 nodes of pool .l4. have room for, got 5"),
-        ({"name": "7b"}, ValueError, "name must begin with a letter in .*, got '7b'; Kubernetes 1.36 is the first"),
+        ({"pods": 5}, ValueError, "pods must be at most 4, which fit on the 4 nodes of pool 'l4', got 5"),
+        (
+            {"name": "7b"},
+            ValueError,
+            "name must begin with a letter in a cluster whose .*only Kubernetes 1.36 and later allow",
+        ),
         ({"parallel": 2}, ValueError, "parallel must be left out with gang=True, got 2"),
         ({"name": "t" * 53}, ValueError, "name must be 1 characters shorter with gang=True"),
         ({"gang": 1}, TypeError, "gang must be True or False, got 1"),

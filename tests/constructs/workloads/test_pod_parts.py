@@ -161,7 +161,7 @@ def test_refuses_scratch_that_no_node_of_the_pool_has(stack: cdk.Stack, cluster:
 @pytest.mark.parametrize(
     ("pod", "init", "message"),
     [
-        ({}, {"cpus": 5}, "at most 3.92 cpus, which kubelet .* leaves to pods, for an init container, .* got 5"),
+        ({}, {"cpus": 5}, "at most 3.92 cpus, which the kubelet of the .*or for itself with its sidecars, got 5"),
         ({}, {"memory_gib": 17}, "at most 15 memory_gib, .* for an init container, .* got 17"),
         ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most 3.92 cpus, .* got 4.5"),
         ({"memory_gib": 12}, {"cpus": 0.5, "memory_gib": 5, "sidecar": True}, "at most 15 memory_gib, .* got 17"),
@@ -194,7 +194,7 @@ def test_by_default_a_pod_takes_what_its_sidecars_leave(stack: cdk.Stack, cluste
 
 def test_refuses_an_init_container_of_the_jobs_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     with pytest.raises(
-        ValueError, match=r"Test/Job: pod must have init_containers of other names .* got 'train' twice"
+        ValueError, match=r"Test/Job: pod must have init_containers with .*than the container, got 'train' twice"
     ):
         job(stack, cluster, {"init_containers": [InitContainer(name="train", image=IMAGE)]})
 

@@ -49,9 +49,7 @@ def test_the_nodes_of_a_group_bound_the_replicas(
 ) -> None:
     pool = group(stack, cluster)
 
-    refused = (
-        f"Test/Chat: replicas must be at most {most}, which the 2 nodes of pool 'l4' have room for, got {most + 1}"
-    )
+    refused = f"Test/Chat: replicas must be at most {most}, which fit on the 2 nodes of pool 'l4', got {most + 1}"
     with pytest.raises(ValueError, match=rf"{refused}; .* \[GPU121\]"):
         deploy(stack, cluster, pool, most + 1, **pod)
     stack.node.try_remove_child("Chat")

@@ -98,12 +98,12 @@ def test_refuses_a_model_that_is_streamed(changes: dict[str, Any], error: type[E
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"repo": "llama"}, ValueError, "hub model: repo must be such as 'owner/name', got 'llama'"),
-        ({"repo": "https://huggingface.co/a/b"}, ValueError, "hub model: repo must be such as"),
+        ({"repo": "llama"}, ValueError, "hub model: repo must have the form 'owner/name', got 'llama'"),
+        ({"repo": "https://huggingface.co/a/b"}, ValueError, "hub model: repo must have the form"),
         ({"revision": "main"}, ValueError, "hub model: revision must be a commit of 40 hex digits, got 'main'"),
         ({"revision": None}, TypeError, "hub model: revision must be a string, got None"),
-        ({"size_gib": None}, ValueError, "hub model: size_gib or claim must be given, one of them, got neither"),
-        ({"claim": "hub"}, ValueError, "hub model: size_gib or claim must be given, one of them, got both"),
+        ({"size_gib": None}, ValueError, "hub model: exactly one of size_gib and claim must be given, got neither"),
+        ({"claim": "hub"}, ValueError, "hub model: exactly one of size_gib and claim must be given, got both"),
         ({"size_gib": None, "claim": "Hub"}, ValueError, "hub model: claim must be 1 to 253"),
         ({"size_gib": 0}, ValueError, "hub model: size_gib must be at least 1, got 0"),
         ({"path": "models"}, ValueError, "hub model: path must be absolute"),

@@ -298,7 +298,7 @@ def test_the_version_of_a_cluster_of_the_app_is_known(stack: cdk.Stack, created_
     ("model", "changes", "error", "message"),
     [
         ("s3://weights", {}, TypeError, "Chat: model must be one of CopiedModel, MountedModel, .*got 's3://weights'"),
-        ("copied", {"mounts": [ScratchMount(path="/models", size_gib=1)]}, ValueError, "path of their own"),
+        ("copied", {"mounts": [ScratchMount(path="/models", size_gib=1)]}, ValueError, r"'/models' of mounts\[0\], a"),
         ("copied", {"memory_gib": 500}, ValueError, "must have at most 125 GiB of memory"),
         ("huge", {}, ValueError, r"at most \d+ GiB of scratch"),
         (
@@ -350,7 +350,7 @@ def test_a_service_account_that_has_an_identity_is_told_to_pass_it(
 @pytest.mark.parametrize(
     ("account", "namespace", "stated", "message"),
     [
-        ("mine", "other", None, "identity of namespace 'default', as its pods are, got 'Test/Mine' of 'other'"),
+        ("mine", "other", None, "identity of its pods' namespace 'default', got 'Test/Mine' of 'other'"),
         ("mine", "default", "theirs", "identity of the pod's service account 'theirs', got 'Test/Mine' of 'mine'"),
     ],
 )

@@ -49,7 +49,9 @@ def test_what_is_no_word_is_named_by_its_place(words: object, message: str) -> N
 
 @pytest.mark.parametrize("value", [f"--token={TOKEN} --port 8000", ["--port", 8000, f"--token={TOKEN}"]])
 def test_a_token_is_refused_first_and_not_repeated(value: object) -> None:
-    with pytest.raises(ValueError, match=r"args must name no secret .*\[GPU413\]$") as refused:
+    with pytest.raises(
+        ValueError, match=r"args must contain no secret in the template, got .*and write \$\(NAME\) here \[GPU413\]$"
+    ) as refused:
         command_words("pod", "args", value)
 
     assert TOKEN not in str(refused.value)

@@ -65,7 +65,7 @@ def test_the_smallest_init_container_is_taken() -> None:
 
 
 def test_refuses_two_of_one_name_and_what_is_none() -> None:
-    with pytest.raises(ValueError, match="init_containers must each have a name of their own, got 'load' twice"):
+    with pytest.raises(ValueError, match="init_containers must have different names, got 'load' twice"):
         GpuPod(image=IMAGE, init_containers=[load(), load()])
     with pytest.raises(TypeError, match="init_containers must be a list of InitContainer, got"):
         GpuPod(image=IMAGE, init_containers=[{"name": "load"}])  # type: ignore[list-item]

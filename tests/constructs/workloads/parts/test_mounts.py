@@ -110,7 +110,7 @@ def test_refuses_a_sub_path_outside_of_the_volume(kind: Any, sub_path: str) -> N
             SecretMount,
             {"path": "/m", "secret": "a", "mode": 0o377},
             ValueError,
-            "mode must let the owner read, got 0o377",
+            "mode must allow the owner to read, got 0o377",
         ),
         (SecretMount, {"path": "/m", "secret": "a", "mode": "0400"}, TypeError, "mode must be a whole number"),
         (ScratchMount, {"path": "/m", "size_gib": 0}, ValueError, "size_gib must be at least 1, got 0"),
@@ -142,10 +142,10 @@ def test_the_nearest_legal_mounts_are_taken() -> None:
 
 @pytest.mark.parametrize("second", ["/models", "/models/", "/models/."])
 def test_refuses_two_mounts_on_one_path(second: str) -> None:
-    both = f"'/models' of mounts[0], a VolumeClaimMount and '{second}' of mounts[2], a ScratchMount [GPU408]"
+    both = f"'/models' of mounts[0], a VolumeClaimMount and '{second}' of mounts[2], a ScratchMount; change one"
     mounts = (WEIGHTS, SCRATCH, ScratchMount(path=second, size_gib=1, name="other"))
 
-    with pytest.raises(ValueError, match=re.escape(f"mounts must each have a path of their own, got {both}")):
+    with pytest.raises(ValueError, match=re.escape(f"mounts must have different paths, got {both}")):
         pod(mounts=mounts)
 
 
@@ -157,14 +157,16 @@ def test_takes_a_mount_below_another() -> None:
 def test_refuses_a_mount_where_the_shared_memory_is(path: str) -> None:
     mounts = (ScratchMount(path=path, size_gib=1),)
 
-    with pytest.raises(ValueError, match=r"gpu pod: mounts must not be at /dev/shm, which shm_gib makes.*shm_gib=0"):
+    with pytest.raises(ValueError, match="gpu pod: mounts must not be at /dev/shm, which shm_gib creates, got one"):
         pod(mounts=mounts)
     assert pod(mounts=mounts, shm_gib=0).mounts == mounts
 
 
 @pytest.mark.parametrize("wrong", [{"hostPath": {"path": "/var"}}, "/var", None])
 def test_refuses_what_is_no_mount_and_says_that_folders_of_the_node_are_none(wrong: object) -> None:
-    with pytest.raises(TypeError, match=r"mounts must each be one of VolumeClaimMount, .*folders of the node cannot"):
+    with pytest.raises(
+        TypeError, match=r"mounts must each be one of VolumeClaimMount, .*you can't mount folders of the node"
+    ):
         pod(mounts=(wrong,))
 
 
@@ -198,7 +200,9 @@ def test_scratch_of_two_names_adds_up() -> None:
 def test_refuses_two_sizes_of_one_scratch() -> None:
     loads = InitContainer(name="load", image=IMAGE, mounts=(ScratchMount(path="/to", size_gib=100),))
 
-    with pytest.raises(ValueError, match=r"mounts must say the same of volume 'scratch' each time, got .*200Gi.*100Gi"):
+    with pytest.raises(
+        ValueError, match=r"mounts must define volume 'scratch' the same way each time, got .*200Gi.*100Gi"
+    ):
         pod(mounts=(SCRATCH,), init_containers=(loads,))
 
 

@@ -51,7 +51,7 @@ def test_refuses_a_token_in_a_command_and_does_not_repeat_it(holder: Callable[..
     says = {argument: ["serve", f"--token={TOKEN}"]}
 
     with pytest.raises(
-        ValueError, match=rf": {argument} must name no secret .* got a token of .*\[GPU413\]$"
+        ValueError, match=rf": {argument} must contain no secret .* got a token of .*\[GPU413\]$"
     ) as refused:
         holder(image=IMAGE, **says)
     assert TOKEN not in str(refused.value)
