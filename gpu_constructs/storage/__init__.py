@@ -1,4 +1,4 @@
-"""Storage that pods claim, and the CSI drivers that it needs."""
+"""Storage that pods claim, and its CSI drivers."""
 
 from gpu_facts.lazy_names import lazy_names
 

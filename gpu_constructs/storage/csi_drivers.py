@@ -23,13 +23,14 @@ from gpu_facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
 SERVICE_ACCOUNT = "ebs-csi-controller-sa"
-# AmazonEBSCSIDriverPolicyV2 would leave volumes without the driver's tag alone, those made by hand among them. AWS'
-# reference and the driver's own docs call it by different ARNs (2026-11), one of which fails the deployment.
+# With AmazonEBSCSIDriverPolicyV2 the driver couldn't manage volumes without its tag, for example volumes that you
+# created by hand. AWS' reference and the driver's own docs name different ARNs (2026-11). One of them fails the
+# deployment.
 POLICY = "service-role/AmazonEBSCSIDriverPolicy"
-# Of its controller; the service account of its DaemonSet needs no role.
+# Service account of its controller. The service account of its DaemonSet needs no role.
 # Source: kubernetes-sigs/aws-fsx-csi-driver v1.9.0 charts/aws-fsx-csi-driver/values.yaml
 _SERVICE_ACCOUNT = "fsx-csi-controller-sa"
-# The service account of its DaemonSet, as which it mounts; the controller has another and asks AWS for nothing.
+# Service account of its DaemonSet, which mounts. The controller has another one, and calls no AWS API.
 # Source: awslabs/mountpoint-s3-csi-driver 2.7.0 charts/aws-mountpoint-s3-csi-driver/values.yaml
 _S3_ACCOUNT = "s3-csi-driver-sa"
 # Source: https://github.com/awslabs/mountpoint-s3-csi-driver/issues/504 (2025-06)
@@ -37,13 +38,13 @@ _WITHOUT_POD_IDENTITY = ("v0.", "v1.")
 
 
 def refuse_unless_version(who: object, version: object) -> None:
-    """Refuse what is neither the version of an add-on nor absent.
+    """Reject a value that is neither the version of an add-on nor `None`.
 
     Raises:
-        TypeError: ``version`` is no text.
+        TypeError: ``version`` isn't a string.
     """
     if version is not None and (not isinstance(version, str) or not version):
-        raise TypeError(f"{who}: version must be one such as 'v1.63.1-eksbuild.1', got {version!r}")
+        raise TypeError(f"{who}: version must be a string, got {version!r}; write one such as 'v1.63.1-eksbuild.1'")
 
 
 def csi_addon(
@@ -56,7 +57,7 @@ def csi_addon(
     managed_policy_arns: Sequence[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> CsiDriver:
-    """Install the add-on of a driver into a cluster, and tell who asks for the driver that it is there."""
+    """Install a driver's add-on into a cluster, and register the driver for the constructs that need it."""
     role = iam.CfnRole(
         scope,
         "Role",
@@ -74,12 +75,12 @@ def csi_addon(
         cluster_name=cluster.name_token,
         configuration_values=json.dumps(values) if values else None,
         pod_identity_associations=[{"roleArn": role.attr_arn, "serviceAccount": service_account}],
-        # The template is what counts, not what somebody edited in the cluster.
+        # The template takes precedence over manual changes in the cluster.
         resolve_conflicts="OVERWRITE",
     )
     set_logical_id(addon, cluster, "Addon", name)
     cluster.software.addons[name] = values or {}
-    # EKS refuses associations without the agent of Pod Identity, and the pods need nodes.
+    # EKS rejects associations without the Pod Identity agent, and the pods need nodes.
     cluster.wait_for_foundation(cast("Construct", addon))
     driver = CsiDriver(addon=addon, role=role)
     cluster.csi_drivers[name] = driver
@@ -90,18 +91,19 @@ def csi_addon(
 class EbsCsiDriver(Construct):
     """The EKS add-on ``aws-ebs-csi-driver``, with a role for its controller.
 
-    A `GpuCluster` has it, and a cluster of this app gets it with the first `EbsStorageClass`. Make it for an imported
-    cluster that has none; that needs the add-on ``eks-pod-identity-agent``. Auto Mode has a driver of its own.
+    A `GpuCluster` has it. Another cluster of this app gets it with the first `EbsStorageClass`. Create it for an
+    imported cluster without the driver, which then needs the add-on ``eks-pod-identity-agent``. Auto Mode has its own
+    driver.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html (2026-08)
 
     Args:
         cluster: Cluster to install into.
-        version: Version of the add-on, e.g. ``v1.63.1-eksbuild.1``. Default: EKS' own.
+        version: Version of the add-on, e.g. ``v1.63.1-eksbuild.1``. Default: the default of EKS.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has the driver from this library, or is in Auto Mode.
+        ValueError: The cluster already has the driver from this library, or uses Auto Mode.
 
     Attributes:
         driver: The add-on, and its role.
@@ -113,8 +115,10 @@ class EbsCsiDriver(Construct):
         ref = cluster_ref(who, cluster)
         refuse_unless_version(who, version)
         if ref.auto_mode:
-            raise ValueError(f"{who}: cluster must not be in Auto Mode, which has its own driver, got {ref.path!r}")
-        ref.claim(who, registry.EBS_CSI_DRIVER, why="both serve the same volumes")
+            raise ValueError(
+                f"{who}: cluster must not use Auto Mode, which has its own driver, got {ref.path!r}; remove the driver"
+            )
+        ref.claim(who, registry.EBS_CSI_DRIVER, why="both would manage the same volumes")
         policy = iam.ManagedPolicy.from_aws_managed_policy_name(POLICY)
         self.driver = csi_addon(
             self,
@@ -127,7 +131,7 @@ class EbsCsiDriver(Construct):
 
 
 def ebs_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
     made_here = cluster.auto_mode is not None
     if made_here and EBS_CSI_DRIVER not in cluster.csi_drivers:
         EbsCsiDriver(cluster.shared(cluster.stack), "EbsCsiDriver", cluster=cluster.cluster)
@@ -136,23 +140,26 @@ def ebs_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
 
 @named_arguments
 class FsxCsiDriver(Construct):
-    """The EKS add-on ``aws-fsx-csi-driver``, with a role that may nothing: to mount what exists takes no permission.
+    """The EKS add-on ``aws-fsx-csi-driver``, with a role that has no permissions.
 
-    A cluster of this app gets it with the first `LustreFileSystem`. Make it before to state its version, or for an
-    imported cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has. To make a
-    file system for each claim the role would need more, and gets it nowhere here: what a claim makes, no stack deletes.
-    Nor does it need its region for what exists: it asks the metadata service, then the Kubernetes API, and starts.
+    The driver needs no permissions to mount existing file systems. A cluster of this app gets it with the first
+    `LustreFileSystem`. Create it before that to set its version, or for an imported cluster without the driver. It
+    needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
+
+    To create a file system for each claim, the role would need more permissions. This library never grants them,
+    because no stack would delete these file systems. For existing file systems the driver
+    doesn't need its region either. It tries the metadata service, then the Kubernetes API, and starts.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md (2026-11-22)
 
     Args:
         cluster: Cluster to install into.
-        version: Version of the add-on, e.g. ``v1.9.0-eksbuild.1``. Default: EKS' own.
+        version: Version of the add-on, e.g. ``v1.9.0-eksbuild.1``. Default: the default of EKS.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has the driver from this library.
+        ValueError: The cluster already has the driver from this library.
 
     Attributes:
         driver: The add-on, and its role.
@@ -163,14 +170,14 @@ class FsxCsiDriver(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
         refuse_unless_version(who, version)
-        ref.claim(who, registry.FSX_CSI_DRIVER, why="both serve the same volumes")
+        ref.claim(who, registry.FSX_CSI_DRIVER, why="both would manage the same volumes")
         self.driver = csi_addon(
             self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
         )
 
 
 def fsx_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
     made_here = cluster.auto_mode is not None
     if made_here and FSX_CSI_DRIVER not in cluster.csi_drivers:
         FsxCsiDriver(cluster.shared(cluster.stack), "FsxCsiDriver", cluster=cluster.cluster)
@@ -179,23 +186,24 @@ def fsx_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
 
 @named_arguments
 class S3CsiDriver(Construct):
-    """The EKS add-on ``aws-mountpoint-s3-csi-driver``, with a role that may nothing until an `S3Volume` says what.
+    """The EKS add-on ``aws-mountpoint-s3-csi-driver``. Its role has no permissions until an `S3Volume` grants access.
 
-    A cluster of this app gets it with the first `S3Volume`. Make it before to state its version, or for an imported
-    cluster that has none; it needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
+    A cluster of this app gets it with the first `S3Volume`. Create it before that to set its version, or for an
+    imported cluster without the driver. It needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/s3-csi.html,
     https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/INSTALL.md (2026-08)
 
     Args:
         cluster: Cluster to install into.
-        version: Version of the add-on, ``v2.0.0-eksbuild.1`` or newer. Default: EKS' own.
-        controller_tolerates: Keys of taints that its controller tolerates, for a cluster whose nodes all have some. The
-            first versions with a controller refuse it. Default: none, as the controller has none.
+        version: Version of the add-on, ``v2.0.0-eksbuild.1`` or newer. Default: the default of EKS.
+        controller_tolerates: Keys of taints that its controller tolerates, for a cluster in which all nodes have
+            taints. The first versions with a controller reject this setting. Default: none, as in the add-on.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has the driver from this library, the version knows no Pod Identity, or a key is none.
+        ValueError: The cluster already has the driver from this library, the version doesn't support Pod Identity, or a
+            key is invalid.
 
     Attributes:
         driver: The add-on, and its role.
@@ -215,15 +223,16 @@ class S3CsiDriver(Construct):
         ref = cluster_ref(who, cluster)
         refuse_unless_version(who, version)
         if version is not None and version.startswith(_WITHOUT_POD_IDENTITY):
-            raise ValueError(f"{who}: version must be v2 or newer, which takes a role by Pod Identity, got {version!r}")
+            raise ValueError(f"{who}: version must be v2 or newer to support Pod Identity, got {version!r}; raise it")
         keys = words(who, "controller_tolerates", controller_tolerates)
         for key in keys:
             if not QUALIFIED_NAME.fullmatch(key):
                 raise ValueError(
-                    f"{who}: controller_tolerates must hold keys of taints such as 'CriticalAddonsOnly', got {key!r}"
+                    f"{who}: controller_tolerates must contain keys of taints, got {key!r}; write ones such as "
+                    "'CriticalAddonsOnly'"
                 )
-        ref.claim(who, registry.S3_CSI_DRIVER, why="both serve the same volumes")
-        # GPU nodes are tainted. Nodes' pods tolerate every taint by default in newer versions only.
+        ref.claim(who, registry.S3_CSI_DRIVER, why="both would manage the same volumes")
+        # GPU nodes are tainted. The DaemonSet's pods tolerate every taint by default only in newer versions.
         values: dict[str, Any] = {"node": {"tolerateAllTaints": True}}
         if keys:
             values["controller"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in keys]}
@@ -233,7 +242,7 @@ class S3CsiDriver(Construct):
 
 
 def s3_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, which one of this app gets once; an imported one may have its own."""
+    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
     made_here = cluster.auto_mode is not None
     if made_here and S3_CSI_DRIVER not in cluster.csi_drivers:
         S3CsiDriver(cluster.shared(cluster.stack), "S3CsiDriver", cluster=cluster.cluster)
@@ -248,10 +257,10 @@ _BRING: Mapping[StorageDriver, Callable[[ClusterRef], CsiDriver | None]] = {
 
 
 def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
-    """Bring drivers into a cluster of this app; an imported one may have its own.
+    """Install drivers into a cluster of this app. An imported cluster may have its own.
 
     Raises:
-        ValueError: One is there, and too old to take its startup taint away.
+        ValueError: A driver exists, and its version is too old to remove its startup taint.
     """
     for each in drivers:
         made = _BRING[each](cluster)
@@ -259,6 +268,6 @@ def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDri
         if keeps_its_taint(DRIVER_NAMES[each], version):
             first, second = TAINT_REMOVED_SINCE[DRIVER_NAMES[each]]
             raise ValueError(
-                f"{who}: storage_drivers must have drivers that take their startup taint away, got {each!r} of version "
-                f"{version}; v{first}.{second} does, or leave it out"
+                f"{who}: storage_drivers must have drivers that remove their startup taint, got {each!r} of version "
+                f"{version}; use v{first}.{second} or later, or leave it out"
             )

@@ -23,10 +23,10 @@ from gpu_facts.refusals import refuse_unless_bool, refuse_unless_key
 
 @named_arguments
 class EbsStorageClass(Construct):
-    """A StorageClass whose volumes EBS makes when a pod needs them, in the zone of its node, encrypted.
+    """A StorageClass of encrypted EBS volumes. EBS creates a volume when a pod needs it, in the zone of the pod's node.
 
-    Brings `EbsCsiDriver` into a cluster of this app that has none. A volume stays in its zone, and so do the pods that
-    claim it.
+    It installs `EbsCsiDriver` if a cluster of this app doesn't have it. A volume stays in its zone, and so do the pods
+    that claim it.
 
     Kubernetes never changes the volume, the key and `retain` of a class. If you change one of them, the deployment
     fails and rolls back, unless you change ``name`` in the same deployment.
@@ -35,19 +35,20 @@ class EbsStorageClass(Construct):
     https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
 
     Args:
-        cluster: Cluster of the pods; needs a kubectl provider.
+        cluster: Cluster of the pods. It needs a kubectl provider.
         name: Name of the class, which claims state as ``storageClassName``.
-        volume: What each volume is.
-        key: Key of yours that encrypts the volumes; the driver's role gets to use it, and the policy of the key has to
-            allow that, as that of a key made with the CDK does. Default: the account's key for EBS.
-        is_default: Take the class for claims that name none. EKS makes none of its own the default.
-        retain: Keep a volume whose claim is deleted; it costs until somebody deletes it.
-        auto_mode: Whether an imported cluster is in Auto Mode. Default: the cluster's own; not, of an imported one.
+        volume: Type of each volume.
+        key: Your own KMS key that encrypts the volumes. The construct grants its use to the driver's role. The key
+            policy must delegate to IAM, as for a key that you create with the CDK. Default: the account's key for EBS.
+        is_default: Make the class the default for claims without a class. EKS itself sets no default class.
+        retain: Keep a volume when its claim is deleted. It costs until you delete it.
+        auto_mode: Whether an imported cluster uses Auto Mode. Default: the cluster's own setting, or no for an imported
+            one.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has a class of the name, or a default one, from this library, or is not as ``auto_mode``
-            says.
+        ValueError: The cluster already has a class of this name, or a default class, from this library. Or
+            ``auto_mode`` differs from the cluster.
 
     Attributes:
         name: Name of the class.
@@ -72,18 +73,18 @@ class EbsStorageClass(Construct):
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_object_name(who, "name", name)
         if not isinstance(volume, Gp3):
-            raise TypeError(f"{who}: volume must be Gp3(...), got {volume!r}")
+            raise TypeError(f"{who}: volume must be a Gp3, got {volume!r}; write Gp3(...)")
         refuse_unless_key(who, "key", key)
         refuse_unless_bool(who, "is_default", is_default)
         refuse_unless_bool(who, "retain", retain)
         in_auto_mode = _in_auto_mode(who, ref, auto_mode)
         ref.claim(who, f"StorageClass {name!r}", why="they are one object of the cluster")
         if is_default:
-            ref.claim(who, "default StorageClass", why="Kubernetes takes the newest of several")
+            ref.claim(who, "default StorageClass", why="Kubernetes uses the newest of several")
 
         self.name = name
         driver = None if in_auto_mode else ebs_csi_driver(ref)
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.storage.manifests import storage_class_chart
 
         chart = storage_class_chart(
@@ -102,12 +103,12 @@ class EbsStorageClass(Construct):
             self._grant_key_use(key, role)
 
     def _grant_key_use(self, key: kms.IKey, role_name: str | None) -> None:
-        """Let the driver use a key, as far as its role is known."""
+        """Grant the driver use of a key, if its role is known."""
         if role_name is None:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:volumeKey",
-                f"{self.node.path}: the driver of an imported cluster gets no right to use the key here; make its "
-                "EbsCsiDriver in this app, or let its role use the key",
+                f"{self.node.path}: the library can't grant the driver of an imported cluster use of the key; create "
+                "its EbsCsiDriver in this app, or allow its role to use the key",
             )
             return
         policy = iam.CfnRolePolicy(
@@ -121,7 +122,7 @@ class EbsStorageClass(Construct):
 
 
 def use_of_key(key_arn: str) -> list[dict[str, Any]]:
-    """Return the least that a driver needs of a key to encrypt volumes with it.
+    """Return the minimal permissions with which a driver can encrypt volumes with a key.
 
     Source: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html (2026-08)
     """
@@ -142,10 +143,12 @@ def _in_auto_mode(who: object, cluster: ClusterRef, given: object) -> bool:
     if given is not None:
         refuse_unless_bool(who, "auto_mode", given)
     if cluster.auto_mode is not None and given not in (None, cluster.auto_mode):
-        raise ValueError(f"{who}: auto_mode must be the cluster's own {cluster.auto_mode}, got {given}; leave it out")
+        raise ValueError(
+            f"{who}: auto_mode must be the cluster's setting {cluster.auto_mode}, got {given}; leave it out"
+        )
     return bool(given if cluster.auto_mode is None else cluster.auto_mode)
 
 
 def _role_of_auto_mode(cluster: ClusterRef) -> str | None:
-    """Return the role of a cluster made here, as which Auto Mode makes volumes."""
+    """Return the role with which Auto Mode creates volumes, for a cluster that this app creates."""
     return cast("eks.Cluster", cluster.cluster).role.role_name if cluster.auto_mode is not None else None

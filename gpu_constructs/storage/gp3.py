@@ -1,4 +1,4 @@
-"""What the volumes of a class are."""
+"""EBS volume types of a storage class."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FileSystem = Literal["ext4", "xfs"]
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gp3:
-    """An EBS volume of type gp3, whose size each claim says.
+    """An EBS volume of type gp3. Each claim sets its size.
 
     Attributes:
-        iops: Operations a second. Above the base the volume costs more, and a claim must ask for a GiB for every 500.
-        throughput_mib_s: Throughput, in MiB/s; at most a quarter of ``iops``.
-        file_system: How the driver formats a new volume.
+        iops: Operations per second. Above the base the volume costs more, and a claim must request a GiB for every 500.
+        throughput_mib_s: Throughput, in MiB/s, at most a quarter of ``iops``.
+        file_system: File system with which the driver formats a new volume.
 
     Raises:
-        TypeError: A number is none.
-        ValueError: EBS has no such volume.
+        TypeError: A number isn't an integer.
+        ValueError: EBS doesn't support such a volume.
     """
 
     iops: int = BASE_IOPS
@@ -45,13 +45,13 @@ class Gp3:
         most = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
         if self.throughput_mib_s > most:
             raise ValueError(
-                f"gp3: throughput_mib_s must be at most {most}, got {self.throughput_mib_s}; {most} is what "
-                f"{self.iops} iops can have"
+                f"gp3: throughput_mib_s must be at most {most} with {self.iops} iops, got {self.throughput_mib_s}; "
+                "lower it, or raise iops"
             )
 
     @property
     def min_gib(self) -> int:
-        """Smallest size that a claim may ask for, in GiB."""
+        """Smallest size that a claim may request, in GiB."""
         return -(-self.iops // IOPS_PER_GIB)
 
     @property

@@ -1,4 +1,4 @@
-"""A file system that many nodes read and write at once, as fast as it is paid for."""
+"""A shared file system of FSx for Lustre, with configurable throughput."""
 
 from __future__ import annotations
 
@@ -44,25 +44,26 @@ MbPerSecondPerTib = Literal[125, 250, 500, 1000]
 
 @named_arguments
 class LustreRepository(Construct):
-    """A link between a bucket and a directory of a file system; `LustreFileSystem.add_data_repository` makes it.
+    """A link between a bucket and a directory of a file system. `LustreFileSystem.add_data_repository` creates it.
 
     Args:
         file_system_id: Id of the file system.
         bucket: The bucket.
         path: Directory of the file system.
-        prefix: What the names of its objects begin with, up to a ``/``.
-        exports: Write what changes in the directory to the bucket.
+        prefix: Prefix of the objects' names, up to a ``/``.
+        exports: Whether to write changes in the directory to the bucket.
         chunk_mib: Size of the pieces of a file on each disk, in MiB.
         beside: The other links of the file system.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The path or the prefix is none, another link has it, or the file system has as many as it can.
+        ValueError: The path or the prefix is invalid, another link has it, or the file system has the max number of
+            links.
 
     Attributes:
         path: Directory of the file system.
-        source: What is behind it, as ``s3://bucket/prefix``.
-        resource: The association.
+        source: Linked objects, as ``s3://bucket/prefix``.
+        resource: The data repository association.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class LustreRepository(Construct):
             file_system_id=file_system_id,
             file_system_path=path,
             data_repository_path=self.source,
-            # Otherwise files that are there already are not seen.
+            # Without it, FSx doesn't import existing files.
             batch_import_meta_data_on_create=True,
             imported_file_chunk_size=chunk_mib,
             s3={
@@ -109,60 +110,62 @@ def _refuse_other_region(who: object, scope: Construct, bucket: s3.IBucket) -> N
     own, theirs = cdk.Stack.of(scope).region, bucket.env.region
     if not is_token(own) and not is_token(theirs) and own != theirs:
         raise ValueError(
-            f"{who}: bucket must be of the file system's region {own!r}, got one of {theirs!r}; copy it, or read it by "
-            "S3Volume"
+            f"{who}: bucket must be in the file system's region {own!r}, got one in {theirs!r}; copy it, or mount it "
+            "with S3Volume"
         )
 
 
 def _refuse_unless_path(who: object, path: object) -> None:
     if not isinstance(path, str):
-        raise TypeError(f"{who}: path must be a string, got {path!r}")
+        raise TypeError(f"{who}: path must be a string, got {path!r}; write one such as '/corpus'")
     if not _PATH.fullmatch(path) or len(path) > _MOST_CHARACTERS:
-        raise ValueError(f"{who}: path must be a directory such as '/corpus', or '/' for all, got {path!r}")
+        raise ValueError(
+            f"{who}: path must be a directory of the file system, got {path!r}; write '/corpus', or '/' for all"
+        )
 
 
 def _refuse_unless_apart(who: object, link: LustreRepository, beside: Sequence[LustreRepository]) -> None:
     if len(beside) >= _MOST_LINKS:
         raise ValueError(
             f"{who}: file system must have at most {_MOST_LINKS} data repositories, got {len(beside) + 1}; link a "
-            "prefix that holds several of them"
+            "prefix that contains several of them"
         )
     for each in beside:
         if _holds(link.path, each.path) or _holds(each.path, link.path):
             raise ValueError(
-                f"{who}: path must lie apart from that of the other link, {each.path!r}, got {link.path!r}; name a "
-                "directory beside it"
+                f"{who}: path must not overlap the path of another link, {each.path!r}, got {link.path!r}; use another "
+                "directory"
             )
         if link.source.startswith(each.source) or each.source.startswith(link.source):
             raise ValueError(
-                f"{who}: objects must be linked to one directory, got those of {link.path!r} behind {each.path!r} too; "
-                "link prefixes that lie apart, or mount the one that has both"
+                f"{who}: objects must be linked to one directory, got objects of {link.path!r} that are also in "
+                f"{each.path!r}; link prefixes that don't overlap, or mount the directory that has both"
             )
 
 
 def _holds(path: str, other: str) -> bool:
-    """Whether a directory is another one, or has it in it."""
+    """Whether a directory is another one, or contains it."""
     return f"{other}/".startswith(f"{path.rstrip('/')}/")
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersistentLustre:
-    """A file system that keeps its data while servers fail, in one zone: ``PERSISTENT_2`` on SSD.
+    """A file system that keeps its data if servers fail, in one zone: ``PERSISTENT_2`` on SSD.
 
-    It is paid by the GB and the hour, read or not, and a GB costs more the faster it is.
+    You pay for each GB and hour, whether you read it or not. A GB costs more with a higher throughput.
 
     Source: https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-fsx-lustre.html (2026-11)
 
     Attributes:
-        size_gib: Size in GiB: 1200, 2400 or a multiple of 2400. It may grow later, never shrink.
-        mb_s_per_tib: Throughput, in MB/s for each TiB of its size; may change later.
-        compress: Compress with LZ4 what is written.
-        backup_days: Days for which a daily backup is kept, at most 90; 0 for none.
+        size_gib: Size in GiB: 1200, 2400 or a multiple of 2400. You can increase it later, never decrease it.
+        mb_s_per_tib: Throughput, in MB/s for each TiB of its size. You can change it later.
+        compress: Whether to compress written data with LZ4.
+        backup_days: Days for which FSx keeps a daily backup, at most 90, or 0 for none.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: FSx makes no such file system.
+        ValueError: FSx doesn't support such a file system.
     """
 
     size_gib: int = LEAST_GIB
@@ -175,7 +178,8 @@ class PersistentLustre:
         known = get_args(MbPerSecondPerTib)
         if isinstance(self.mb_s_per_tib, bool) or self.mb_s_per_tib not in known:
             raise ValueError(
-                f"lustre: mb_s_per_tib must be one of {', '.join(map(str, known))}, got {self.mb_s_per_tib!r}"
+                f"lustre: mb_s_per_tib must be one of {', '.join(map(str, known))}, got {self.mb_s_per_tib!r}; choose "
+                "one"
             )
         refuse_unless_bool("lustre", "compress", self.compress)
         refuse_unless_whole_number("lustre", "backup_days", self.backup_days, least=0, most=MOST_BACKUP_DAYS)
@@ -193,17 +197,19 @@ class PersistentLustre:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScratchLustre:
-    """A file system whose data is lost with a server, for what can be made again: ``SCRATCH_2``, at 200 MB/s a TiB.
+    """A file system for data that you can create again, because a server failure loses it.
+
+    It is of type ``SCRATCH_2``, at 200 MB/s for each TiB.
 
     Source: https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-fsx-lustre.html (2026-11)
 
     Attributes:
-        size_gib: Size in GiB: 1200, 2400 or a multiple of 2400. It may grow later, never shrink.
-        compress: Compress with LZ4 what is written.
+        size_gib: Size in GiB: 1200, 2400 or a multiple of 2400. You can increase it later, never decrease it.
+        compress: Whether to compress written data with LZ4.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: FSx makes no such file system.
+        ValueError: FSx doesn't support such a file system.
     """
 
     size_gib: int = LEAST_GIB
@@ -224,7 +230,7 @@ LustreStorage: TypeAlias = PersistentLustre | ScratchLustre
 def _refuse_unless_size(size: object) -> None:
     refuse_unless_whole_number("lustre", "size_gib", size, least=LEAST_GIB)
     if isinstance(size, int) and not is_size(size):
-        raise ValueError(f"lustre: size_gib must be {sizes()}, got {size}")
+        raise ValueError(f"lustre: size_gib must be {sizes()}, got {size}; round it up")
 
 
 def _compression(compress: bool) -> str:
@@ -233,53 +239,54 @@ def _compression(compress: bool) -> str:
 
 @runtime_checkable
 class PlacedPool(Protocol):
-    """Nodes whose subnets are known."""
+    """A pool whose subnets are known."""
 
     @property
     def subnets(self) -> Sequence[ec2.ISubnet]:
-        """Where its nodes start."""
+        """Subnets of its nodes."""
 
 
 @named_arguments
 class LustreFileSystem(Construct):
-    """A file system of FSx for Lustre, and the claim by which pods of a namespace mount it.
+    """A file system of FSx for Lustre, and the claim with which pods of a namespace mount it.
 
-    Brings `FsxCsiDriver` into a cluster of this app that has none. The file system lies in one zone, and its pods run
-    there: from another zone it is slower, and each GB is billed. Its size grows and its throughput changes in place.
+    It installs `FsxCsiDriver` if a cluster of this app doesn't have it. The file system is in one zone, and its pods
+    run there. From another zone it is slower, and you pay for each GB of traffic. You can increase its size and change
+    its throughput in place.
 
-    CloudFormation replaces it with an empty file system if the subnet, `key` or the class of ``storage`` change.
-    Kubernetes never changes the file system of a volume and the zone of its nodes. So a change of these, or of
+    CloudFormation replaces it with an empty file system if the subnet, `key` or the class of ``storage`` changes.
+    Kubernetes never changes the file system of a volume or the zone of its nodes. So a change of these, or of
     `other_zones`, fails and rolls back, unless you change ``name`` in the same deployment. FSx rejects a smaller size.
 
     Sources: https://docs.aws.amazon.com/fsx/latest/LustreGuide/what-is.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/examples/kubernetes/static_provisioning (2026-11)
 
     Args:
-        cluster: Cluster of the pods; needs a kubectl provider.
+        cluster: Cluster of the pods. It needs a kubectl provider.
         name: Name of the claim, which pods mount.
-        storage: How large and fast it is, and whether it lasts.
-        pool: Pool whose pods mount it, of the same zone.
-        subnet: Where it lies. Default: the subnet of the pool, where that has one.
-        namespace: Existing namespace, the pods' own.
-        other_zones: Let pods run in other zones, too.
-        key: Key of yours that encrypts it; whoever deploys has to be allowed to use it. Default: the account's key for
-            FSx; a scratch file system takes none of yours.
-        security_group_ids: Groups of the nodes that mount it. Default: the cluster's own.
+        storage: Type, size and throughput: `PersistentLustre` or `ScratchLustre`.
+        pool: Pool whose pods mount it, in the same zone.
+        subnet: Subnet of the file system. Default: the subnet of the pool, if it has only one.
+        namespace: Existing namespace of the pods.
+        other_zones: Whether pods may also run in other zones.
+        key: Your own KMS key that encrypts it. The deploying role must be allowed to use it. Default: the account's key
+            for FSx. A scratch file system doesn't support your own key.
+        security_group_ids: Security groups of the nodes that mount it. Default: the cluster's own.
         vpc: VPC of the subnet, for a cluster that was imported without its VPC. Default: the cluster's.
-        retain: Keep it, its data, and the rules among its servers, when it is taken out of the app; it costs until
-            somebody deletes it. The rules for nodes are deleted.
+        retain: Keep the file system, its data, and the rules between its servers when it leaves the app. It costs until
+            you delete it. The rules for nodes are deleted.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name is none, subnet and pool lie in different zones, a zone or group is not known, or the cluster
-            has a volume of the name from this library.
+        ValueError: A name is invalid, subnet and pool are in different zones, a zone or group is unknown, or the
+            cluster already has a volume of this name from this library.
 
     Attributes:
         name: Name of the claim.
         namespace: Its namespace.
-        storage: How large and fast it is.
+        storage: Its type, size and throughput.
         file_system: The file system.
-        security_group: Who reaches it.
+        security_group: Security group of its network interfaces.
         resource: The objects in the cluster.
     """
 
@@ -325,7 +332,7 @@ class LustreFileSystem(Construct):
             self,
             "Resource",
             file_system_type="LUSTRE",
-            # FSx' own default is older than what nodes speak.
+            # FSx' own default is older than the client on the nodes.
             file_system_type_version=VERSION,
             storage_capacity=storage.size_gib,
             storage_type="SSD",
@@ -335,7 +342,7 @@ class LustreFileSystem(Construct):
             lustre_configuration=storage.configuration(),
             tags=[cdk.CfnTag(key="Name", value=self.node.path)],
         )
-        # FSx looks whether its servers reach each other before it makes any.
+        # FSx tests the connections between its servers before it creates the file system.
         self.file_system.node.add_dependency(self.security_group)
         self._keep(retain)
         self._zone = zone
@@ -343,15 +350,15 @@ class LustreFileSystem(Construct):
 
     @named_call
     def add_claim(self, id: str, *, namespace: str, name: str | None = None) -> Construct:
-        """Let pods of another namespace mount it, by a claim there.
+        """Allow pods of another namespace to mount it, with a claim there.
 
         Args:
-            id: Name of the claim in the app.
-            namespace: Existing namespace, the pods' own.
-            name: Name of the claim. Default: that of the first claim.
+            id: Id of the claim in the construct tree.
+            namespace: Existing namespace of the pods.
+            name: Name of the claim. Default: the name of the first claim.
 
         Raises:
-            ValueError: A name is none, or the cluster has a volume of the name from this library.
+            ValueError: A name is invalid, or the cluster already has a volume of this name from this library.
         """
         called = self.name if name is None else name
         refuse_unless_object_name(self._who, "name", called)
@@ -360,10 +367,10 @@ class LustreFileSystem(Construct):
         return self._volume(id, called, namespace)
 
     def _volume(self, id: str, name: str, namespace: str) -> Construct:
-        # A child, because what this construct has claimed it may claim again.
+        # A child claims it, because one construct could claim the same name twice without an error.
         scope = Construct(self, id)
         self._cluster.claim(PathOf(scope), f"volume {namespace}/{name}", why="they are one object of the cluster")
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.storage.manifests import lustre_chart
 
         chart = lustre_chart(
@@ -393,25 +400,25 @@ class LustreFileSystem(Construct):
         exports: bool = False,
         chunk_mib: int = 1024,
     ) -> LustreRepository:
-        """Link a bucket, or what it has under a prefix, to a directory: files come from it when they are first read.
+        """Link a bucket or a prefix of it to a directory. FSx loads a file from the bucket at the first read.
 
         Args:
-            id: Name of the link in the app.
-            bucket: The bucket, of the same region.
+            id: Id of the link in the construct tree.
+            bucket: The bucket, in the same region.
             path: Directory of the file system, such as ``/corpus``.
-            prefix: What the names of its objects begin with, up to a ``/``.
-            exports: Write what changes in the directory to the bucket, and delete there what is deleted here.
+            prefix: Prefix of the objects' names, up to a ``/``.
+            exports: Whether to write changes in the directory to the bucket, and delete objects of deleted files.
             chunk_mib: Size of the pieces of a file on each disk, in MiB.
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: The path is none, another link has it or the bucket's prefix, the file system has as many links
-                as it can, or has backups.
+            ValueError: The path is invalid, another link has it or the bucket's prefix, or the file system has the max
+                number of links, or has backups.
         """
         if isinstance(self.storage, PersistentLustre) and self.storage.backup_days:
             raise ValueError(
-                f"{self._who}: storage must have backup_days=0 with a data repository, got "
-                f"{self.storage.backup_days}; FSx makes no backups of file systems that are linked"
+                f"{self._who}: storage must have backup_days=0 with a data repository, got {self.storage.backup_days}; "
+                "set it to 0, because FSx doesn't back up linked file systems"
             )
         found = LustreRepository(
             self,
@@ -428,13 +435,13 @@ class LustreFileSystem(Construct):
         return found
 
     def _open(self, clients: Sequence[str]) -> None:
-        """Let file system and nodes, and the servers of the file system, reach each other, either way."""
+        """Allow traffic between the file system and nodes, and between its servers, in both directions."""
         own = self.security_group.security_group_id
         for first, last in PORTS:
             self.security_group.add_ingress_rule(self.security_group, ec2.Port.tcp_range(first, last), "Its servers")
             for number, each in enumerate(clients, start=1):
-                # No rule for nodes is inside the group: that of a file system that is kept would then name the group
-                # of the cluster for good, and EKS could not delete that one.
+                # The rules for nodes are separate resources, not part of the group. Otherwise a retained group would
+                # refer to the cluster's group permanently, and EKS couldn't delete the cluster's group.
                 for id, group, source in (("ToNodes", each, own), ("FromNodes", own, each)):
                     ec2.CfnSecurityGroupIngress(
                         self,
@@ -448,7 +455,7 @@ class LustreFileSystem(Construct):
                     )
 
     def _keep(self, retain: bool) -> None:
-        """Keep or delete it with its security group and the rules by which its servers reach each other."""
+        """Keep or delete it with its security group and the rules between its servers."""
         policy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if retain else cdk.RemovalPolicy.DESTROY
         self.file_system.apply_removal_policy(policy)
         for each in self.security_group.node.find_all():
@@ -460,24 +467,26 @@ def _refuse_key_of_scratch(who: object, storage: LustreStorage, key: object) -> 
     # Source: https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html (2026-11)
     if key is not None and not isinstance(storage, PersistentLustre):
         raise ValueError(
-            f"{who}: key must be left out with ScratchLustre, which FSx encrypts with its own, got one; "
-            "take PersistentLustre"
+            f"{who}: key must be left out with ScratchLustre, which FSx encrypts with its own key, got one; use "
+            "PersistentLustre"
         )
 
 
 def _subnet(who: object, given: ec2.ISubnet | None, pool: object) -> ec2.ISubnet:
     if pool is not None and not isinstance(pool, PlacedPool):
-        raise TypeError(f"{who}: pool must be what add_pool or a pool's construct returned, got {pool!r}")
+        raise TypeError(f"{who}: pool must be a pool of this library, got {pool!r}; pass the result of add_pool")
     if given is not None and not hasattr(given, "subnet_id"):
-        raise TypeError(f"{who}: subnet must be an ec2.ISubnet, got {given!r}")
+        raise TypeError(
+            f"{who}: subnet must be an ec2.ISubnet, got {given!r}; import one with Subnet.from_subnet_attributes"
+        )
     of_pool = list(pool.subnets) if pool is not None else []
     if given is None:
         if len(of_pool) == 1:
             return of_pool[0]
         how_many = f"a pool with {len(of_pool)} subnets" if pool is not None else "None"
         raise ValueError(
-            f"{who}: subnet must be given, got {how_many}; a file system lies in one zone, and so should its pool: "
-            "pass subnets=[one] there and subnet=one here"
+            f"{who}: subnet must be given, got {how_many}; pass subnets=[one] to the pool and subnet=one here, because "
+            "a file system is in one zone, and its pool should be in the same zone"
         )
     _refuse_other_zone(who, given, of_pool)
     return given
@@ -487,7 +496,7 @@ def _refuse_other_zone(who: object, subnet: ec2.ISubnet, of_pool: Sequence[ec2.I
     own, theirs = subnet_zone(subnet), [subnet_zone(each) for each in of_pool]
     if own is not None and theirs and None not in theirs and own not in theirs:
         raise ValueError(
-            f"{who}: subnet must lie in a zone of the pool, {', '.join(sorted(map(str, set(theirs))))}, got {own!r}; "
+            f"{who}: subnet must be in a zone of the pool, {', '.join(sorted(map(str, set(theirs))))}, got {own!r}; "
             "pass one of the pool's subnets"
         )
 
@@ -498,7 +507,7 @@ def _zone(who: object, subnet: ec2.ISubnet) -> str:
         return str(subnet.availability_zone)
     except RuntimeError as error:
         raise ValueError(
-            f"{who}: subnet must have a zone that is known, got {subnet.node.path!r} without; import it with "
+            f"{who}: subnet must have a known zone, got {subnet.node.path!r} without; import it with "
             "Subnet.from_subnet_attributes(availability_zone=...), or write other_zones=True"
         ) from error
 

@@ -11,13 +11,13 @@ from gpu_facts.hardware.lustre import LEAST_GIB
 from gpu_facts.labels import COMPUTE_TYPE, ZONE
 from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, FSX, S3
 
-# The name of no class: nobody makes a volume for the claim.
+# A claim with an empty class name: Kubernetes doesn't create a volume for it.
 _NO_CLASS = ""
-# What every file system has: Kubernetes lets nobody change the request of a claim whose class doesn't resize volumes.
+# Min size of a file system. Kubernetes doesn't allow changes of a claim's request if its class doesn't resize volumes.
 _REQUEST = k8s.Quantity.from_string(f"{LEAST_GIB}Gi")
-# Kubernetes asks for a size, and Mountpoint for none.
+# Kubernetes requires a size, and Mountpoint ignores it.
 _SIZE = k8s.Quantity.from_string("1Gi")
-# Also of a mount that is read-only, which its option says: Kubernetes changes no access mode of a claim.
+# A read-only mount has a mount option, not another access mode, because the access mode of a claim is immutable.
 _MODES = ["ReadWriteMany"]
 
 
@@ -32,9 +32,9 @@ def lustre_chart(
     mount_name: str,
     zone: str | None,
 ) -> cdk8s.Chart:
-    """Return a volume that is kept for one claim, and that claim.
+    """Return a volume that is reserved for one claim, and that claim.
 
-    With a zone only nodes there take pods that claim it, and autoscalers make nodes there.
+    With a zone, only nodes in it run pods with the claim, and autoscalers launch nodes there.
     """
     chart = cdk8s.Chart(cdk8s.App(), name)
     modes, size = ["ReadWriteMany"], k8s.Quantity.from_string(f"{size_gib}Gi")
@@ -48,7 +48,7 @@ def lustre_chart(
             persistent_volume_reclaim_policy="Retain",
             storage_class_name=_NO_CLASS,
             claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
-            # Without it a lock that a program takes is refused.
+            # Without it, the client rejects file locks.
             mount_options=["flock"],
             csi=k8s.CsiPersistentVolumeSource(
                 driver=FSX,
@@ -82,10 +82,10 @@ def _zone_affinity(zone: str) -> k8s.VolumeNodeAffinity:
 def s3_volume_chart(
     *, name: str, namespace: str, volume: str, bucket_name: str, region: str, prefix: str, mount: S3Mount, by_pod: bool
 ) -> cdk8s.Chart:
-    """Return a volume that is kept for one claim, and that claim.
+    """Return a volume that is reserved for one claim, and that claim.
 
-    Of two volumes with one handle in a pod Kubernetes mounts one, so the handle is the name of the volume, unique in
-    the cluster. The region is stated, because the metadata service, which would tell it, does not answer pods.
+    If a pod has two volumes with one handle, Kubernetes mounts only one. So the handle is the name of the volume,
+    unique in the cluster. The region is set, because the metadata service doesn't answer pods.
     """
     chart = cdk8s.Chart(cdk8s.App(), name)
     attributes = {
@@ -124,9 +124,9 @@ def s3_volume_chart(
 def storage_class_chart(
     *, name: str, volume: Gp3, key_arn: str | None, is_default: bool, retain: bool, auto_mode: bool
 ) -> cdk8s.Chart:
-    """Return a class that waits for the first pod of a claim, because only then a zone is known."""
+    """Return a class that waits for the first pod of a claim, because only then the zone is known."""
     chart = cdk8s.Chart(cdk8s.App(), name)
-    # Beside nodes of Auto Mode a cluster may have others, where its driver does not run.
+    # A cluster can have other nodes next to Auto Mode nodes. The driver of Auto Mode doesn't run on them.
     # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html (2026-08)
     of_auto_mode = k8s.TopologySelectorLabelRequirement(key=COMPUTE_TYPE, values=["auto"])
     term = k8s.TopologySelectorTerm(match_label_expressions=[of_auto_mode])

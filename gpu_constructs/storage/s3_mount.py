@@ -1,4 +1,4 @@
-"""How pods mount a bucket, and which names buckets can have."""
+"""Mount options of a bucket, and valid names of buckets."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from gpu_facts.refusals import is_token, refuse_unless_bool, refuse_unless_whole
 
 NamedTtl = Literal["minimal", "indefinite"]
 _NAMED_TTLS = get_args(NamedTtl)
-# '*' and '?' would mean more than themselves in a policy, and a space ends a mount option.
+# In a policy '*' and '?' are wildcards, and a space ends a mount option.
 _PREFIX = re.compile(r"((?![/*?])[!-~])((?![*?])[!-~])*/")
-# Where buckets from before 1 March 2018 may have upper case and '_' in their names.
+# Buckets from before 1 March 2018 in this region may have upper case and '_' in their names.
 _OLD_NAMES_IN = "us-east-1"
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Mount:
-    """A bucket as a file system, by Mountpoint for Amazon S3: read in any order, written from start to end.
+    """A bucket as a file system, through Mountpoint for Amazon S3. Reads may be random, and writes are sequential.
 
-    It knows no rename, append, lock or change of mode; checkpoints and Safetensors' ``save_file`` need some of them.
+    It doesn't support rename, append, lock or chmod. Checkpoints and Safetensors' ``save_file`` need some of them.
 
     Sources: https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md,
     https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md (2026-08)
 
     Attributes:
-        read_only: Refuse every write.
-        allow_overwrite: Let a file be written anew; only where the mount is not read-only.
-        allow_delete: Let files be deleted; only where the mount is not read-only.
-        cache_gib: Size of a cache of what was read, in GiB, on each node and for each volume. It is on the node's own
-            storage: local NVMe with ``NodeShape(raid0=True)``, else its EBS volume. Default: none.
-        metadata_ttl: For how long names and sizes are not asked for again: seconds, ``minimal``, or ``indefinite`` for
-            what never changes, such as weights. Default: Mountpoint's, minimal, or a minute with a cache.
-        allow_other: Let users of the pod read that are not root.
-        uid: Owner of the files, who may write where it is not root. Default: Mountpoint's.
+        read_only: Reject every write.
+        allow_overwrite: Allow a file to be overwritten. It needs ``read_only=False``.
+        allow_delete: Allow files to be deleted. It needs ``read_only=False``.
+        cache_gib: Size of a read cache, in GiB, on each node and for each volume. It is on the node's own storage:
+            local NVMe with ``NodeShape(raid0=True)``, otherwise its EBS volume. Default: none.
+        metadata_ttl: Time for which names and sizes are cached: seconds, ``minimal``, or ``indefinite`` for objects
+            that never change, such as weights. Default: Mountpoint's, minimal, or a minute with a cache.
+        allow_other: Allow users of the pod other than root to read.
+        uid: Owner of the files, who may also write if it isn't root. Default: Mountpoint's.
         gid: Group of the files. Default: Mountpoint's.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: Mountpoint would refuse it, or nobody could use what it says.
+        ValueError: Mountpoint would reject it, or an option has no effect.
     """
 
     read_only: bool = True
@@ -70,7 +70,8 @@ class S3Mount:
         self._refuse_writes_to_what_is_read_only()
         if not self.allow_other and (self.uid or self.gid):
             raise ValueError(
-                "s3 mount: allow_other must be True with uid or gid, got False; without it only root reads"
+                "s3 mount: allow_other must be True with uid or gid, got False; set it, because otherwise only root "
+                "may read"
             )
 
     def _refuse_wrong_ttl(self) -> None:
@@ -78,17 +79,19 @@ class S3Mount:
         if ttl is None or ttl in _NAMED_TTLS:
             return
         if isinstance(ttl, str):
-            raise ValueError(f"s3 mount: metadata_ttl must be seconds or one of {', '.join(_NAMED_TTLS)}, got {ttl!r}")
-        refuse_unless_whole_number("s3 mount", "metadata_ttl", ttl, least=1, fix="'minimal' asks each time")
+            raise ValueError(
+                f"s3 mount: metadata_ttl must be seconds or one of {', '.join(_NAMED_TTLS)}, got {ttl!r}; choose one"
+            )
+        refuse_unless_whole_number("s3 mount", "metadata_ttl", ttl, least=1, fix="write 'minimal' to disable the cache")
 
     def _refuse_writes_to_what_is_read_only(self) -> None:
         for flag in ("allow_overwrite", "allow_delete"):
             if self.read_only and getattr(self, flag):
-                raise ValueError(f"s3 mount: read_only must be False with {flag}, got True; nothing is written")
+                raise ValueError(f"s3 mount: read_only must be False with {flag}, got True; set it, or remove {flag}")
 
     @property
     def options(self) -> list[str]:
-        """Mount options of the volume, beside those that say what is mounted."""
+        """Mount options of the volume, except the options that select the mounted objects."""
         said = {
             "read-only": self.read_only,
             "allow-overwrite": self.allow_overwrite,
@@ -102,18 +105,18 @@ class S3Mount:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Attributes of the volume that say how it is cached."""
+        """Attributes of the volume that configure its cache."""
         if self.cache_gib is None:
             return {}
-        # Without the limit the cache grows until kubelet evicts pods.
+        # Without the limit the cache grows until the kubelet evicts pods.
         return {"cache": "emptyDir", "cacheEmptyDirSizeLimit": f"{self.cache_gib}Gi"}
 
 
 def refuse_unless_bucket(who: object, bucket: object) -> None:
-    """Refuse what is no bucket of the CDK.
+    """Reject a value that isn't a bucket of the CDK.
 
     Raises:
-        TypeError: ``bucket`` is something else, for example a name.
+        TypeError: ``bucket`` isn't a bucket, for example a name.
     """
     if not hasattr(bucket, "bucket_arn"):
         raise TypeError(
@@ -122,26 +125,26 @@ def refuse_unless_bucket(who: object, bucket: object) -> None:
 
 
 def resolve_bucket_region(scope: Construct, who: object, bucket: s3.IBucket, given: str | None) -> str:
-    """Return the region of a bucket: as given, as the bucket knows, which is that of the stack where it does not.
+    """Return the given region of a bucket, or the region of the bucket construct, which may be its stack's.
 
     Raises:
-        ValueError: ``given`` is no region, or another than the bucket's, or no bucket there can be called so.
+        ValueError: ``given`` isn't a region, differs from the bucket's region, or doesn't allow the bucket's name.
     """
     knows = bucket.env.region
     if given is not None:
         refuse_unless_region(who, "region", given)
         if not is_token(knows) and knows not in (given, cdk.Stack.of(scope).region):
-            raise ValueError(f"{who}: region must be that of the bucket, {knows!r}, got {given!r}; leave it out")
+            raise ValueError(f"{who}: region must be the region of the bucket, {knows!r}, got {given!r}; leave it out")
     found = given if given is not None else knows
     _refuse_newer_name(who, bucket.bucket_name, found)
     return found
 
 
 def _refuse_newer_name(who: object, name: str, region: str) -> None:
-    """Refuse a bucket of a name that none there can have.
+    """Reject a bucket with a name that the region doesn't allow.
 
     Raises:
-        ValueError: It has upper case or ``_`` in a region whose buckets never had.
+        ValueError: The name has upper case or ``_``, and buckets of the region never had them.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (2026-11)
     """
@@ -149,20 +152,20 @@ def _refuse_newer_name(who: object, name: str, region: str) -> None:
         return
     if re.search(r"[A-Z_]", name):
         raise ValueError(
-            f"{who}: bucket must have a name of lower-case letters, digits, '-' and '.', got {name!r}; others are "
-            f"only in {_OLD_NAMES_IN}, from before March 2018"
+            f"{who}: bucket must have a name of lower-case letters, digits, '-' and '.', got {name!r}; correct it, "
+            f"because other names exist only in {_OLD_NAMES_IN}, from before March 2018"
         )
 
 
 def refuse_unless_prefix(who: object, prefix: object) -> None:
-    """Refuse what no folder of a bucket is called by; an empty prefix is all of it.
+    """Reject an invalid prefix of objects. An empty prefix is the whole bucket.
 
     Raises:
-        TypeError: ``prefix`` is no string.
-        ValueError: It does not end in ``/``, or has signs that a policy reads otherwise.
+        TypeError: ``prefix`` isn't a string.
+        ValueError: It doesn't end with ``/``, or has characters that have a special meaning in a policy.
     """
     if not isinstance(prefix, str):
-        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}")
+        raise TypeError(f"{who}: prefix must be a string, got {prefix!r}; write one such as 'models/'")
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ValueError(
             f"{who}: prefix must end with '/', not begin with it, and have no spaces, '*' or '?', got {prefix!r}"
@@ -173,5 +176,5 @@ def refuse_unless_prefix(who: object, prefix: object) -> None:
 def _nearest_prefix(prefix: str) -> str:
     inner = prefix.strip("/")
     if not inner:
-        return "; leave it out for all of the bucket"
+        return "; leave it out for the whole bucket"
     return f"; write '{inner}/'" if _PREFIX.fullmatch(f"{inner}/") else ""

@@ -35,14 +35,14 @@ _ID = "S3Permissions"
 _LONGEST_ARN = 90
 _LONGEST_PARTITION = "aws-us-gov"
 _PARTITION = regex(r"\$\{Token\[AWS\.Partition\.\d+\]\}")
-# A volume and its key take 640 at most, so that 16 stacks or more can have one.
+# A volume and its key need 640 characters at most, so that 16 stacks or more can have one.
 _MAX_OF_A_STACK = 640
 _INLINE = "Policy"
 _Statements = list[dict[str, Any]]
 
 
 def mount_statements(*, bucket_arn: str, prefix: str, mount: S3Mount) -> list[dict[str, Any]]:
-    """Return the least that Mountpoint needs of a bucket, without ids: one policy may hold those of several volumes.
+    """Return the minimal permissions of Mountpoint for a bucket, without ids: one policy may contain several volumes.
 
     Source: https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#iam-permissions (2026-08)
     """
@@ -59,18 +59,18 @@ def mount_statements(*, bucket_arn: str, prefix: str, mount: S3Mount) -> list[di
 
 
 def key_actions(mount: S3Mount) -> list[str]:
-    """Return what Mountpoint needs of the key that encrypts a bucket."""
+    """Return the permissions of Mountpoint for the key that encrypts a bucket."""
     return ["kms:Decrypt"] if mount.read_only else ["kms:Decrypt", "kms:GenerateDataKey"]
 
 
 def grant_bucket_access(
     identity: WorkloadIdentity, bucket: s3.IBucket, statements: Sequence[dict[str, Any]], keys: Sequence[str]
 ) -> None:
-    """Let the pods of an identity do to a bucket what some statements allow, and use its key where the CDK knows it."""
+    """Grant the pods of an identity statements for a bucket, and the use of its key if the CDK has the key."""
     for each in statements:
         statement = iam.PolicyStatement.from_json(each)
         identity.grant_principal.add_to_principal_policy(statement)
-        # A role of another account needs it in both places; what grants do for that drops conditions.
+        # A role of another account needs permissions in both places. The CDK's grants would drop conditions there.
         if identity.target_role is not None:
             bucket.add_to_resource_policy(statement.copy(principals=[identity.grant_principal]))
     if bucket.encryption_key is not None:
@@ -78,14 +78,14 @@ def grant_bucket_access(
 
 
 def grant_bucket_read(identity: WorkloadIdentity, bucket: s3.IBucket, prefix: str) -> None:
-    """Let the pods of an identity list and read what is under a prefix of a bucket."""
+    """Grant the pods of an identity to list and read objects under a prefix of a bucket."""
     read_only = S3Mount()
     statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=read_only)
     grant_bucket_access(identity, bucket, statements, key_actions(read_only))
 
 
 def driver_permissions(construct: Construct, cluster: ClusterRef, driver: CsiDriver) -> DriverPermissions:
-    """Return the policies of the volumes of one stack: the stack of the cluster must not depend on their buckets."""
+    """Return the policies for the volumes of one stack. The stack of the cluster must not depend on their buckets."""
     shared = cluster.shared(owning_stack(construct))
     found = shared.node.try_find_child(_ID)
     return found if isinstance(found, DriverPermissions) else DriverPermissions(shared, _ID, driver=driver)
@@ -95,11 +95,11 @@ def driver_permissions(construct: Construct, cluster: ClusterRef, driver: CsiDri
 class DriverPermissions(Construct):
     """Policies of a driver's role, with the statements of all volumes of a stack.
 
-    A role has 10,240 characters of inline policies, which is 26 volumes with one policy each, and 10 managed policies.
+    A role allows 10,240 characters of inline policies, i.e. 26 volumes with one policy each, and 10 managed policies.
     So a stack with one or two volumes has an inline policy, and any other stack has managed policies. The name of a
-    volume decides which of these has its statements, so that another volume moves none. If one grows too large, the
-    last one gets a successor, which takes statements of all others. Each policy depends on its successor, so that a
-    deployment adds statements there before it removes them here.
+    volume selects the policy with its statements, so that a new volume moves no statements. If a policy grows too
+    large, the last one gets a successor, which receives statements from all others. Each policy depends on its
+    successor, so that a deployment adds statements there before it removes them here.
 
     Args:
         driver: The driver.
@@ -118,11 +118,11 @@ class DriverPermissions(Construct):
 
         Args:
             who: The construct of the volume.
-            volume: Value that differs from that of any other volume of the cluster.
-            statements: What the driver may do for it.
+            volume: Value that is unique to the volume in the cluster.
+            statements: Permissions of the driver for it.
 
         Raises:
-            ValueError: IAM doesn't allow the role so many statements.
+            ValueError: The statements exceed the limits of IAM for the role.
         """
         self._volumes[volume] = statements
         if not self._managed and _size(self.document()) <= _MAX_OF_A_STACK:
@@ -146,8 +146,8 @@ class DriverPermissions(Construct):
                 f"{who}: identity must be given, got None with permissions of {volumes} volumes in {len(stacks)} "
                 f"stacks that don't fit in the {MAX_ATTACHED} managed policies of {MAX_MANAGED:,} characters and the "
                 f"{MAX_INLINE:,} characters of inline policies that IAM allows the role of the driver; pass "
-                "identity=WorkloadIdentity(...), which mounts the volume with a role of its own, or define the volumes "
-                "in fewer stacks"
+                "identity=WorkloadIdentity(...) to mount the volume with a separate role, or define the volumes in "
+                "fewer stacks"
             )
 
     def _make_inline(self) -> iam.CfnRolePolicy:
@@ -192,7 +192,7 @@ def _size(document: Mapping[str, Any]) -> int:
 
 @jsii.implements(cdk.IStableAnyProducer)
 class _Document:
-    """A policy document that is known when every volume has been defined."""
+    """A policy document that is complete when every volume has been defined."""
 
     def __init__(self, permissions: DriverPermissions, number: int | None) -> None:
         self._permissions, self._number = permissions, number
@@ -203,19 +203,19 @@ class _Document:
 
 
 def _place(volume: str, policies: int) -> int:
-    """Return the number of the policy with the statements of a volume: one policy more takes from all others."""
+    """Return the number of the policy with the statements of a volume. An additional policy takes from all others."""
     return max(range(policies), key=lambda number: hashlib.sha256(f"{number}/{volume}".encode()).digest())
 
 
 def _merged(statements: Iterable[Mapping[str, Any]]) -> _Statements:
-    """Return fewer statements that allow exactly the same: with all prefixes of a bucket, and with all resources."""
+    """Merge statements without a change of permissions: with all prefixes of a bucket, and with all resources."""
     prefixes: dict[tuple[tuple[str, ...], str], dict[str | None, None]] = {}
     for each in statements:
         prefix = each.get("Condition", {}).get("StringLike", {}).get("s3:prefix")
         prefixes.setdefault((tuple(each["Action"]), each["Resource"]), {})[prefix] = None
     resources: dict[tuple[tuple[str, ...], tuple[str | None, ...]], list[str]] = {}
     for (actions, resource), found in prefixes.items():
-        # A statement without a prefix allows what others for the same bucket allow with one.
+        # A statement without a prefix includes the permissions of statements for the same bucket with one.
         resources.setdefault((actions, () if None in found else tuple(found)), []).append(resource)
     return [
         {
@@ -234,32 +234,34 @@ def _single(values: Sequence[Any]) -> Any:
 
 @named_arguments
 class S3Volume(Construct):
-    """A bucket, or what it has under a prefix, as a volume that any number of pods of a namespace mount.
+    """A bucket or a prefix of it as a volume. Any number of pods of a namespace can mount it.
 
-    Brings `S3CsiDriver` into a cluster of this app that has none. Nothing in the bucket is made or deleted with it.
+    It installs `S3CsiDriver` if a cluster of this app doesn't have it. It creates and deletes no objects in the bucket.
 
     Kubernetes never changes the bucket of a volume, the size of its cache, and whether it has an `identity`. If you
-    change one of them, the deployment fails and rolls back, unless you change ``name`` in the same deployment. Other
-    options of the mount reach pods that start later.
+    change one of them, the deployment fails and rolls back, unless you change ``name`` in the same deployment. Changes
+    of other mount options affect only pods that start later.
 
     Source: https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md (2026-08)
 
     Args:
-        cluster: Cluster of the pods; needs a kubectl provider.
+        cluster: Cluster of the pods. It needs a kubectl provider.
         name: Name of the claim, which pods mount.
-        bucket: The bucket; a key of yours that encrypts it may be used, too, where the CDK knows it.
-        namespace: Existing namespace, the pods' own.
-        prefix: What the names of its objects begin with, up to a ``/``. Default: all of the bucket.
-        mount: How pods see it.
-        identity: Who reads it, of the same namespace: then every pod mounts it as its own service account, and may what
-            that may. Default: the driver, for every pod that mounts the claim.
-        region: Region of the bucket. Default: what the bucket knows, which of an imported one may be the stack's.
+        bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the driver also gets access to the
+            key.
+        namespace: Existing namespace of the pods.
+        prefix: Prefix of the objects' names, up to a ``/``. Default: the whole bucket.
+        mount: Mount options.
+        identity: Identity that reads it, of the same namespace. Then every pod mounts it as its own service account,
+            with the permissions of this account. Default: the driver, for every pod that mounts the claim.
+        region: Region of the bucket. Default: the region of the bucket construct, which for an imported bucket may be
+            the stack's.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name, the prefix or the region is none, no bucket of the region can be called so, the cluster has
-            a volume of the name from this library, the identity is of another namespace, or IAM doesn't allow the
-            driver permissions for as many volumes without one.
+        ValueError: A name, the prefix or the region is invalid, or the region doesn't allow the bucket's name. Or the
+            cluster already has a volume of this name from this library, or the identity is of another namespace. Or the
+            permissions of volumes without identity exceed the limits of IAM.
 
     Attributes:
         name: Name of the claim.
@@ -296,7 +298,7 @@ class S3Volume(Construct):
 
         self.name, self.namespace = name, namespace
         driver = s3_csi_driver(ref)
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.storage.manifests import s3_volume_chart
 
         chart = s3_volume_chart(
@@ -326,8 +328,8 @@ class S3Volume(Construct):
         if driver is None:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:bucketUnread",
-                f"{self.node.path}: the driver of an imported cluster gets no right to mount the bucket here; make its "
-                "S3CsiDriver in this app, pass an identity, or let the driver's role read the bucket",
+                f"{self.node.path}: the library can't grant the driver of an imported cluster access to the bucket; "
+                "create its S3CsiDriver in this app, pass an identity, or allow the driver's role to read the bucket",
             )
             return
         key = bucket.encryption_key
@@ -342,9 +344,9 @@ def _refuse_unless_identity(who: object, identity: object, namespace: str) -> No
     if identity is None:
         return
     if not isinstance(identity, WorkloadIdentity):
-        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}")
+        raise TypeError(f"{who}: identity must be a WorkloadIdentity, got {identity!r}; create WorkloadIdentity(...)")
     if identity.namespace != namespace:
         raise ValueError(
-            f"{who}: identity must be of namespace {namespace!r}, as the volume is, got {identity.node.path!r} of "
-            f"{identity.namespace!r}; pods mount claims of their own namespace"
+            f"{who}: identity must be of the volume's namespace {namespace!r}, got {identity.node.path!r} of "
+            f"{identity.namespace!r}; create one in that namespace, because pods mount only claims of their namespace"
         )

@@ -17,8 +17,8 @@ from gpu_constructs.storage import Gp3
         ({"iops": 80_001}, ValueError, "iops must be at most 80000, got 80001"),
         ({"iops": 3_000.0}, TypeError, "iops must be a whole number, got 3000.0"),
         ({"throughput_mib_s": 124}, ValueError, "throughput_mib_s must be at least 125, got 124"),
-        ({"throughput_mib_s": 751}, ValueError, "must be at most 750, got 751; 750 is what 3000 iops can have"),
-        ({"iops": 80_000, "throughput_mib_s": 2_001}, ValueError, "must be at most 2000, got 2001"),
+        ({"throughput_mib_s": 751}, ValueError, "must be at most 750 with 3000 iops, got 751; lower it, or raise iops"),
+        ({"iops": 80_000, "throughput_mib_s": 2_001}, ValueError, "must be at most 2000 with 80000 iops, got 2001"),
         ({"file_system": "zfs"}, ValueError, "file_system must be one of ext4, xfs, got 'zfs'"),
     ],
 )
