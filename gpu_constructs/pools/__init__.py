@@ -1,4 +1,4 @@
-"""Values that describe a pool of GPU nodes. They import no AWS library."""
+"""Values that describe a pool of GPU nodes. They don't import the CDK."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""How the nodes of a pool are bought."""
+"""Purchase options of a pool's nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_facts.refusals import (
     suggest_call,
 )
 
-# Of 182 days, in minutes.
+# 182 days, in minutes.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 _LONGEST_BLOCK = 182 * 24 * 60
 _GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/[\w+=,.@/:-]+", re.ASCII)
@@ -29,7 +29,7 @@ _GROUP_ARN = re.compile(r"arn:[\w-]+:resource-groups:[\w-]+:\d{12}:group/[\w+=,.
 @named_arguments
 @dataclass(frozen=True, slots=True)
 class OnDemand:
-    """Instances at the list price, taken from what EC2 has free at that moment."""
+    """Instances at the list price, from the capacity that EC2 has at that moment."""
 
     purchase_option: ClassVar[str] = "on-demand"
     managed_capacity_type: ClassVar[str] = "ON_DEMAND"
@@ -40,14 +40,14 @@ class OnDemand:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
-    """Spare instances at a discount, which EC2 takes back with two minutes' notice.
+    """Spare instances at a discount. EC2 reclaims them with two minutes' notice.
 
     Attributes:
-        checkpointed: Runs on these nodes save checkpoints, so that losing a node costs minutes and not the run. Pools
-            for training take spot only with it.
+        checkpointed: Whether runs on these nodes save checkpoints, so that the loss of a node costs minutes, not the
+            whole run. Pools for training accept spot only if it is set.
 
     Raises:
-        TypeError: ``checkpointed`` is no ``bool``.
+        TypeError: ``checkpointed`` isn't a ``bool``.
     """
 
     checkpointed: bool = False
@@ -64,15 +64,15 @@ class Spot:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
-    """Instances of an On-Demand Capacity Reservation that is yours already.
+    """Instances of your own On-Demand Capacity Reservation.
 
     Attributes:
-        availability_zone: Zone of the reservation, e.g. ``us-east-1a``; nodes start nowhere else.
+        availability_zone: Zone of the reservation, e.g. ``us-east-1a``. All nodes start in it.
         id: Reservation id, ``cr-`` and 17 hexadecimal digits.
         resource_group_arn: Resource group of reservations, instead of one id.
 
     Raises:
-        ValueError: It names no reservation, or two, or ``id`` isn't one.
+        ValueError: There is no reservation, there are two, or ``id`` is invalid.
     """
 
     availability_zone: str
@@ -96,36 +96,39 @@ class Reservation:
         if (self.id is None) == (self.resource_group_arn is None):
             raise ValueError(
                 f"reservation: it must have either id or resource_group_arn, got {self.id!r} and "
-                f"{self.resource_group_arn!r}; 'aws ec2 describe-capacity-reservations' lists yours"
+                f"{self.resource_group_arn!r}; list yours with 'aws ec2 describe-capacity-reservations'"
             )
         group = self.resource_group_arn
         if group is not None and not is_token(group) and not (isinstance(group, str) and _GROUP_ARN.fullmatch(group)):
-            raise ValueError(f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}")
+            raise ValueError(
+                f"reservation: resource_group_arn must be the ARN of a resource group, got {group!r}; list yours with "
+                "'aws resource-groups list-groups'"
+            )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapacityBlock:
-    """A Capacity Block for ML: instances bought for a window of time.
+    """A Capacity Block for ML: instances that you buy for a period of time.
 
-    Before the window every launch fails; EC2 begins to end the instances 30 minutes before it closes, and EKS takes
-    a managed group to zero 40 minutes before.
+    Before the period every launch fails. EC2 begins to terminate the instances 30 minutes before its end. EKS scales a
+    managed node group to zero 40 minutes before the end.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
 
     Attributes:
         id: Reservation id of the block, ``cr-`` and 17 hexadecimal digits.
         availability_zone: Zone of the block, e.g. ``us-east-1a``.
-        starts: When the block begins, with time zone.
-        ends: When the block ends, with time zone.
-        instances: Instances in the block.
-        started: The block has begun: leave out the schedule that starts its nodes, whose time is over and which Auto
-            Scaling refuses then. The deployment itself starts them.
-        drain_minutes: How long before the end the nodes are drained; more than the 40 minutes after which EKS
-            does it.
+        starts: Start of the block, with time zone.
+        ends: End of the block, with time zone.
+        instances: Number of instances in the block.
+        started: Set it when the block has begun. It leaves out the schedule that starts its nodes, because Auto Scaling
+            rejects a time in the past. The deployment itself starts the nodes.
+        drain_minutes: Time between the drain of the nodes and the end, in minutes. It must be more than the 40 minutes
+            of EKS.
 
     Raises:
         TypeError: A time has no time zone.
-        ValueError: No such block can exist, or it would be over before it is drained.
+        ValueError: The block is invalid, or it would be over before the drain.
     """
 
     id: str
@@ -156,60 +159,61 @@ class CapacityBlock:
         if self.ends - self.starts <= timedelta(minutes=self.drain_minutes):
             raise ValueError(
                 f"{who}: ends must be more than {self.drain_minutes} minutes after starts, got {self.starts} and "
-                f"{self.ends}"
+                f"{self.ends}; copy both from 'aws ec2 describe-capacity-reservations'"
             )
 
     @property
     def drained_at(self) -> datetime:
-        """When the nodes are drained."""
+        """Time at which the nodes are drained."""
         return self.ends - timedelta(minutes=self.drain_minutes)
 
     @property
     def steps(self) -> list[tuple[str, datetime, int]]:
-        """What happens to the nodes: what it is called, when, and how many there are from then on."""
+        """Changes of the number of nodes: name, time, and the number from this time on."""
         start = [] if self.started else [("Start", self.starts, self.instances)]
         return [*start, ("Drain", self.drained_at, 0)]
 
 
 Capacity = OnDemand | Spot | Reservation | CapacityBlock
-# The ones that need no arguments, by the name cdk.json uses.
+# Capacities without arguments, by their name in cdk.json.
 CAPACITIES: dict[str, Capacity] = {each.purchase_option: each for each in (OnDemand(), Spot())}
 
 
 def refuse_unless_capacity(who: object, capacity: object) -> None:
-    """Refuse what is no `Capacity`.
+    """Reject a value that isn't a `Capacity`.
 
     Raises:
-        TypeError: ``capacity`` is a class, a string or something else.
+        TypeError: ``capacity`` is a class, a string or another type.
     """
     written = "OnDemand(), Spot(), Reservation(...) or CapacityBlock(...)"
     fix = ""
     if isinstance(capacity, (list, tuple)):
         first = capacity[0] if capacity else None
-        fix = f"{suggest_call(first, written)}; a list is for pools of Karpenter and Auto Mode"
+        fix = f"{suggest_call(first, written)}; only pools of Karpenter and Auto Mode accept a list"
     if isinstance(capacity, str) and capacity in CAPACITIES:
         fix = f"; write {type(CAPACITIES[capacity]).__name__}()"
     refuse_unless_instance(who, "capacity", capacity, get_args(Capacity), written, fix=fix)
 
 
 def refuse_spot_for_training(who: object, purpose: str | None, capacity: Capacity) -> None:
-    """Refuse spot for runs that would be lost with a node.
+    """Reject spot for runs that a lost node would end.
 
     Raises:
-        ValueError: The pool is for training, and nobody said that its runs save checkpoints.
+        ValueError: The pool is for training, and ``checkpointed`` isn't set.
     """
     if purpose == "training" and isinstance(capacity, Spot) and not capacity.checkpointed:
         raise ValueError(
-            f"{who}: capacity must not be Spot() where the shape's purpose is 'training', got Spot(); a node that "
-            "EC2 takes back ends the run, write Spot(checkpointed=True) if it goes on from a checkpoint"
+            f"{who}: capacity must not be Spot() if the shape's purpose is 'training', got Spot(); write "
+            "Spot(checkpointed=True) if the run continues from a checkpoint, because EC2 can reclaim a node at any "
+            "time"
         )
 
 
 def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacities: Sequence[Capacity]) -> None:
-    """Refuse a type that EC2 sells in none of the ways, and a way that serves none of the types.
+    """Reject a type that EC2 doesn't sell with any of the capacities, and a capacity that fits none of the types.
 
     Raises:
-        ValueError: A type is not sold so, or one reservation would have to hold several types.
+        ValueError: EC2 doesn't sell a type this way, or one reservation would need several types.
     """
     asked = {each.purchase_option for each in capacities}
     kinds = ", ".join(type(each).__name__ for each in capacities)
@@ -217,14 +221,16 @@ def refuse_unless_sold(who: object, types: tuple[InstanceType, ...], capacities:
         if asked.isdisjoint(each.purchase_options):
             raise ValueError(
                 f"{who}: capacity must be one that EC2 sells {each.name!r} with, {', '.join(each.purchase_options)}, "
-                f"got {kinds}"
+                f"got {kinds}; choose one"
             )
     for capacity in capacities:
         if not any(capacity.purchase_option in each.purchase_options for each in types):
-            raise ValueError(f"{who}: capacity must serve one of the instance types, got {type(capacity).__name__}")
+            raise ValueError(
+                f"{who}: capacity must fit one of the instance types, got {type(capacity).__name__}; remove it"
+            )
     names = ", ".join(each.name for each in types)
     if len(capacities) == 1 and isinstance(capacities[0], (Reservation, CapacityBlock)) and len(types) > 1:
-        raise ValueError(f"{who}: shape must have the one instance type that was reserved, got {names}")
+        raise ValueError(f"{who}: shape must have only the reserved instance type, got {names}; remove the others")
 
 
 def _refuse_unless_reservation_id(who: str, id: object) -> None:

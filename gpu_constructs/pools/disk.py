@@ -1,4 +1,4 @@
-"""The EBS volume that holds a node's images and pods."""
+"""The EBS volume for a node's images and pods."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAX_GIB = 65_536
 MAX_INITIALIZATION = 300
 _KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+", re.ASCII)
 _SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
-# The EKS images' own size; EC2 refuses a volume smaller than its snapshot.
+# Size of the EKS images' snapshots. EC2 rejects a volume that is smaller than its snapshot.
 MIN_GIB = 20
-# Bottlerocket's first volume holds the OS only; Karpenter's default size for it.
+# Bottlerocket's first volume has only the OS. This is Karpenter's default size for it.
 # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bottlerocket.go
 BOTTLEROCKET_OS_GIB = 4
 
@@ -34,21 +34,21 @@ BOTTLEROCKET_OS_GIB = 4
 class Disk:
     """An encrypted gp3 volume for images, writable layers and emptyDirs.
 
-    A CUDA image unpacks to 10 to 25 GiB, and kubelet starts to delete images at 85 % full.
+    A CUDA image unpacks to 10 to 25 GiB, and the kubelet starts to delete images at 85 % full.
 
     Attributes:
         size_gib: Size, in GiB.
-        iops: Operations a second.
+        iops: Operations per second.
         throughput_mib_s: Throughput, in MiB/s.
-        kms_key_arn: Customer-managed key; its policy must let those use it who start nodes, see `grant_volume_key`.
-            Default: the account's key for EBS.
-        snapshot_id: Snapshot of a data volume that holds images already, ``snap-...``; for Bottlerocket, whose data
-            volume is apart from the image's. Default: an empty volume.
-        initialization_mib_s: Rate at which the snapshot is loaded, in MiB/s, which costs by the GiB; without it the
-            first read of a block is slow.
+        kms_key_arn: Customer-managed key. Its policy must allow its use to the principals that start nodes, see
+            `grant_volume_key`. Default: the account's key for EBS.
+        snapshot_id: Snapshot of a data volume with preloaded images, ``snap-...``. It is supported on Bottlerocket,
+            which has a separate data volume. Default: an empty volume.
+        initialization_mib_s: Rate at which EBS loads the snapshot, in MiB/s. It costs per GiB. Without it the first
+            read of a block is slow.
 
     Raises:
-        ValueError: EC2 would refuse the volume.
+        ValueError: EC2 would reject the volume.
     """
 
     size_gib: int = 100
@@ -59,11 +59,13 @@ class Disk:
     initialization_mib_s: int | None = None
 
     def __post_init__(self) -> None:
-        refuse_unless_whole_number("disk", "size_gib", self.size_gib, least=MIN_GIB, fix="100 holds a few CUDA images")
+        refuse_unless_whole_number(
+            "disk", "size_gib", self.size_gib, least=MIN_GIB, fix="write 100 for a few CUDA images"
+        )
         refuse_unless_whole_number("disk", "iops", self.iops, least=BASE_IOPS)
         refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
         if self.kms_key_arn is not None and not isinstance(self.kms_key_arn, str):
-            raise TypeError(f"disk: kms_key_arn must be a string, got {self.kms_key_arn!r}; of a key pass key.key_arn")
+            raise TypeError(f"disk: kms_key_arn must be a string, got {self.kms_key_arn!r}; pass key.key_arn")
         if self.kms_key_arn is not None and not (is_token(self.kms_key_arn) or _KEY_ARN.fullmatch(self.kms_key_arn)):
             raise ValueError(
                 f"disk: kms_key_arn must be the ARN of a key, 'arn:aws:kms:...:key/...', got {self.kms_key_arn!r}; "
@@ -71,27 +73,33 @@ class Disk:
             )
         if self.snapshot_id is not None and not _SNAPSHOT.fullmatch(str(self.snapshot_id)):
             raise ValueError(
-                f"disk: snapshot_id must be an id such as 'snap-0123456789abcdef0', got {self.snapshot_id!r}"
+                f"disk: snapshot_id must be an id such as 'snap-0123456789abcdef0', got {self.snapshot_id!r}; list "
+                "yours with 'aws ec2 describe-snapshots --owner-ids self'"
             )
         if self.initialization_mib_s is not None:
             refuse_unless_whole_number("disk", "initialization_mib_s", self.initialization_mib_s, least=100)
             self._refuse_above(
-                "initialization_mib_s", self.initialization_mib_s, MAX_INITIALIZATION, "MiB/s is EBS' most"
+                "initialization_mib_s",
+                self.initialization_mib_s,
+                MAX_INITIALIZATION,
+                "lower it to the max of EBS, in MiB/s",
             )
             if self.snapshot_id is None:
-                raise ValueError("disk: initialization_mib_s must go with a snapshot_id, got None; nothing is loaded")
-        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "GiB is the largest gp3 volume")
+                raise ValueError(
+                    "disk: initialization_mib_s must have a snapshot_id, got None; remove it, because nothing is loaded"
+                )
+        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "lower it to the largest gp3 volume")
         most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
-        self._refuse_above("iops", self.iops, most_iops, f"is what {self.size_gib} GiB of gp3 can have")
+        self._refuse_above("iops", self.iops, most_iops, f"lower it, or raise size_gib from {self.size_gib}")
         most_throughput = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
         self._refuse_above(
-            "throughput_mib_s", self.throughput_mib_s, most_throughput, f"is what {self.iops} iops of gp3 can have"
+            "throughput_mib_s", self.throughput_mib_s, most_throughput, f"lower it, or raise iops from {self.iops}"
         )
 
     @staticmethod
-    def _refuse_above(argument: str, value: int, most: int, why: str) -> None:
+    def _refuse_above(argument: str, value: int, most: int, fix: str) -> None:
         if value > most:
-            raise ValueError(f"disk: {argument} must be at most {most}, got {value}; {most} {why}")
+            raise ValueError(f"disk: {argument} must be at most {most}, got {value}; {fix}")
 
 
 @named_arguments
@@ -100,8 +108,8 @@ class Volume:
     """One EBS volume of a node.
 
     Attributes:
-        device: Device name the image expects.
-        disk: What it is.
+        device: Device name that the image expects.
+        disk: Settings of the volume.
         size_gib: Size, in GiB; differs from the disk's on Bottlerocket's OS volume.
     """
 
@@ -111,7 +119,7 @@ class Volume:
 
 
 def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
-    """Return the volumes of a node: one on AL2023; OS, and data with the disk's snapshot, on Bottlerocket."""
+    """Return the volumes of a node: one on AL2023, and an OS volume and a data volume on Bottlerocket."""
     if operating_system == "al2023":
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
     system = Disk(kms_key_arn=disk.kms_key_arn)

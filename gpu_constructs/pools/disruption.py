@@ -1,4 +1,4 @@
-"""When nodes are removed or replaced: disruption of Karpenter, and node repair of EKS."""
+"""Removal and replacement of nodes: disruption of Karpenter, and node repair of EKS."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _SHARE = re.compile(r"(\d{1,2}|100)%", re.ASCII)
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """How many nodes of a pool may go at once, always or in a window of time.
+    """Max number of nodes of a pool that Karpenter may disrupt at once, always or during a schedule.
 
     Attributes:
-        nodes: A number of nodes, ``"0"``, or a share, ``"10%"``.
-        reasons: What it counts for; ``Unhealthy`` bounds the repair of broken nodes, with Karpenter 1.15 and
+        nodes: A number of nodes, ``"0"``, or a percentage, ``"10%"``.
+        reasons: Reasons that it applies to. ``Unhealthy`` limits the repair of broken nodes, with Karpenter 1.15 and
             ``node_repair``. Default: every reason.
-        schedule: Cron line, in UTC, of when it begins. Default: it always holds.
-        minutes: How long it holds from then on, in minutes; goes with ``schedule``.
+        schedule: Cron expression of its start, in UTC. Default: it always applies.
+        minutes: Duration from its start, in minutes. It needs ``schedule``.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Karpenter would refuse it.
+        ValueError: Karpenter would reject it.
     """
 
     nodes: str
@@ -48,20 +48,24 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not isinstance(self.nodes, str) or not _NODES.fullmatch(self.nodes):
-            raise ValueError(f"budget: nodes must be a number or a share such as '0' or '10%', got {self.nodes!r}")
+            raise ValueError(
+                f"budget: nodes must be a number or a percentage, got {self.nodes!r}; write one such as '0' or '10%'"
+            )
         object.__setattr__(self, "reasons", words("budget", "reasons", self.reasons))
         for reason in self.reasons:
             refuse_unless_choice("budget", "reasons", reason, get_args(Reason))
         if (self.schedule is None) != (self.minutes is None):
             got = f"{self.schedule!r} and {self.minutes!r}"
-            raise ValueError(f"budget: schedule and minutes must go together, got {got}")
+            raise ValueError(f"budget: schedule and minutes must be given together, got {got}; set both, or none")
         if self.minutes is not None:
             refuse_unless_whole_number("budget", "minutes", self.minutes, least=1)
         if self.schedule is not None and not (isinstance(self.schedule, str) and _CRON.fullmatch(self.schedule)):
-            raise ValueError(f"budget: schedule must be a cron line such as '0 8 * * 1-5', got {self.schedule!r}")
+            raise ValueError(
+                f"budget: schedule must be a cron expression, got {self.schedule!r}; write one such as '0 8 * * 1-5'"
+            )
 
     def to_manifest(self) -> dict[str, Any]:
-        """Return it as a NodePool spells it."""
+        """Return it in the form of a NodePool."""
         found: dict[str, Any] = {"nodes": self.nodes}
         if self.reasons:
             found["reasons"] = list(self.reasons)
@@ -73,20 +77,20 @@ class Budget:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disruption:
-    """When nodes are removed or replaced.
+    """Rules for the removal and replacement of nodes.
 
     Attributes:
-        consolidation: ``WhenEmpty`` removes empty nodes only; ``WhenEmptyOrUnderutilized`` also moves pods together,
-            and ``Balanced`` does where it saves more than it disturbs.
-        consolidate_after_minutes: How long nothing may have happened on the node before. Default: ``None``, never.
-        budgets: How many nodes may go at once.
-        expire_after_hours: Age at which a node is drained, whatever the budgets say. Default: ``None``, never.
-        termination_grace_minutes: How long a drained node may take before its pods are deleted all the same, also
-            those that must not be disrupted. Default: ``None``, as long as it takes.
+        consolidation: ``WhenEmpty`` removes only empty nodes. ``WhenEmptyOrUnderutilized`` also moves pods to fewer
+            nodes. ``Balanced`` does so only if the savings exceed the disruption.
+        consolidate_after_minutes: Time without pod changes on a node before its removal. Default: ``None``, never.
+        budgets: Max numbers of nodes that Karpenter may disrupt at once.
+        expire_after_hours: Age at which a node is drained, independent of the budgets. Default: ``None``, never.
+        termination_grace_minutes: Max time to drain a node. After it, Karpenter deletes the pods, even pods that must
+            not be disrupted. Default: ``None``, no limit.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Karpenter would refuse it.
+        ValueError: Karpenter would reject it.
     """
 
     consolidation: Consolidation
@@ -99,9 +103,11 @@ class Disruption:
         who = "disruption"
         refuse_unless_choice(who, "consolidation", self.consolidation, get_args(Consolidation))
         if not isinstance(self.budgets, (list, tuple)) or not all(isinstance(each, Budget) for each in self.budgets):
-            raise TypeError(f"{who}: budgets must be a tuple of Budget, got {self.budgets!r}")
+            raise TypeError(
+                f"{who}: budgets must be a tuple of Budget, got {self.budgets!r}; write (Budget(nodes='1'),)"
+            )
         if len(self.budgets) > _MAX_BUDGETS:
-            raise ValueError(f"{who}: budgets must be at most {_MAX_BUDGETS}, got {len(self.budgets)}")
+            raise ValueError(f"{who}: budgets must be at most {_MAX_BUDGETS}, got {len(self.budgets)}; merge some")
         object.__setattr__(self, "budgets", tuple(self.budgets))
         for argument, least in (
             ("consolidate_after_minutes", 0),
@@ -113,23 +119,23 @@ class Disruption:
 
     @property
     def bounds_repair(self) -> bool:
-        """Whether a budget names the repair of broken nodes, which only Karpenter 1.15 knows."""
+        """Whether a budget limits the repair of broken nodes, which only Karpenter 1.15 supports."""
         return any("Unhealthy" in each.reasons for each in self.budgets)
 
     def with_repair(self) -> Disruption:
-        """Return the profile with one broken node repaired at a time: without a budget all of them are at once."""
+        """Return the profile with one repair at a time. Without a budget Karpenter repairs all broken nodes at once."""
         return replace(self, budgets=(*self.budgets, Budget(nodes="1", reasons=("Unhealthy",))))
 
     @classmethod
     def suited_to(cls, purpose: str | None, *, static: bool) -> Disruption:
-        """Return the profile for what runs on the nodes; without a word on that, the one that never moves a pod."""
+        """Return the profile for the nodes' workload. Without a purpose, it is the profile that never moves a pod."""
         if static:
             return cls.static()
         return cls.inference() if purpose == "inference" else cls.training()
 
     @classmethod
     def training(cls) -> Disruption:
-        """Return the profile for runs that must not be interrupted: a node goes when it has been empty for a while."""
+        """Return the profile for runs that must not be interrupted: Karpenter removes a node after an idle time."""
         stays = Budget(nodes="0", reasons=("Drifted", "Underutilized"))
         return cls(
             consolidation="WhenEmpty",
@@ -139,20 +145,20 @@ class Disruption:
 
     @classmethod
     def inference(cls) -> Disruption:
-        """Return the profile for replicas that may move one by one: pods are packed, a new image reaches the nodes."""
+        """Return the profile for replicas that may move one by one, to fewer nodes and to nodes with new images."""
         few = Budget(nodes="10%", reasons=("Drifted", "Underutilized"))
         return cls(
             consolidation="WhenEmptyOrUnderutilized",
-            # A model takes minutes to load, and traffic dips for minutes.
+            # A model takes minutes to load, and traffic drops for minutes.
             consolidate_after_minutes=30,
             budgets=(Budget(nodes="100%", reasons=("Empty",)), few),
         )
 
     @classmethod
     def static(cls) -> Disruption:
-        """Return the profile for a fixed number of nodes, which are never empty: one at a time gets a new image.
+        """Return the profile for a fixed number of nodes, which are never empty: one node at a time gets a new image.
 
-        A pod that must not be disrupted keeps its node from that.
+        A pod that must not be disrupted prevents the replacement of its node.
         """
         return cls(
             consolidation="WhenEmpty",
@@ -170,7 +176,7 @@ class Disruption:
         }
 
     def node_lifetime(self, *, longest_hours: int | None = None) -> dict[str, str]:
-        """Return what a NodePool says of its nodes' end; at most ``longest_hours`` where something else ends them."""
+        """Return the fields of a NodePool for its nodes' lifetime, limited to ``longest_hours`` if you pass it."""
         hours = [each for each in (self.expire_after_hours, longest_hours) if each is not None]
         found = {"expireAfter": f"{min(hours)}h" if hours else "Never"}
         if self.termination_grace_minutes is not None:
@@ -181,19 +187,19 @@ class Disruption:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepairOverride:
-    """What happens for one reason, in place of EKS' own choice. EKS asks for all four values.
+    """Repair action for one reason, in place of EKS' own choice. EKS requires all four values.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfigOverrides.html
 
     Attributes:
         condition: Condition of the node, e.g. ``AcceleratedHardwareReady``.
-        reason: Reason the agent gives, e.g. ``NvidiaXID64Error``.
-        wait_minutes: How long the condition holds before something is done.
+        reason: Reason that the agent reports, e.g. ``NvidiaXID64Error``.
+        wait_minutes: Time between the condition and the action, in minutes.
         action: ``Replace``, ``Reboot`` or ``NoAction``.
 
     Raises:
-        TypeError: ``wait_minutes`` is no whole number.
-        ValueError: EKS would refuse or never apply it.
+        TypeError: ``wait_minutes`` isn't an integer.
+        ValueError: EKS would reject it or never apply it.
     """
 
     condition: NodeCondition
@@ -207,26 +213,28 @@ class RepairOverride:
         refuse_unless_choice(who, "action", self.action, get_args(Action))
         refuse_unless_whole_number(who, "wait_minutes", self.wait_minutes, least=1)
         if not isinstance(self.reason, str) or not (self.reason.isascii() and self.reason.isalnum()):
-            raise ValueError(f"{who}: reason must be one word such as 'NvidiaXID64Error', got {self.reason!r}")
+            raise ValueError(
+                f"{who}: reason must be one word, got {self.reason!r}; write one such as 'NvidiaXID64Error'"
+            )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeRepair:
-    """Repair of a managed group's nodes. It acts on what the add-on ``eks-node-monitoring-agent`` finds.
+    """Repair of a managed node group's nodes. The add-on ``eks-node-monitoring-agent`` detects the faults.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 
     Attributes:
-        enabled: Repair at all.
-        max_unhealthy: Nothing is repaired while more nodes than that are unhealthy: a number, or a share such as
-            ``"20%"``. Default: EKS', 20 % of more than five nodes.
-        max_parallel: Nodes repaired at once, a number or a share of the unhealthy ones. Default: EKS'.
-        overrides: What happens for single reasons.
+        enabled: Whether EKS repairs nodes.
+        max_unhealthy: Max unhealthy nodes, a number or a percentage such as ``"20%"``. With more, EKS repairs none.
+            Default: EKS', 20 % of more than five nodes.
+        max_parallel: Max repairs at once, a number or a percentage of the unhealthy nodes. Default: EKS'.
+        overrides: Actions for single reasons.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EKS would refuse it.
+        ValueError: EKS would reject it.
     """
 
     enabled: bool = True
@@ -243,10 +251,13 @@ class NodeRepair:
             isinstance(each, RepairOverride) for each in self.overrides
         )
         if not made:
-            raise TypeError(f"{who}: overrides must be a tuple of RepairOverride, got {self.overrides!r}")
+            raise TypeError(
+                f"{who}: overrides must be a tuple of RepairOverride, got {self.overrides!r}; write "
+                "(RepairOverride(...),)"
+            )
         object.__setattr__(self, "overrides", tuple(self.overrides))
         if len({(each.condition, each.reason) for each in self.overrides}) < len(self.overrides):
-            raise ValueError(f"{who}: overrides must differ in condition or reason, got one twice")
+            raise ValueError(f"{who}: overrides must differ in condition or reason, got one twice; remove it")
 
     def to_properties(self) -> dict[str, Any]:
         """Return ``NodeRepairConfig`` of a managed group."""
@@ -272,7 +283,9 @@ def _refuse_unless_amount(who: str, argument: str, amount: object) -> None:
     share = isinstance(amount, str) and _SHARE.fullmatch(amount) is not None
     if not share:
         if isinstance(amount, str):
-            raise ValueError(f"{who}: {argument} must be a number or a share such as '20%', got {amount!r}")
+            raise ValueError(
+                f"{who}: {argument} must be a number or a percentage, got {amount!r}; write one such as '20%'"
+            )
         refuse_unless_whole_number(who, argument, amount, least=1)
 
 

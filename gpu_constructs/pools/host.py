@@ -19,9 +19,10 @@ _REGISTRY = re.compile(_HOST, re.ASCII)
 _URL = re.compile(rf"https?://{_HOST}", re.ASCII)
 _EXCEPTION = re.compile(r"[A-Za-z0-9.:/\[\]-]+", re.ASCII)
 _CERTIFICATES = re.compile(r"(-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+\n-----END CERTIFICATE-----\s*)+", re.ASCII)
-# What no proxy may stand before: the node itself, metadata, Pod Identity, services, names in the VPC, the API server of
-# clusters of IPv4 and IPv6, in China too, where .amazonwebservices.com.cn holds .api.amazonwebservices.com.cn.
-# Software of nodes is written in Go, which knows addresses of IPv6 without brackets only.
+# Addresses that must not go through a proxy: the node itself, metadata, Pod Identity, services, names in the VPC, the
+# API server of IPv4 and IPv6 clusters, also in China, where .amazonwebservices.com.cn includes
+# .api.amazonwebservices.com.cn. The software on nodes is written in Go, which accepts IPv6 addresses only without
+# brackets.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html,
 # https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html,
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html,
@@ -47,7 +48,7 @@ _MOST_EXCEPTIONS = 50
 _CLUSTER = "the cluster of the pool"
 _KUBELET = "NodeShape(kubelet=Kubelet(...))"
 _LABELS, _TAINTS = "NodeShape(labels=...)", "NodeShape(taints=...)"
-# Fields of a NodeConfig by where they stand; nodeadm ignores others.
+# Fields of a NodeConfig by their parent. nodeadm ignores others.
 # Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/crds/node.eks.aws_nodeconfigs.yaml
 KNOWN: Mapping[tuple[str, ...], tuple[str, ...]] = {
     (): ("cluster", "containerd", "featureGates", "instance", "kubelet"),
@@ -95,31 +96,32 @@ BOTTLEROCKETS: Mapping[tuple[str, ...], str] = {
 }
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _GROUP_ID = re.compile(r"sg-[0-9a-f]{8,17}")
-# Of one network interface, the cluster's own among them; EC2 raises its quota of 5 that far.
+# Max groups of one network interface, including the cluster's own. EC2 allows raising its quota of 5 to this number.
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html (2026-11)
 _MOST_GROUPS = 16
-# One hop ends at the node, the second one at a pod in a network of its own.
+# One hop ends at the node, the second one at a pod with its own network.
 # Source: https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html (2026-11)
 _HOPS = (1, 2)
 _INSTEAD: dict[OperatingSystem, str] = {
-    "al2023": "it takes ShellScript and NodeConfig",
-    "bottlerocket": "it runs no script, write BottlerocketSettings(settings={'bootstrap-commands': ...})",
+    "al2023": "use ShellScript or NodeConfig",
+    "bottlerocket": "write BottlerocketSettings(settings={'bootstrap-commands': ...}), because it can't run scripts",
 }
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proxy:
-    """A proxy between the software of a node and the internet; pods are told of it by nobody.
+    """A proxy between the software of a node and the internet. It isn't set for pods.
 
     Attributes:
-        url: Where it listens, e.g. ``http://proxy.example.com:3128``.
-        no_proxy: Names and address blocks that are reached directly, beside the node, the metadata service, services of
-            the cluster and its API server: the VPC's and the services' blocks, and the names of VPC endpoints.
+        url: Its address, e.g. ``http://proxy.example.com:3128``.
+        no_proxy: Names and address blocks that nodes connect to directly: the VPC's and the services' blocks, and the
+            names of VPC endpoints. The node, the metadata service, services of the cluster and its API server are
+            always included.
 
     Raises:
-        TypeError: ``no_proxy`` is no list of names.
-        ValueError: ``url`` is no address of a proxy.
+        TypeError: ``no_proxy`` isn't a list of names.
+        ValueError: ``url`` isn't the address of a proxy.
     """
 
     url: str
@@ -127,63 +129,70 @@ class Proxy:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not (is_token(self.url) or _URL.fullmatch(self.url)):
-            raise ValueError(f"proxy: url must be one such as 'http://proxy.example.com:3128', got {self.url!r}")
+            raise ValueError(
+                f"proxy: url must be the address of a proxy, got {self.url!r}; write 'http://proxy.example.com:3128'"
+            )
         names = words("proxy", "no_proxy", self.no_proxy)
         object.__setattr__(self, "no_proxy", names)
         for name in names:
             if not is_token(name) and not _EXCEPTION.fullmatch(name):
                 raise ValueError(
-                    f"proxy: no_proxy must hold names such as '.example.com' and blocks such as '10.0.0.0/16', got "
-                    f"{name!r}"
+                    f"proxy: no_proxy must contain names and blocks, got {name!r}; write ones such as '.example.com' "
+                    "and '10.0.0.0/16'"
                 )
         if len(self.exceptions) > _MOST_EXCEPTIONS:
             raise ValueError(
-                f"proxy: no_proxy must be at most {_MOST_EXCEPTIONS - len(_NEVER)} names, got {len(names)}; a dot "
-                "before a domain stands for all in it"
+                f"proxy: no_proxy must be at most {_MOST_EXCEPTIONS - len(_NEVER)} names, got {len(names)}; write a "
+                "dot before a domain to include all its names"
             )
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """All that is reached directly."""
+        """All names and blocks that nodes connect to directly."""
         return tuple(dict.fromkeys((*_NEVER, *self.no_proxy)))
 
 
 def checked_mirrors(given: object) -> dict[str, tuple[str, ...]]:
-    """Return the mirrors of each registry, in the order in which they are tried.
+    """Return the mirrors of each registry, in the order in which containerd tries them.
 
     Raises:
-        TypeError: ``given`` is no mapping.
-        ValueError: A registry is no host, or a mirror no address of one.
+        TypeError: ``given`` isn't a mapping.
+        ValueError: A registry isn't a host, or a mirror isn't an address.
     """
     if not isinstance(given, Mapping):
-        raise TypeError(f"host: registry_mirrors must map registries to addresses, got {given!r}")
+        raise TypeError(
+            f"host: registry_mirrors must map registries to addresses, got {given!r}; write "
+            f"{{'docker.io': 'https://...'}}"
+        )
     found: dict[str, tuple[str, ...]] = {}
     for registry, mirrors in given.items():
         if not isinstance(registry, str) or not _REGISTRY.fullmatch(registry):
-            raise ValueError(f"host: registry_mirrors must have hosts such as 'docker.io' as keys, got {registry!r}")
+            raise ValueError(
+                f"host: registry_mirrors must have hosts as keys, got {registry!r}; write one such as 'docker.io'"
+            )
         found[registry] = words("host", "registry_mirrors", [mirrors] if isinstance(mirrors, str) else mirrors)
         for mirror in found[registry] or ("",):
             if not is_token(mirror) and not _URL.fullmatch(mirror):
                 raise ValueError(
                     f"host: registry_mirrors must have addresses such as 'https://mirror.example.com', got {mirror!r} "
-                    f"for {registry!r}; a path is for a part of user_data"
+                    f"for {registry!r}; configure a path in user_data"
                 )
     return found
 
 
 def checked_certificates(given: object) -> tuple[str, ...]:
-    """Return certificates of authorities.
+    """Return certificates of certificate authorities.
 
     Raises:
-        TypeError: ``given`` is no list of texts.
-        ValueError: One is no certificate, or has something else beside it.
+        TypeError: ``given`` isn't a list of strings.
+        ValueError: A string isn't a certificate, or contains other text.
     """
     found = words("host", "certificate_authorities", given)
     for each in found:
         if not _CERTIFICATES.fullmatch(each):
             raise ValueError(
-                "host: certificate_authorities must hold certificates in PEM and nothing else, got "
-                f"{each[:27]!r}...; read the file that begins with '-----BEGIN CERTIFICATE-----'"
+                "host: certificate_authorities must contain certificates in PEM and nothing else, got "
+                f"{each[:27]!r}...; pass the content of the file that begins with '-----BEGIN CERTIFICATE-----'"
             )
     return tuple(each.strip() + "\n" for each in found)
 
@@ -193,16 +202,16 @@ def checked_certificates(given: object) -> tuple[str, ...]:
 class ShellScript:
     """A script that cloud-init runs once, as root, when an AL2023 node boots.
 
-    Nodeadm has written its configuration before it, and starts containerd and kubelet after it. A script that fails
-    does not keep the node from joining.
+    It runs after nodeadm has written its configuration, and before containerd and the kubelet start. If a script fails,
+    the node still joins.
     Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api-concepts.md
 
     Attributes:
-        text: The script, from its ``#!`` on, in ASCII.
+        text: The script, including its first line ``#!``, in ASCII.
 
     Raises:
-        TypeError: ``text`` is no string.
-        ValueError: cloud-init would not run it, or it has an access token in it.
+        TypeError: ``text`` isn't a string.
+        ValueError: cloud-init would not run it, or it contains an access token.
     """
 
     text: str
@@ -210,15 +219,19 @@ class ShellScript:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise TypeError(f"shell script: text must be a string, got {self.text!r}")
+            raise TypeError(f"shell script: text must be a string, got {self.text!r}; write '#!/bin/bash ...'")
         if not self.text.startswith("#!"):
-            raise ValueError(f"shell script: text must begin with '#!/bin/bash', got {self.text[:20]!r}")
+            raise ValueError(
+                f"shell script: text must begin with '#!', got {self.text[:20]!r}; write '#!/bin/bash' first"
+            )
         if not self.text.isascii():
             odd = next(each for each in self.text if not each.isascii())
-            raise ValueError(f"shell script: text must be ASCII, as MIME is here, got {odd!r}")
+            raise ValueError(
+                f"shell script: text must be ASCII, got {odd!r}; replace it, because the MIME part is ASCII"
+            )
         if (kind := access_token_kind(self.text)) is not None:
             raise ValueError(
-                f"shell script: text must name no secret in the template, got {kind}; have the script read it from "
+                f"shell script: text must contain no secret in the template, got {kind}; read it in the script from "
                 "Secrets Manager with the role of the nodes"
             )
 
@@ -226,7 +239,7 @@ class ShellScript:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeConfig:
-    """What nodeadm is told beside what this library tells it, on AL2023. Both become one document.
+    """Additional configuration for nodeadm, on AL2023. The library merges it with its own into one document.
 
     Source: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/ (2026-11)
 
@@ -234,8 +247,8 @@ class NodeConfig:
         spec: ``spec`` of a NodeConfig, e.g. ``{"kubelet": {"config": {"shutdownGracePeriod": "60s"}}}``.
 
     Raises:
-        TypeError: ``spec`` is no mapping, or not of what JSON has.
-        ValueError: nodeadm does not know a field, or the shape of the nodes says it.
+        TypeError: ``spec`` isn't a mapping, or has values that JSON doesn't support.
+        ValueError: nodeadm doesn't support a field, or the shape of the nodes sets it.
     """
 
     spec: Mapping[str, Any] = field(hash=False)
@@ -248,28 +261,28 @@ class NodeConfig:
         _refuse_owned("node config", "spec", self.spec, NODEADMS)
         flags = self.spec.get("kubelet", {}).get("flags", ())
         if not isinstance(flags, (list, tuple)) or not all(isinstance(flag, str) for flag in flags):
-            raise TypeError(f"node config: spec.kubelet.flags must be a list of flags, got {flags!r}")
+            raise TypeError(f"node config: spec.kubelet.flags must be a list of flags, got {flags!r}; write ['--v=2']")
         for flag in flags:
             if flag.partition("=")[0] in FLAGS:
                 raise ValueError(
-                    f"node config: spec.kubelet.flags must leave out {flag.partition('=')[0]}, got {flag!r}; "
-                    f"{FLAGS[flag.partition('=')[0]]} says it, and autoscalers with it"
+                    f"node config: spec.kubelet.flags must leave out {flag.partition('=')[0]}, got {flag!r}; set "
+                    f"{FLAGS[flag.partition('=')[0]]}, which autoscalers also read"
                 )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BottlerocketSettings:
-    """Settings of Bottlerocket beside those of this library. Both become one document.
+    """Additional settings of Bottlerocket. The library merges them with its own into one document.
 
     Source: https://bottlerocket.dev/en/os/latest/api/settings/ (2026-11)
 
     Attributes:
-        settings: What stands under ``settings``, e.g. ``{"motd": "GPU node"}``.
+        settings: Content of ``settings``, e.g. ``{"motd": "GPU node"}``.
 
     Raises:
-        TypeError: ``settings`` is no mapping, or not of what TOML has.
-        ValueError: The shape of the nodes says it, or EKS cannot merge it into its own settings.
+        TypeError: ``settings`` isn't a mapping, or has values that TOML doesn't support.
+        ValueError: The shape of the nodes sets a value, or EKS can't merge it into its own settings.
     """
 
     settings: Mapping[str, Any] = field(hash=False)
@@ -288,15 +301,18 @@ UserDataPart = ShellScript | NodeConfig | BottlerocketSettings
 
 def _frozen(who: str, argument: str, given: object) -> Mapping[str, Any]:
     if not isinstance(given, Mapping) or not given:
-        raise TypeError(f"{who}: {argument} must be a mapping of fields to values, at least one, got {given!r}")
+        raise TypeError(
+            f"{who}: {argument} must be a mapping of fields to values, at least one, got {given!r}; write "
+            f"{{'field': value}}"
+        )
     odd = next((path[-1] for path, _ in _paths(given) if not isinstance(path[-1], str)), None)
     if odd is not None:
-        raise TypeError(f"{who}: {argument} must have texts as keys, got {odd!r}")
+        raise TypeError(f"{who}: {argument} must have strings as keys, got {odd!r}; write it as a string")
     try:
         return MappingProxyType(json.loads(json.dumps(dict(given), allow_nan=False)))
     except (TypeError, ValueError):
-        rule = "must hold mappings, lists, texts, numbers and truths"
-        raise TypeError(f"{who}: {argument} {rule}, got {given!r}") from None
+        rule = "must contain only mappings, lists, strings, numbers and booleans"
+        raise TypeError(f"{who}: {argument} {rule}, got {given!r}; convert other values") from None
 
 
 def _paths(value: Mapping[str, Any], *parents: str) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -308,11 +324,13 @@ def _paths(value: Mapping[str, Any], *parents: str) -> Iterator[tuple[tuple[str,
 
 def _refuse_unknown(path: tuple[str, ...], value: Any) -> None:
     if path in KNOWN and not isinstance(value, Mapping):
-        raise TypeError(f"node config: spec.{'.'.join(path)} must be a mapping, got {value!r}")
+        raise TypeError(
+            f"node config: spec.{'.'.join(path)} must be a mapping, got {value!r}; write {{'field': value}}"
+        )
     known = KNOWN.get(path[:-1])
     if known is not None and path[-1] not in known:
         raise ValueError(
-            f"node config: spec must have fields that nodeadm knows, got {'.'.join(path)!r}, which it ignores"
+            f"node config: spec must have fields that nodeadm supports, got {'.'.join(path)!r}, which it ignores"
             f"{did_you_mean(path[-1], known)}"
         )
 
@@ -320,52 +338,60 @@ def _refuse_unknown(path: tuple[str, ...], value: Any) -> None:
 def _refuse_owned(who: str, argument: str, given: Mapping[str, Any], owned: Mapping[tuple[str, ...], str]) -> None:
     for path, value in _paths(given):
         if path in owned:
-            raise ValueError(f"{who}: {argument} must leave out {'.'.join(path)}, got {value!r}; {owned[path]} says it")
+            raise ValueError(f"{who}: {argument} must leave out {'.'.join(path)}, got {value!r}; set {owned[path]}")
 
 
 def _refuse_unmergeable(who: str, path: tuple[str, ...], value: Any) -> None:
     # Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html (2026-11)
     if isinstance(value, Mapping) and not _BARE_KEY.fullmatch(path[-1]):
         raise ValueError(
-            f"{who}: settings must have letters, digits, '-' and '_' in the names of tables, got {path[-1]!r}; EKS "
-            "does not merge others"
+            f"{who}: settings must have letters, digits, '-' and '_' in the names of tables, got {path[-1]!r}; rename "
+            "it, because EKS can't merge it"
         )
     texts = value if isinstance(value, list) else [value]
     if '"' in path[-1] or any(isinstance(each, str) and '"' in each for each in texts):
-        raise ValueError(f"{who}: settings must be without quotes in texts, got {value!r}; EKS does not merge them")
+        raise ValueError(
+            f"{who}: settings must have no quotes in strings, got {value!r}; remove them, because EKS can't merge them"
+        )
     if isinstance(value, list) and len({type(each) for each in value}) > 1:
-        raise ValueError(f"{who}: settings must have lists of one type, got {value!r}; EKS does not merge others")
+        raise ValueError(
+            f"{who}: settings must have lists of one type, got {value!r}; convert the items, because EKS can't merge "
+            "them"
+        )
     if value is None:
-        raise ValueError(f"{who}: settings must have a value for {'.'.join(path)}, got None, which TOML has not")
+        raise ValueError(
+            f"{who}: settings must have a value for {'.'.join(path)}, got None, which TOML doesn't support; leave it "
+            "out"
+        )
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """Escape hatches: what the machine beneath a node gets beside what GPUs need.
+    """Additional settings of the machine of a node that have nothing to do with GPUs.
 
     Attributes:
-        security_group_ids: Security groups beside the cluster's own, which the nodes keep: the control plane, other
-            nodes and EFA reach them through it.
-        metadata_hop_limit: How many hops answers of the metadata service go: 1, or 2 so that every pod of the node
-            reads it, and with it takes the role of the node. Pods with Pod Identity need no second hop.
-        session_manager: Let Session Manager open a shell on the nodes: it gives their role
-            ``AmazonSSMManagedInstanceCore``, and so all nodes that share it. Without a way to the internet it takes
-            interface endpoints for ssm, ssmmessages and ec2messages.
+        security_group_ids: Security groups in addition to the cluster's own. The nodes keep the cluster's group for
+            traffic with the control plane, other nodes and EFA.
+        metadata_hop_limit: Max hops of answers from the metadata service: 1, or 2 to let every pod of the node read it,
+            and so use the role of the node. Pods with Pod Identity don't need the second hop.
+        session_manager: Allow shells on the nodes through Session Manager. It attaches ``AmazonSSMManagedInstanceCore``
+            to their role, and so to all nodes that share it. Without a route to the internet it needs interface
+            endpoints for ssm, ssmmessages and ec2messages.
 
-        user_data: Parts beside what this library tells a node: `ShellScript` and `NodeConfig` for AL2023,
-            `BottlerocketSettings` for Bottlerocket. NodeConfigs and settings are merged in their order, of two values
-            the later one wins, lists are joined. Scripts run in their order, after this library's own.
-        registry_mirrors: Where images of a registry are pulled first, e.g.
-            ``{"docker.io": "https://mirror.example.com"}``; several addresses are tried in their order, then the
-            registry itself. Whether ``NodeShape(soci=True)`` pulls through them is not known.
-        certificate_authorities: Certificates in PEM that the node trusts beside the public ones: of mirrors, of a proxy
-            that opens connections. Pods trust what is in their images.
-        proxy: What stands between the node and the internet.
+        user_data: Additional user data: `ShellScript` and `NodeConfig` for AL2023, `BottlerocketSettings` for
+            Bottlerocket. NodeConfigs and settings are merged in order. The later of two values takes precedence, and
+            lists are joined. Scripts run in order, after this library's own.
+        registry_mirrors: Addresses from which images of a registry are pulled first, e.g.
+            ``{"docker.io": "https://mirror.example.com"}``. Several addresses are tried in order, then the registry
+            itself. It is unknown whether ``NodeShape(soci=True)`` uses them.
+        certificate_authorities: Certificates in PEM that the node trusts in addition to the public ones, for mirrors or
+            for a proxy that decrypts connections. Pods trust the certificates in their images.
+        proxy: Proxy between the node and the internet.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EC2 would refuse it, or it would give away more than it says.
+        ValueError: EC2 would reject it, or it would grant more access than it states.
     """
 
     security_group_ids: Sequence[str] = ()
@@ -381,8 +407,8 @@ class Host:
         refuse_unless_whole_number("host", "metadata_hop_limit", self.metadata_hop_limit, least=1)
         if self.metadata_hop_limit not in _HOPS:
             raise ValueError(
-                f"host: metadata_hop_limit must be 1, or 2 for pods that read the metadata service, got "
-                f"{self.metadata_hop_limit}; no pod of the node is further away"
+                "host: metadata_hop_limit must be 1, or 2 for pods that read the metadata service, got "
+                f"{self.metadata_hop_limit}; write 2, because no pod needs more hops"
             )
         refuse_unless_bool("host", "session_manager", self.session_manager)
         object.__setattr__(self, "user_data", _parts(self.user_data))
@@ -398,19 +424,19 @@ class Host:
 
     @property
     def node_configs(self) -> tuple[Mapping[str, Any], ...]:
-        """What nodeadm is told on AL2023, in its order."""
+        """Additional configurations for nodeadm on AL2023, in order."""
         return tuple(each.spec for each in self.user_data if isinstance(each, NodeConfig))
 
     @property
     def bottlerocket_settings(self) -> tuple[Mapping[str, Any], ...]:
-        """Settings of Bottlerocket, in their order."""
+        """Settings of Bottlerocket, in order."""
         return tuple(each.settings for each in self.user_data if isinstance(each, BottlerocketSettings))
 
     def refuse_on(self, who: object, operating_system: OperatingSystem) -> None:
-        """Refuse parts of user data for another operating system.
+        """Reject parts of user data for another operating system.
 
         Raises:
-            ValueError: There is one.
+            ValueError: There is such a part.
         """
         for each in self.user_data:
             if each.operating_system != operating_system:
@@ -420,7 +446,7 @@ class Host:
                 )
 
     def beyond_auto_mode(self) -> dict[str, object]:
-        """Return what is said that no NodeClass of EKS Auto Mode has, by argument."""
+        """Return the arguments that a NodeClass of EKS Auto Mode doesn't support, with their values."""
         return {
             "host.metadata_hop_limit": self.metadata_hop_limit if self.metadata_hop_limit != 1 else None,
             "host.session_manager": self.session_manager,
@@ -447,14 +473,14 @@ def _group_ids(given: object) -> tuple[str, ...]:
     for id in ids:
         if not is_token(id) and not _GROUP_ID.fullmatch(id):
             raise ValueError(
-                f"host: security_group_ids must hold ids such as 'sg-0123456789abcdef0', got {id!r}; pass "
+                f"host: security_group_ids must contain ids such as 'sg-0123456789abcdef0', got {id!r}; pass "
                 "group.security_group_id"
             )
     if len(set(ids)) < len(ids):
-        raise ValueError(f"host: security_group_ids must differ, got {ids!r}")
+        raise ValueError(f"host: security_group_ids must differ, got {ids!r}; remove the duplicates")
     if len(ids) >= _MOST_GROUPS:
         raise ValueError(
-            f"host: security_group_ids must be at most {_MOST_GROUPS - 1}, got {len(ids)}; with the cluster's own a "
-            f"network interface takes {_MOST_GROUPS}, and 5 unless the quota was raised"
+            f"host: security_group_ids must be at most {_MOST_GROUPS - 1}, got {len(ids)}; merge some, because with "
+            f"the cluster's own a network interface supports {_MOST_GROUPS}, and 5 unless you raised the quota"
         )
     return ids

@@ -1,4 +1,4 @@
-"""What kubelet of a node keeps for itself, and how many pods and pulls it takes."""
+"""The kubelet's reservations, and its limits on pods and image pulls."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kKMGT]i?)?", re.ASCII)
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kubelet:
-    """Settings of kubelet; what is left out is the image's own choice.
+    """Settings of the kubelet. Settings that you leave out keep the image's value.
 
     Attributes:
-        max_pods: Most pods of a node. Default: as many as its network interfaces have addresses for, at most 110, or
-            250 with 30 vCPUs or more.
-        kube_reserved: What Kubernetes' own daemons keep, e.g. ``{"cpu": "200m", "memory": "2Gi"}``.
-        system_reserved: What the system's daemons keep, likewise.
-        parallel_image_pulls: Most images pulled at once. Default: no limit.
+        max_pods: Max pods of a node. Default: the number of addresses of its network interfaces, at most 110, or 250
+            with 30 vCPUs or more.
+        kube_reserved: Reservation for Kubernetes' own daemons, e.g. ``{"cpu": "200m", "memory": "2Gi"}``.
+        system_reserved: Reservation for the system's daemons, in the same form.
+        parallel_image_pulls: Max images that it pulls at once. Default: no limit.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: kubelet would refuse the setting.
+        ValueError: The kubelet would reject the setting.
     """
 
     max_pods: int | None = None
@@ -61,20 +61,20 @@ class Kubelet:
         return found
 
     def vcpus_left(self, row: InstanceType) -> float:
-        """Return the virtual CPUs that it leaves to all pods; 0 where nobody states them."""
+        """Return the virtual CPUs that it leaves for all pods, or 0 if they are unknown."""
         if row.vcpus is None:
             return 0
         return max(row.vcpus - self._reserved_amount("cpu", reserved_cpu(row.vcpus)) / 1000, 0)
 
     def memory_gib_left(self, row: InstanceType) -> int:
-        """Return the memory that it leaves to them, in GiB, rounded down; 0 where nobody states it.
+        """Return the memory that it leaves for all pods, in GiB, rounded down, or 0 if it is unknown.
 
-        The hypervisor and the kernel keep some more, which differs by type.
+        The hypervisor and the kernel use some more, which differs by type.
         """
         return self._gib_left(row, (row.memory_mib or 0) * MIB)
 
     def expected_memory_gib_left(self, row: InstanceType) -> int:
-        """Return the same of the memory that Karpenter expects before it has launched a node."""
+        """Return the memory that Karpenter expects for all pods before it has launched a node, in GiB, rounded down."""
         return self._gib_left(row, least_memory(row) or 0)
 
     def _gib_left(self, row: InstanceType, memory: int) -> int:
@@ -85,7 +85,7 @@ class Kubelet:
         return resources(self.kube_reserved).get(name, default) + resources(self.system_reserved).get(name, 0)
 
     def pulls(self) -> dict[str, object]:
-        """Return the fields about image pulls, which an EC2NodeClass does not have. EKS' images pull in parallel.
+        """Return the fields for image pulls, which an EC2NodeClass doesn't have. EKS' images pull in parallel.
 
         Source: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
         """
@@ -96,9 +96,13 @@ class Kubelet:
 
 def _reserved(argument: str, given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"kubelet: {argument} must map resources to quantities, got {given!r}")
+        raise TypeError(
+            f"kubelet: {argument} must map resources to quantities, got {given!r}; write {{'memory': '2Gi'}}"
+        )
     for resource, quantity in given.items():
         refuse_unless_choice("kubelet", argument, resource, _RESERVABLE)
         if not isinstance(quantity, str) or not _QUANTITY.fullmatch(quantity):
-            raise ValueError(f"kubelet: {argument}[{resource!r}] must be a quantity such as '2Gi', got {quantity!r}")
+            raise ValueError(
+                f"kubelet: {argument}[{resource!r}] must be a quantity, got {quantity!r}; write one such as '2Gi'"
+            )
     return dict(given)

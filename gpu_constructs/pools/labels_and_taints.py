@@ -30,9 +30,9 @@ from gpu_facts.storage import EBS, FSX, S3, STARTUP_TAINTS
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 StorageDriver = Literal["ebs", "fsx", "s3"]
-# As volumes name them.
+# Names of the drivers in volumes.
 DRIVER_NAMES: Final[dict[StorageDriver, str]] = {"ebs": EBS, "fsx": FSX, "s3": S3}
-# Label prefixes that a kubelet may not set on its own node, or that EKS or Karpenter own.
+# Label prefixes that EKS or Karpenter own, or that a kubelet may not set on its own node.
 # Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 _FOREIGN_DOMAINS = (*RESTRICTED_DOMAINS, EKS_DOMAIN, KARPENTER_DOMAIN, KARPENTER_AWS_DOMAIN)
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, EC2NodeClass CRD of Karpenter v1.14.1
@@ -43,16 +43,16 @@ _FOREIGN_TAGS = ("aws:", "eks:", CLUSTER_TAG.rstrip("/"), f"{KARPENTER_DOMAIN}/"
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taint:
-    """Keeps pods that do not tolerate it off a node.
+    """A taint keeps pods that don't tolerate it off a node.
 
     Attributes:
         key: Qualified name.
-        value: Never empty: cluster autoscaler drops a managed node group's taint that has no value, and then
-            scales the group up for pods that cannot land on it.
-        effect: What happens to a pod that does not tolerate the taint.
+        value: Value, which must not be empty. Cluster autoscaler ignores a managed node group's taint without value,
+            and then scales the group up for pods that can't run on it.
+        effect: Effect on a pod that doesn't tolerate the taint.
 
     Raises:
-        ValueError: Kubernetes or cluster autoscaler would refuse or ignore it.
+        ValueError: Kubernetes or cluster autoscaler would reject or ignore it.
     """
 
     key: str
@@ -62,52 +62,54 @@ class Taint:
     def __post_init__(self) -> None:
         who = f"taint {self.key!r}"
         if not isinstance(self.key, str) or not QUALIFIED_NAME.fullmatch(self.key):
-            raise ValueError(f"{who}: key must be a qualified name such as 'example.com/team', got {self.key!r}")
+            raise ValueError(
+                f"{who}: key must be a qualified name, got {self.key!r}; write one such as 'example.com/team'"
+            )
         if not isinstance(self.value, str) or not self.value or not LABEL_VALUE.fullmatch(self.value):
             raise ValueError(
-                f"{who}: value must be 1 to 63 letters, digits, '-', '_' or '.', got {self.value!r}; "
-                "write 'true' where the value carries no meaning"
+                f"{who}: value must be 1 to 63 letters, digits, '-', '_' or '.', got {self.value!r}; write 'true' if "
+                "the value has no meaning"
             )
         refuse_unless_choice(who, "effect", self.effect, get_args(Effect))
 
 
-# Keeps pods that ask for no GPU off the nodes that cost the most.
+# Keeps pods that request no GPU off the most expensive nodes.
 GPU_TAINT = Taint(key=_GPU_TAINT_KEY, value="true")
 
 
 def startup_taint(driver: StorageDriver) -> Taint:
-    """Return the taint of a fresh node that a driver takes away once it can mount there.
+    """Return the taint of a new node that a driver removes when it can mount volumes there.
 
-    The drivers recommend ``NoExecute``, and take any effect. On a node that registers with the taint both keep pods
-    away alike; where EKS adds it to the running nodes of a group, ``NoExecute`` would end what they train.
+    The drivers recommend ``NoExecute``, and accept any effect. For a node that registers with the taint, both effects
+    keep pods away. If EKS adds the taint to the running nodes of a group, ``NoExecute`` would end their training.
     """
     return Taint(key=STARTUP_TAINTS[DRIVER_NAMES[driver]], value="true")
 
 
 def checked_drivers(who: object, drivers: object) -> tuple[StorageDriver, ...]:
-    """Return drivers for storage, each once.
+    """Return storage drivers, each once.
 
     Raises:
-        TypeError: They are no list of names.
-        ValueError: One is unknown, or stands there twice.
+        TypeError: The value isn't a list of names.
+        ValueError: A driver is unknown, or occurs twice.
     """
     found = words(who, "storage_drivers", drivers)
     for each in found:
         refuse_unless_choice(who, "storage_drivers", each, get_args(StorageDriver))
     if len(set(found)) < len(found):
-        raise ValueError(f"{who}: storage_drivers must differ, got {tuple(found)!r}")
+        raise ValueError(f"{who}: storage_drivers must differ, got {tuple(found)!r}; remove the duplicates")
     return cast("tuple[StorageDriver, ...]", tuple(found))
 
 
 def checked_taints(who: object, taints: object, *, gpu_taint: object) -> tuple[Taint, ...]:
-    """Return taints, none of which a node gets anyway.
+    """Return taints, without taints that every GPU node has.
 
     Raises:
-        TypeError: They are no list of taints.
-        ValueError: One stands there twice, or is one that a node gets anyway.
+        TypeError: The value isn't a list of taints.
+        ValueError: A taint occurs twice, or every GPU node has it.
     """
     if not isinstance(taints, (list, tuple)) or not all(isinstance(each, Taint) for each in taints):
-        raise TypeError(f"{who}: taints must be a list of Taint(key='team', value='a'), got {taints!r}")
+        raise TypeError(f"{who}: taints must be a list of Taint, got {taints!r}; write [Taint(key='team', value='a')]")
     found = tuple(taints)
     for each in found:
         if gpu_taint is True and (each.key, each.effect) == (GPU_TAINT.key, GPU_TAINT.effect):
@@ -117,12 +119,12 @@ def checked_taints(who: object, taints: object, *, gpu_taint: object) -> tuple[T
             )
         _refuse_startup_taint(who, each)
     if len({(each.key, each.effect) for each in found}) < len(found):
-        raise ValueError(f"{who}: taints must differ in key or effect, got one twice")
+        raise ValueError(f"{who}: taints must differ in key or effect, got one twice; remove it")
     return found
 
 
 def _refuse_startup_taint(who: object, taint: Taint) -> None:
-    """Refuse what every pod of the nodes would have to tolerate, and what a driver takes away again."""
+    """Reject a taint that a driver removes again, because all pods of the nodes would have to tolerate it."""
     for driver, name in DRIVER_NAMES.items():
         if taint.key == STARTUP_TAINTS[name]:
             raise ValueError(
@@ -135,8 +137,8 @@ def labels_of_nodes(who: object, labels: object) -> dict[str, str]:
     """Return node labels as a dict.
 
     Raises:
-        TypeError: ``labels`` is no mapping.
-        ValueError: A node cannot have such a label, or does not give it to itself.
+        TypeError: ``labels`` isn't a mapping.
+        ValueError: The label is invalid on a node, or a node may not set it on itself.
     """
     found = checked_labels(who, labels)
     for key in found:
@@ -146,12 +148,12 @@ def labels_of_nodes(who: object, labels: object) -> dict[str, str]:
 
 def _refuse_foreign_label(who: object, key: str) -> None:
     if key in (GPU_PRESENT, ACCELERATOR) or key.startswith(f"{OUR_DOMAIN}/"):
-        raise ValueError(f"{who}: labels must not set {key!r}; every GPU node gets it by itself")
+        raise ValueError(f"{who}: labels must not set {key!r}, got it; remove it, because every GPU node has it")
     domain = key.rpartition("/")[0]
     if is_under(key, _FOREIGN_DOMAINS) and domain not in KUBELET_DOMAINS:
         raise ValueError(
-            f"{who}: labels must not set {key!r}, because a node may not label itself under {domain!r}; "
-            "use a domain of your own"
+            f"{who}: labels must not set {key!r}, because a node may not label itself under {domain!r}, got it; use a "
+            "domain of your own"
         )
 
 
@@ -159,19 +161,25 @@ def checked_tags(tags: object, *, who: str = "node shape") -> dict[str, str]:
     """Return tags of instances and volumes as a dict.
 
     Raises:
-        TypeError: ``tags`` is no mapping of strings.
-        ValueError: EC2 would refuse a tag, or somebody else owns it.
+        TypeError: ``tags`` isn't a mapping of strings.
+        ValueError: EC2 would reject a tag, or its key is reserved.
     """
     if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):
-        raise TypeError(f"{who}: tags must map keys to values, got {tags!r}")
+        raise TypeError(f"{who}: tags must map keys to values, got {tags!r}; write {{'key': 'value'}}")
     if len(tags) > _MAX_TAGS:
-        raise ValueError(f"{who}: tags must be at most {_MAX_TAGS}, got {len(tags)}; others tag the nodes too")
+        raise ValueError(
+            f"{who}: tags must be at most {_MAX_TAGS}, got {len(tags)}; remove some, because EKS and Karpenter add "
+            "others"
+        )
     for key, value in tags.items():
         if not 0 < len(key) <= _MAX_KEY or len(value) > _MAX_VALUE:
             raise ValueError(
-                f"{who}: tag {key!r} must have 1 to {_MAX_KEY} characters and a value of at most {_MAX_VALUE}, "
-                f"got {value!r}"
+                f"{who}: tag {key!r} must have 1 to {_MAX_KEY} characters and a value of at most {_MAX_VALUE}, got "
+                f"{value!r}; shorten it"
             )
         if key == "Name" or key.lower().startswith(_FOREIGN_TAGS):
-            raise ValueError(f"{who}: tags must not set {key!r}, which belongs to AWS, Karpenter or this library")
+            raise ValueError(
+                f"{who}: tags must not set {key!r}, which belongs to AWS, Karpenter or this library, got {value!r}; "
+                "rename it"
+            )
     return dict(tags)

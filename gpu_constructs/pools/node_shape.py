@@ -1,4 +1,4 @@
-"""What every node of a pool looks like. One description serves every kind of pool."""
+"""The hardware and software of a pool's nodes. One description works for every kind of pool."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ from gpu_facts.resources import DISK, EFA, EFA_HUGE_PAGES, GPU, HUGE_PAGE_MIB, H
 
 _IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 _GIB_PER_GB = 1e9 / 2**30
-# What soci's parallel unpacking writes, and the least it runs on.
+# Throughput of soci's parallel unpacking, and its min number of vCPUs.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
 SOCI_MIB_S = 600
 SOCI_VCPUS = 4
-# Pods that every node of EKS runs: those of aws-node, or of another network plugin, and of kube-proxy.
+# Pods that every EKS node runs: aws-node or another network plugin, and kube-proxy.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
 _NODE_DAEMONS = 2
 Purpose = Literal["training", "inference"]
@@ -75,19 +75,19 @@ Purpose = Literal["training", "inference"]
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomImage:
-    """An AMI that you build and keep up to date, in the shape of the EKS image for the operating system.
+    """An AMI that you build and maintain, with the structure of the EKS image for the operating system.
 
-    You own what EKS otherwise does: its NVIDIA driver, container toolkit and kubelet must suit the GPU and the
-    cluster's Kubernetes version, and every fix is a new image, whose id you put here. For the types of family g7 build
-    it with driver 595: https://github.com/awslabs/amazon-eks-ami/blob/main/doc/usage/g7-ami.md
+    You take over tasks of EKS: its NVIDIA driver, container toolkit and kubelet must support the GPU and the cluster's
+    Kubernetes version, and every fix is a new image whose id you set here. For the types of family g7, build it with
+    driver 595: https://github.com/awslabs/amazon-eks-ami/blob/main/doc/usage/g7-ami.md
 
     Attributes:
         id: AMI id, ``ami-...``.
         driver_branch: NVIDIA driver branch in it, e.g. ``595``.
 
     Raises:
-        TypeError: ``driver_branch`` is no whole number.
-        ValueError: ``id`` is no AMI id.
+        TypeError: ``driver_branch`` isn't an integer.
+        ValueError: ``id`` isn't an AMI id.
     """
 
     id: str
@@ -95,11 +95,13 @@ class CustomImage:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not (is_token(self.id) or _IMAGE_ID.fullmatch(self.id)):
-            raise ValueError(f"custom image: id must be an AMI id such as 'ami-0123456789abcdef0', got {self.id!r}")
+            raise ValueError(
+                f"custom image: id must be an AMI id, got {self.id!r}; write one such as 'ami-0123456789abcdef0'"
+            )
         refuse_unless_whole_number("custom image", "driver_branch", self.driver_branch, least=1)
 
 
-# What arguments take, whether they may be left out, and what to write instead of something else.
+# Arguments, their types, whether they are optional, and an example for messages.
 _TAKEN: tuple[tuple[str, type, bool, str], ...] = (
     ("disk", Disk, False, "Disk(size_gib=200)"),
     ("raid0", bool, False, "True"),
@@ -116,41 +118,42 @@ _TAKEN: tuple[tuple[str, type, bool, str], ...] = (
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeShape:
-    """GPU nodes, as the user describes them.
+    """The hardware and software of GPU nodes.
 
     Attributes:
-        instance_types: EC2 names, first choice first; or rows of your own where EC2 sells a type that this
-            version of the catalogue does not know. The shape keeps the rows.
-        operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver. Default: ``al2023``; in
+        instance_types: EC2 names in order of preference, or your own rows if the catalogue doesn't have a type yet. The
+            shape stores the rows.
+        operating_system: ``al2023`` or ``bottlerocket``, in the image with NVIDIA's driver. Default: ``al2023``, and in
             Auto Mode its own Bottlerocket.
         disk: Volume for images and pods.
-        raid0: Join the local NVMe disks into one array and keep images, logs and emptyDirs on it. Types without
-            local NVMe ignore it.
-        efa: Attach every EFA interface of the type, for traffic between nodes that bypasses the kernel. Takes one
-            instance type and one zone; pods reach the interfaces through `EfaDevicePlugin`.
-        placement_group: Name of a placement group of strategy ``cluster``, which EC2 fills in one rack. It makes
-            capacity harder to get, and a reservation has a place of its own.
-        sharing: How pods share a GPU: `Exclusive`, `TimeSlicing`, `Mps` or `Mig`.
-        device_manager: Who tells Kubernetes of the GPUs: `DevicePlugin`, `GpuOperator`, `DraDriver`, or the image of
-            Bottlerocket itself. Default: ``device-plugin`` on AL2023.
-        kubelet: Settings of kubelet.
-        soci: Pull and unpack an image in parallel streams. Where images lie on EBS it takes a volume of at least
-            600 MiB/s.
-        image: Image of your own. Default: EKS' NVIDIA image for the operating system.
-        purpose: What runs on the nodes, ``training`` or ``inference``: it chooses how Karpenter may replace them,
-            and a pool for training takes spot only from those who say that its runs save checkpoints.
-            Default: nothing is known of it.
-        labels: Node labels beside the ones every GPU node gets.
-        taints: Taints beside the one every GPU node gets, ``nvidia.com/gpu=true:NoSchedule``.
-        gpu_taint: Give the nodes that taint. Without it pods that ask for no GPU may fill the nodes that cost the most.
-        storage_drivers: Drivers whose volumes its pods mount: ``ebs``, ``fsx``, ``s3``. A fresh node keeps pods away
-            until they can mount there, by a taint that each driver takes off. Default: pods come first and try again.
+        raid0: Join the local NVMe disks into one array for images, logs and emptyDirs. Types without local NVMe ignore
+            it.
+        efa: Attach every EFA interface of the type, for traffic between nodes that bypasses the kernel. It needs one
+            instance type and one zone. Pods get the interfaces through `EfaDevicePlugin`.
+        placement_group: Name of a placement group of strategy ``cluster``. EC2 places its instances close together.
+            Capacity is then harder to get. Don't set it with a reservation, which has its own placement.
+        sharing: Sharing of a GPU between pods: `Exclusive`, `TimeSlicing`, `Mps` or `Mig`.
+        device_manager: Component that advertises the GPUs to Kubernetes: `DevicePlugin`, `GpuOperator`, `DraDriver`, or
+            the image of Bottlerocket itself. Default: ``device-plugin`` on AL2023.
+        kubelet: Settings of the kubelet.
+        soci: Pull and unpack an image in parallel streams. If images are on EBS, it needs a volume with at least 600
+            MiB/s.
+        image: Your own image. Default: EKS' NVIDIA image for the operating system.
+        purpose: Workload of the nodes, ``training`` or ``inference``. It selects the rules for their replacement by
+            Karpenter. A pool for training accepts spot only with ``Spot(checkpointed=True)``. Default: unknown.
+        labels: Node labels in addition to the labels of every GPU node.
+        taints: Taints in addition to the taint of every GPU node, ``nvidia.com/gpu=true:NoSchedule``.
+        gpu_taint: Whether the nodes have that taint. Without it, pods that request no GPU may fill the most expensive
+            nodes.
+        storage_drivers: Drivers of the volumes that its pods mount: ``ebs``, ``fsx``, ``s3``. Each adds a taint that
+            keeps pods off a new node until the driver removes it. Default: pods start without waiting, and retry their
+            mounts.
         tags: Tags of instances, volumes and network interfaces.
-        host: What the machine gets beside what GPUs need.
+        host: Additional settings of the machine that have nothing to do with GPUs.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: No such node can exist, or it would boot without a working GPU.
+        ValueError: The node is impossible, or it would boot without a working GPU.
     """
 
     instance_types: Sequence[str | InstanceType]
@@ -200,7 +203,7 @@ class NodeShape:
             _refuse_without_driver(each, self.image)
             if each.ultraserver_only and self.os != "al2023":
                 raise ValueError(
-                    f"node shape: instance type {each.name!r} must run al2023, got {self.os!r}; no "
+                    f"node shape: instance type {each.name!r} must run al2023, got {self.os!r}; use al2023, because no "
                     "Bottlerocket image boots it"
                 )
         if self.efa:
@@ -210,8 +213,8 @@ class NodeShape:
         small = [each.name for each in self.rows if (each.vcpus or SOCI_VCPUS) < SOCI_VCPUS]
         if self.soci and small:
             raise ValueError(
-                f"node shape: soci must be False for {', '.join(small)}, got True; with less than {SOCI_VCPUS} vCPUs "
-                "the image ignores it"
+                f"node shape: soci must be False for {', '.join(small)}, got True; remove it, because the image "
+                f"ignores it below {SOCI_VCPUS} vCPUs"
             )
         if self.soci and not self.uses_raid0 and self.disk.throughput_mib_s < SOCI_MIB_S:
             raise ValueError(
@@ -224,12 +227,12 @@ class NodeShape:
             return
         if self.os != "bottlerocket":
             raise ValueError(
-                "node shape: disk must be without snapshot_id on al2023, whose images lie on the AMI's own volume, "
-                f"got {self.disk.snapshot_id!r}; use bottlerocket, or bake them into an image of your own"
+                "node shape: disk must be without snapshot_id on al2023, which stores images on the AMI's own volume, "
+                f"got {self.disk.snapshot_id!r}; use bottlerocket, or add the container images to your own AMI"
             )
         if self.uses_raid0:
             raise ValueError(
-                "node shape: disk must be without snapshot_id where images lie on local NVMe, got "
+                "node shape: disk must be without snapshot_id if images are on local NVMe, got "
                 f"{self.disk.snapshot_id!r}; write raid0=False"
             )
 
@@ -237,29 +240,29 @@ class NodeShape:
         least = _NODE_DAEMONS + self.managed_by.daemons + self.efa + 1
         if self.kubelet.max_pods is not None and self.kubelet.max_pods < least:
             raise ValueError(
-                f"node shape: kubelet must have max_pods of at least {least}, got {self.kubelet.max_pods}; a node has "
-                f"{least - 1} pods before the first of yours: network plugin, kube-proxy and those of its devices "
+                f"node shape: kubelet must have max_pods of at least {least}, got {self.kubelet.max_pods}; raise it, "
+                f"because each node runs {least - 1} pods of the network plugin, kube-proxy and the devices "
                 "[GPU120]"
             )
 
     @property
     def rows(self) -> tuple[InstanceType, ...]:
-        """The instance types, for type checkers, who cannot see that a shape keeps no names."""
+        """The instance types as rows, for type checkers, which can't infer that a shape stores no names."""
         return cast("tuple[InstanceType, ...]", self.instance_types)
 
     @property
     def os(self) -> OperatingSystem:
-        """Operating system of the nodes: as said, or the default."""
+        """Operating system of the nodes: the given one, or the default."""
         return "al2023" if self.operating_system is None else self.operating_system
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
-        """Every taint that a node keeps."""
+        """All permanent taints of a node."""
         return ((GPU_TAINT,) if self.gpu_taint else ()) + tuple(self.taints)
 
     @property
     def startup_taints(self) -> tuple[Taint, ...]:
-        """Taints of a fresh node, which its drivers for storage take away: no pod has to tolerate them."""
+        """Taints of a new node, which its storage drivers remove. Pods don't need to tolerate them."""
         return tuple(startup_taint(each) for each in self.storage_drivers)
 
     @property
@@ -274,12 +277,12 @@ class NodeShape:
 
     @property
     def vcpus(self) -> int:
-        """Virtual CPUs of the smallest node; 0 where the catalogue does not state them."""
+        """Virtual CPUs of the smallest node, or 0 if the catalogue doesn't state them."""
         return min(each.vcpus or 0 for each in self.rows)
 
     @property
     def memory_gib(self) -> int:
-        """Memory of the smallest node, in GiB, rounded down; 0 where the catalogue does not state it."""
+        """Memory of the smallest node, in GiB, rounded down, or 0 if the catalogue doesn't state it."""
         return int(min(each.memory_gib or 0 for each in self.rows))
 
     @property
@@ -289,7 +292,7 @@ class NodeShape:
 
     @property
     def managed_by(self) -> DeviceManager:
-        """Who tells Kubernetes of the GPUs: ``device_manager``, or the default of the operating system."""
+        """Component that advertises the GPUs: ``device_manager``, or the default of the operating system."""
         return resolve_device_manager("node shape", self.os, self.device_manager)
 
     @property
@@ -299,23 +302,23 @@ class NodeShape:
 
     @property
     def uses_raid0(self) -> bool:
-        """Whether every type has local NVMe to join."""
+        """Whether ``raid0`` is set and every type has local NVMe."""
         return self.raid0 and all(each.nvme_disks for each in self.rows)
 
     @property
     def ephemeral_storage_gib(self) -> int:
-        """What pods can use of the smallest node's disk, in GiB, rounded down."""
+        """Disk space of the smallest node that pods can use, in GiB, rounded down."""
         size = min(each.nvme_gb for each in self.rows) * _GIB_PER_GB if self.uses_raid0 else self.disk.size_gib
         return disk_left_gib(size)
 
     @property
     def pod_vcpus(self) -> float:
-        """Virtual CPUs that kubelet of the smallest node leaves to pods; 0 where the catalogue does not state them."""
+        """Virtual CPUs that the kubelet of the smallest node leaves for pods, or 0 if they are unknown."""
         return min(self.kubelet.vcpus_left(each) for each in self.rows)
 
     @property
     def pod_memory_gib(self) -> int:
-        """Memory that it leaves to them, in GiB, rounded down; 0 where the catalogue does not state it."""
+        """Memory that the kubelet leaves for pods, in GiB, rounded down, or 0 if the catalogue doesn't state it."""
         return min(self.kubelet.memory_gib_left(each) for each in self.rows)
 
     @property
@@ -326,39 +329,40 @@ class NodeShape:
 
     @property
     def ageing(self) -> tuple[str, ...]:
-        """Types whose last driver branch is the one the images carry now: the next image may drop them."""
+        """Types whose last driver branch is in the current images. The next image may drop it."""
         return tuple(each.name for each in self.rows if each.driver_max == LTS)
 
     def is_driven_by(self, release: str | None, kubernetes_version: str | None) -> bool:
-        """Whether a release of EKS' image has a driver for every type, or that is not known."""
+        """Whether a release of EKS' image has a driver for every type. True if that is unknown."""
         carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
         return not carried or all(each.supports_driver(carried) for each in self.rows)
 
     def refuse_undriven(self, who: object, release: str | None, kubernetes_version: str | None, *, take: str) -> None:
-        """Refuse a release of EKS' image that is known not to carry the driver branch of a type.
+        """Reject a release of EKS' image that lacks the driver branch of a type.
 
         Args:
-            who: Who refuses.
-            release: The release, ``latest``, or ``None`` where it is not known.
-            kubernetes_version: Minor version of the nodes, ``None`` where it is not known.
-            take: Releases that carry it, as the error names them.
+            who: Name of the construct in messages.
+            release: The release, ``latest``, or ``None`` if it is unknown.
+            kubernetes_version: Minor version of the nodes, or ``None`` if it is unknown.
+            take: Suggested releases, for the message.
 
         Raises:
-            ValueError: The GPUs of a type would stay invisible.
+            ValueError: The driver would not support the GPUs of a type.
         """
         carried = driver_branches(self.os, release, kubernetes_version) if self.image is None else None
         undriven = [each for each in self.rows if carried and not each.supports_driver(carried)]
         if carried and undriven:
             raise ValueError(
                 f"{who}: ami_release must be one with NVIDIA driver {max(each.driver_min or 0 for each in undriven)}, "
-                f"which {', '.join(each.name for each in undriven)} needs, got {release!r}, which carries "
-                f"{_named(carried)}; take {take} [GPU006]"
+                f"which {', '.join(each.name for each in undriven)} needs, got {release!r}, which has "
+                f"{_named(carried)}; use {take} [GPU006]"
             )
 
     def node_labels(self, pool: str) -> dict[str, str]:
-        """Return every label of a node of the pool that is called ``pool``."""
+        """Return every label of a node of the pool with the name ``pool``."""
         ours = {POOL: pool, DEVICE_MANAGER: self.managed_by.name}
-        # Cluster autoscaler waits for nvidia.com/gpu on a node with this label: for ever where it has another name.
+        # Cluster autoscaler waits for nvidia.com/gpu on a node with this label, permanently if the resource has another
+        # name.
         # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 processors/customresources/gpu_processor.go
         if GPU in self.gpu_resources(1) and not self.managed_by.by_claim:
             ours[ACCELERATOR] = self.accelerator_label
@@ -366,22 +370,22 @@ class NodeShape:
             ours[SHARING] = self.sharing.profile
         if self.managed_by.name == "gpu-operator":
             ours[OPERATOR_CONFIG] = self.sharing.profile
-        # Never on Bottlerocket or with claims: NVIDIA's charts would start a second device manager there.
+        # Never on Bottlerocket or with claims, because NVIDIA's charts would start a second device manager there.
         present = {GPU_PRESENT: "true"} if self.managed_by.cluster_plugin else {}
         efa = {WITH_EFA: "true"} if self.efa else {}
         return ours | present | efa | dict(self.labels)
 
     def gpu_resources(self, gpus: int) -> dict[str, int]:
-        """Return what a node with ``gpus`` GPUs advertises of them, by resource name."""
+        """Return the resources that a node with ``gpus`` GPUs advertises for them, by name."""
         shared = self.sharing.resources(gpus)
         if isinstance(self.sharing, Mig) and self.os == "bottlerocket":
             return {GPU: sum(shared.values())}
         return shared
 
     def resources(self) -> dict[str, str]:
-        """Return what a node offers that EC2 does not report, by resource name: the least of all types."""
+        """Return the resources of a node that EC2 doesn't report, by name, as the min of all types."""
         gpus = {} if self.managed_by.by_claim else self.gpu_resources(self.gpus)
-        # What EC2 reports is no longer there where shares have another name, or GPUs are claimed.
+        # A node doesn't have the resource that EC2 reports if its shares have another name, or GPUs are claimed.
         found = {resource: str(amount) for resource, amount in ({GPU: 0} | gpus).items()}
         found[DISK] = f"{self.ephemeral_storage_gib}Gi"
         if self.kubelet.max_pods is not None:
@@ -397,10 +401,10 @@ def _row(named: object) -> InstanceType:
         refuse_unless_row(named)
         return named
     if not isinstance(named, str):
-        # ec2.InstanceType of the CDK has it.
+        # ec2.InstanceType of the CDK has this method.
         fix = f"; write {named.to_string()!r}" if hasattr(named, "to_string") else ""
         raise TypeError(
-            f"node shape: instance_types must hold EC2 names such as 'g6.xlarge', got {format_value(named)}{fix}"
+            f"node shape: instance_types must contain EC2 names such as 'g6.xlarge', got {format_value(named)}{fix}"
         )
     return instance_type(named)
 
@@ -412,9 +416,13 @@ def _rows(names: object) -> tuple[InstanceType, ...]:
     else:
         found = tuple(instance_type(name) for name in words("node shape", "instance_types", names))
     if not found:
-        raise ValueError("node shape: instance_types must name at least one type, got none; 'g6.xlarge' has one L4")
+        raise ValueError(
+            "node shape: instance_types must name at least one type, got none; write one such as 'g6.xlarge'"
+        )
     if len({each.name for each in found}) < len(found):
-        raise ValueError(f"node shape: instance_types must differ, got {tuple(each.name for each in found)!r}")
+        raise ValueError(
+            f"node shape: instance_types must differ, got {tuple(each.name for each in found)!r}; remove duplicates"
+        )
     return found
 
 
@@ -426,15 +434,20 @@ def _refuse_wrong_type(argument: str, value: object, expected: type, example: st
 def _refuse_without_efa(types: tuple[InstanceType, ...]) -> None:
     names = ", ".join(each.name for each in types)
     if len(types) > 1:
-        raise ValueError(f"node shape: efa must have one instance type, got {names}; each has its own network cards")
+        raise ValueError(
+            f"node shape: efa must have one instance type, got {names}; make one pool per type, because network cards "
+            "differ"
+        )
     [each] = types
     if each.max_efa is None:
         raise ValueError(
             f"node shape: efa must be False for {names!r}, because no two sources state the same interfaces, got True; "
-            "pass a row of your own, dataclasses.replace(instance_type(...), max_efa=..., network_cards=...)"
+            "pass your own row, dataclasses.replace(instance_type(...), max_efa=..., network_cards=...)"
         )
     if each.max_efa == 0:
-        raise ValueError(f"node shape: efa must be False for {names!r}, which takes no EFA interface, got True")
+        raise ValueError(
+            f"node shape: efa must be False for {names!r}, which supports no EFA interface, got True; remove it"
+        )
 
 
 def _refuse_shares_of_claims(sharing: Sharing, operating_system: OperatingSystem) -> None:
@@ -442,7 +455,7 @@ def _refuse_shares_of_claims(sharing: Sharing, operating_system: OperatingSystem
         return
     raise ValueError(
         "node shape: sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got "
-        f"{sharing!r}; several pods share a GPU by naming one SharedGpuClaim"
+        f"{sharing!r}; name one SharedGpuClaim in several pods to share a GPU"
     )
 
 
@@ -459,13 +472,16 @@ def _refuse_without_driver(each: InstanceType, image: CustomImage | None) -> Non
     if each.supports_driver(branches):
         return
     who = f"node shape: instance type {each.name!r}"
-    carrier = "the EKS images for AL2023 and Bottlerocket carry" if image is None else "the custom image carries"
+    carrier = "the EKS images for AL2023 and Bottlerocket have" if image is None else "the custom image has"
     if each.driver_min and each.driver_min > max(branches):
         raise ValueError(
-            f"{who} must have NVIDIA driver {each.driver_min} or newer, and {carrier} {_named(branches)}; its GPUs "
-            f"would stay invisible, use an image=CustomImage(id=..., driver_branch={each.driver_min}) of your own"
+            f"{who} must have NVIDIA driver {each.driver_min} or newer, got {_named(branches)}, which {carrier}; use "
+            f"your own image=CustomImage(id=..., driver_branch={each.driver_min}), because its GPUs would not work"
         )
-    raise ValueError(f"{who} must have NVIDIA driver {each.driver_max} or older, and {carrier} {_named(branches)}")
+    raise ValueError(
+        f"{who} must have NVIDIA driver {each.driver_max} or older, got {_named(branches)}, which {carrier}; use "
+        "another type"
+    )
 
 
 def _named(branches: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""How large a Karpenter or Auto Mode pool may become, and when cluster autoscaler removes nodes of a group."""
+"""Size limits of a Karpenter or Auto Mode pool, and cluster autoscaler's options for node removal."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MAX_WEIGHT = 100
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpTo:
-    """As many nodes as pods ask for, none where none asks, up to a number of GPUs.
+    """As many nodes as pods request, from zero, up to a number of GPUs.
 
     Source: https://karpenter.sh/docs/concepts/nodepools/
 
     Attributes:
-        gpus: Most GPUs alive in the pool, in whole devices. Karpenter has no such limit of its own.
-        vcpus: Most virtual CPUs alive in the pool. Default: as many as the GPUs come with.
-        memory_gib: Most memory alive in the pool, in GiB. Default: as much as the GPUs come with.
+        gpus: Max GPUs in the pool, in whole devices. Karpenter itself sets no such limit.
+        vcpus: Max virtual CPUs in the pool. Default: as many as the nodes with these GPUs have.
+        memory_gib: Max memory in the pool, in GiB. Default: as much as the nodes with these GPUs have.
         weight: Preference among pools that fit a pod, 1 to 100, higher first. Default: none.
 
     Raises:
-        TypeError: A number is no whole number.
-        ValueError: A number is out of its range, or known at deployment only.
+        TypeError: A number isn't an integer.
+        ValueError: A number is out of its range, or known only at deployment.
     """
 
     gpus: int
@@ -44,24 +44,26 @@ class UpTo:
             if getattr(self, argument) is not None:
                 refuse_unless_whole_number("size", argument, getattr(self, argument), least=least)
         if self.weight is not None and self.weight > _MAX_WEIGHT:
-            raise ValueError(f"size: weight must be at most {_MAX_WEIGHT}, got {self.weight}")
+            raise ValueError(f"size: weight must be at most {_MAX_WEIGHT}, got {self.weight}; lower it")
 
     def max_nodes(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
-        """Return the most nodes, if each is of the smallest type."""
+        """Return the max number of nodes, if each is of the smallest type."""
         return self.gpus // shape.gpus
 
     def nodes_for_pods(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
-        """Return the most nodes on which pods run at once."""
+        """Return the max number of nodes on which pods run at once."""
         return self.max_nodes(shape, capacities)
 
     def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
-        """Refuse limits that leave room for no node, or under which the last GPUs could never be launched.
+        """Reject limits that leave no room for a node, or with which the last GPUs could never be launched.
 
         Raises:
-            ValueError: They do.
+            ValueError: The limits are too low.
         """
         least, names = shape.gpus, ", ".join(shape.names)
-        refuse_unless_whole_number(who, "size.gpus", self.gpus, least=least, fix=f"the smallest of {names} has {least}")
+        refuse_unless_whole_number(
+            who, "size.gpus", self.gpus, least=least, fix=f"raise it, because the smallest of {names} has {least}"
+        )
         most = [(row, self.gpus // row.gpus) for row in shape.rows]
         for argument, given, needed in (
             ("vcpus", self.vcpus, max((row.vcpus or 0) * nodes for row, nodes in most)),
@@ -69,12 +71,16 @@ class UpTo:
         ):
             if given is not None:
                 refuse_unless_whole_number(
-                    who, f"size.{argument}", given, least=needed, fix=f"{self.gpus} GPUs of the pool come with so much"
+                    who,
+                    f"size.{argument}",
+                    given,
+                    least=needed,
+                    fix=f"raise it, because {self.gpus} GPUs of the pool need it",
                 )
 
     def to_manifest(self, shape: NodeShape, capacities: Sequence[Capacity]) -> dict[str, Any]:
-        """Return what a NodePool's ``spec`` says of it."""
-        # Karpenter counts what nodes advertise: of shared GPUs, the shares.
+        """Return the fields of a NodePool's ``spec`` for the size."""
+        # Karpenter counts the advertised resources of nodes. For shared GPUs these are the shares.
         limits = {resource: str(amount) for resource, amount in shape.gpu_resources(self.gpus).items()}
         if self.vcpus is not None:
             limits["cpu"] = str(self.vcpus)
@@ -86,20 +92,20 @@ class UpTo:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Static:
-    """A number of nodes that are there with or without pods.
+    """A fixed number of nodes, with or without pods.
 
-    The API server takes no weight for it, and no limit but one of nodes. It never changes a NodePool that scales into
-    a static one, or back. So the NodePool's name ends in ``-static``: another kind of size creates another NodePool,
-    and the nodes of the old one are drained after everything else has succeeded.
+    The API server accepts no weight for it, and only a limit of nodes. It never changes a NodePool that scales into a
+    static one, or back. So the NodePool's name ends with ``-static``. If you change the kind of size, CloudFormation
+    creates another NodePool, and the nodes of the old one are drained after everything else has succeeded.
     Source: karpenter v1.14.1 pkg/apis/v1/nodepool.go
 
     Attributes:
-        nodes: How many.
-        spare: Nodes that may be there above them while one is replaced. Default: none of a reservation, whose
-            instances are counted, else one.
+        nodes: Number of nodes.
+        spare: Max additional nodes while one is replaced. Default: none for a reservation, which has a fixed number of
+            instances, otherwise one.
 
     Raises:
-        TypeError: A number is no whole number.
+        TypeError: A number isn't an integer.
         ValueError: A number is below 0.
     """
 
@@ -112,18 +118,18 @@ class Static:
             refuse_unless_whole_number("size", "spare", self.spare, least=0)
 
     def max_nodes(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
-        """Return the most nodes, spare ones included."""
+        """Return the max number of nodes, including spare ones."""
         if self.spare is not None:
             return self.nodes + self.spare
         reserved = all(isinstance(each, (Reservation, CapacityBlock)) for each in capacities)
         return self.nodes + (0 if reserved else 1)
 
     def nodes_for_pods(self, shape: NodeShape, capacities: Sequence[Capacity]) -> int:
-        """Return how many nodes there are, except while one is replaced: pods that wait add none."""
+        """Return the number of nodes, except while one is replaced. Pending pods add none."""
         return self.nodes
 
     def refuse_unless_launchable(self, who: object, shape: NodeShape, capacities: Sequence[Capacity]) -> None:
-        """Refuse more nodes than a Capacity Block has.
+        """Reject more nodes than a Capacity Block has.
 
         Raises:
             ValueError: There are more.
@@ -133,11 +139,11 @@ class Static:
         if len(blocks) == len(capacities) and most > sum(blocks):
             raise ValueError(
                 f"{who}: size must be at most the {sum(blocks)} instances of the Capacity Block, spare nodes included, "
-                f"got {most}"
+                f"got {most}; lower it"
             )
 
     def to_manifest(self, shape: NodeShape, capacities: Sequence[Capacity]) -> dict[str, Any]:
-        """Return what a NodePool's ``spec`` says of it."""
+        """Return the fields of a NodePool's ``spec`` for the size."""
         return {"replicas": self.nodes, "limits": {"nodes": str(self.max_nodes(shape, capacities))}}
 
 
@@ -145,10 +151,10 @@ Size = UpTo | Static
 
 
 def refuse_unless_size(who: object, size: object) -> None:
-    """Refuse what is no size.
+    """Reject a value that isn't a size.
 
     Raises:
-        TypeError: ``size`` is something else.
+        TypeError: ``size`` has another type.
     """
     refuse_unless_instance(who, "size", size, get_args(Size), "UpTo(gpus=8) or Static(nodes=2)")
 
@@ -156,20 +162,20 @@ def refuse_unless_size(who: object, size: object) -> None:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingOptions:
-    """Options of one node group, in place of cluster autoscaler's flags. It reads these five and no others.
+    """Options of one node group, in place of cluster autoscaler's flags. It reads only these five.
 
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
 
     Attributes:
-        unneeded_minutes: How long a node must be unneeded before it is removed.
-        unready_minutes: How long an unready node must be unneeded before it is removed.
-        gpu_utilization: A node whose GPUs are requested to a smaller share than this is unneeded, 0 to 1.
-        utilization: The same for vCPU and memory of a node that advertises no GPU, 0 to 1.
-        ignore_daemonsets: Leave DaemonSets out of the utilization.
+        unneeded_minutes: Time for which a node must be unneeded before its removal, in minutes.
+        unready_minutes: Time for which an unready node must be unneeded before its removal, in minutes.
+        gpu_utilization: Min fraction of requested GPUs, 0 to 1. A node below it is unneeded.
+        utilization: Min fraction of requested vCPU and memory of a node that advertises no GPU, 0 to 1.
+        ignore_daemonsets: Whether to exclude DaemonSets from the utilization.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Cluster autoscaler would ignore a value, or none is given.
+        ValueError: Cluster autoscaler would ignore a value, or no option is set.
     """
 
     unneeded_minutes: int | None = None
@@ -186,13 +192,15 @@ class ScalingOptions:
         for argument in ("gpu_utilization", "utilization"):
             share = getattr(self, argument)
             if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float))):
-                raise TypeError(f"{who}: {argument} must be a number, got {share!r}")
+                raise TypeError(f"{who}: {argument} must be a number, got {share!r}; write one such as 0.5")
             if share is not None and not 0 <= share <= 1:
-                raise ValueError(f"{who}: {argument} must be between 0 and 1, got {share}")
+                raise ValueError(
+                    f"{who}: {argument} must be between 0 and 1, got {share}; write a fraction such as 0.5"
+                )
         if self.ignore_daemonsets is not None:
             refuse_unless_bool(who, "ignore_daemonsets", self.ignore_daemonsets)
         if not self.tags():
-            raise ValueError(f"{who}: at least one option must be given, got none")
+            raise ValueError(f"{who}: at least one option must be given, got none; leave the options out")
 
     def tags(self) -> dict[str, str]:
         """Return them as tags of the Auto Scaling group."""

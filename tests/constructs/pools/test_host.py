@@ -20,7 +20,7 @@ GROUPS = tuple(f"sg-{number:017x}" for number in range(16))
         (
             {"security_group_ids": ("default",)},
             ValueError,
-            r"must hold ids such as 'sg-0.*', got 'default'; pass group",
+            "must contain ids such as 'sg-0123456789abcdef0', got 'default'; pass group.security_group_id",
         ),
         ({"security_group_ids": GROUPS[:1] * 2}, ValueError, r"security_group_ids must differ"),
         ({"security_group_ids": GROUPS}, ValueError, r"security_group_ids must be at most 15, got 16"),

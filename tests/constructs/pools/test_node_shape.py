@@ -39,7 +39,7 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"instance_types": ("p6e-gb200.36xlarge",), "operating_system": "bottlerocket"},
             ValueError,
-            r"'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; no Bottlerocket image boots it",
+            "'p6e-gb200.36xlarge' must run al2023, got .*because no Bottlerocket image boots it",
         ),
         ({"operating_system": "al2"}, ValueError, r"must be one of al2023, bottlerocket, got 'al2'; .*2025-11-26"),
         ({"operating_system": "bottlerockt"}, ValueError, r"did you mean 'bottlerocket'\?"),
@@ -49,14 +49,14 @@ def shape(**changes: Any) -> NodeShape:
             r"must not set 'kubernetes.io/os'.*use a domain of your own",
         ),
         ({"labels": {"eks.amazonaws.com/x": "x"}}, ValueError, r"must not set 'eks.amazonaws.com/x'"),
-        ({"labels": {"nvidia.com/gpu.present": "x"}}, ValueError, r"every GPU node gets it by itself"),
-        ({"labels": {"gpu-constructs.io/pool": "x"}}, ValueError, r"every GPU node gets it by itself"),
+        ({"labels": {"nvidia.com/gpu.present": "x"}}, ValueError, "every GPU node has it"),
+        ({"labels": {"gpu-constructs.io/pool": "x"}}, ValueError, "every GPU node has it"),
         ({"labels": {"-team": "x"}}, ValueError, r"qualified names as keys, got '-team'"),
         ({"labels": {"team": "a b"}}, ValueError, r"label 'team' must be .*got 'a b'"),
         ({"labels": [("team", "a")]}, TypeError, r"labels must map keys to values"),
         ({"taints": ({"key": "a"},)}, TypeError, r"taints must be a list of Taint"),
         ({"taints": (TEAM, TEAM)}, ValueError, r"taints must differ in key or effect"),
-        ({"efa": True}, ValueError, r"efa must be False for 'g6.xlarge', which takes no EFA interface, got True"),
+        ({"efa": True}, ValueError, "efa must be False for 'g6.xlarge', which supports no EFA interface, got True"),
         (
             {"efa": True, "instance_types": ("p6e-gb200.36xlarge",)},
             ValueError,
@@ -65,7 +65,7 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"efa": True, "instance_types": ("p5.48xlarge", "p5e.48xlarge")},
             ValueError,
-            r"efa must have one instance type, got p5.48xlarge, p5e.48xlarge; each has its own network cards",
+            "efa must have one instance type, got .*pool per type, because network cards",
         ),
         ({"efa": "yes"}, TypeError, r"efa must be a bool"),
         ({"placement_group": 1}, TypeError, r"placement_group must be a str"),
@@ -76,7 +76,7 @@ def shape(**changes: Any) -> NodeShape:
         ({"soci": 1}, TypeError, r"soci must be a bool"),
         ({"kubelet": {}}, TypeError, r"kubelet must be a Kubelet, got {}; write Kubelet\(max_pods=50\)"),
         ({"image": "ami-1"}, TypeError, r"image must be a CustomImage, got 'ami-1'; write CustomImage\(id="),
-        ({"instance_types": (7,)}, TypeError, r"instance_types must hold EC2 names such as 'g6.xlarge', got 7"),
+        ({"instance_types": (7,)}, TypeError, "instance_types must contain EC2 names such as 'g6.xlarge', got 7"),
     ],
 )
 def test_refuses(changes: dict[str, Any], error: type[Exception], message: str) -> None:

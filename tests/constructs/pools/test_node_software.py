@@ -58,7 +58,7 @@ def test_the_autoscaler_learns_of_the_number_of_pods() -> None:
         ({"max_pods": 0}, ValueError, r"kubelet: max_pods must be at least 1, got 0"),
         ({"parallel_image_pulls": 0}, ValueError, r"parallel_image_pulls must be at least 1, got 0"),
         ({"kube_reserved": {"gpu": "1"}}, ValueError, r"kube_reserved must be one of cpu, memory"),
-        ({"kube_reserved": {"memory": "2 GB"}}, ValueError, r"must be a quantity such as '2Gi', got '2 GB'"),
+        ({"kube_reserved": {"memory": "2 GB"}}, ValueError, "must be a quantity, got '2 GB'"),
         ({"system_reserved": "2Gi"}, TypeError, r"system_reserved must map resources to quantities"),
     ],
 )
@@ -73,7 +73,9 @@ def test_soci_takes_a_fast_volume_or_local_nvme() -> None:
     assert shape(soci=True, disk=Disk(iops=2_400 + 600, throughput_mib_s=600)).soci
     with pytest.raises(ValueError, match=r"throughput_mib_s of at least 600 with soci, got 125; write Disk\(iops"):
         shape(soci=True)
-    with pytest.raises(ValueError, match=r"soci must be False for g6f.large, got True; with less than 4 vCPUs"):
+    with pytest.raises(
+        ValueError, match=r"soci must be False for g6f.large, got True; .*the image ignores it below 4 vCPUs"
+    ):
         shape("g6f.large", soci=True, disk=FAST)
 
 
@@ -81,7 +83,7 @@ def test_an_image_of_ones_own_drives_what_eks_does_not() -> None:
     image = CustomImage(id="ami-0123456789abcdef0", driver_branch=595)
 
     assert shape("g7.2xlarge", image=image).names == ("g7.2xlarge",)
-    with pytest.raises(ValueError, match="the custom image carries 590"):
+    with pytest.raises(ValueError, match="the custom image has"):
         shape("g7.2xlarge", image=CustomImage(id="ami-0123456789abcdef0", driver_branch=590))
     with pytest.raises(ValueError, match="driver 580 or older, and the custom image carries 595"):
         shape("p3dn.24xlarge", image=image)
@@ -90,7 +92,7 @@ def test_an_image_of_ones_own_drives_what_eks_does_not() -> None:
 @pytest.mark.parametrize(
     ("says", "error", "message"),
     [
-        ({"id": "image", "driver_branch": 595}, ValueError, r"custom image: id must be an AMI id such as"),
+        ({"id": "image", "driver_branch": 595}, ValueError, "custom image: id must be an AMI id, got 'image'"),
         ({"id": "ami-0123456789abcdef0", "driver_branch": "595"}, TypeError, r"driver_branch must be a whole number"),
     ],
 )
@@ -103,7 +105,9 @@ def test_a_snapshot_of_images_lies_on_bottlerockets_data_volume() -> None:
     volumes = shape("g6.xlarge", operating_system="bottlerocket", disk=SNAPSHOT, raid0=False).volumes
 
     assert [each.disk.snapshot_id for each in volumes] == [None, "snap-0123456789abcdef0"]
-    with pytest.raises(ValueError, match=r"without snapshot_id on al2023, .*use bottlerocket, or bake"):
+    with pytest.raises(
+        ValueError, match=r"without snapshot_id on al2023, which stores .*volume, got 'snap-0123456789abcdef0'"
+    ):
         shape(disk=SNAPSHOT)
     with pytest.raises(ValueError, match=r"where images lie on local NVMe, .*; write raid0=False"):
         shape("g6.xlarge", operating_system="bottlerocket", disk=SNAPSHOT)
@@ -113,7 +117,7 @@ def test_a_snapshot_of_images_lies_on_bottlerockets_data_volume() -> None:
     ("says", "message"),
     [
         ({"snapshot_id": "snapshot"}, r"disk: snapshot_id must be an id such as"),
-        ({"initialization_mib_s": 200}, r"initialization_mib_s must go with a snapshot_id"),
+        ({"initialization_mib_s": 200}, "initialization_mib_s must have a snapshot_id"),
         ({"snapshot_id": "snap-0123456789abcdef0", "initialization_mib_s": 301}, r"must be at most 300, got 301"),
         ({"snapshot_id": "snap-0123456789abcdef0", "initialization_mib_s": 99}, r"must be at least 100, got 99"),
     ],

@@ -181,46 +181,46 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             Mps(2),
             ["g6f.xlarge"],
             "bottlerocket",
-            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already, got Mps",
+            "sharing must be Exclusive() on g6f.xlarge, which has only a fraction of a GPU, got Mps; remove it",
         ),
         (
             mig({"1g.5gb": 1}),
             ["g6f.xlarge"],
             "al2023",
-            "sharing must be Exclusive() on g6f.xlarge, which is a part of a GPU already, got Mig",
+            "sharing must be Exclusive() on g6f.xlarge, which has only a fraction of a GPU, got Mig; remove it",
         ),
         (
             mig({"1g.10gb": 1}),
             ["p5.48xlarge", "g6.xlarge"],
             "al2023",
-            "sharing must not be Mig on 'g6.xlarge', whose L4 has none, got Mig; write TimeSlicing(4)",
+            "sharing must not be Mig on 'g6.xlarge', because L4 doesn't support it, got Mig; write TimeSlicing(4)",
         ),
         (
             mig({"1g.12gb": 1}),
             ["g7.2xlarge", "p5.48xlarge"],
             "al2023",
             "sharing must have MIG profiles of 'p5.48xlarge', 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, "
-            "4g.40gb, 7g.80gb, got '1g.12gb'; '1g.10gb' has as many compute slices",
+            "4g.40gb, 7g.80gb, got '1g.12gb'; use '1g.10gb', which has as many compute slices",
         ),
         (
             mig({"1g.10gb": 8}),
             ["p5.48xlarge"],
             "al2023",
-            "sharing must have at most 7 of '1g.10gb' on a GPU of 'p5.48xlarge', got 8",
+            "sharing must have at most 7 of '1g.10gb' on a GPU of 'p5.48xlarge', got 8; lower it",
         ),
         (
             mig({"3g.40gb": 2, "1g.10gb": 2}),
             ["p5.48xlarge"],
             "al2023",
-            "sharing must take at most 7 compute slices on a GPU of 'p5.48xlarge', got 8 of "
-            "{'3g.40gb': 2, '1g.10gb': 2}",
+            "sharing must use at most 7 compute slices on a GPU of 'p5.48xlarge', got 8 of "
+            "{'3g.40gb': 2, '1g.10gb': 2}; remove instances",
         ),
         (
             mig({"2g.48gb": 1, "1g.24gb": 3}),
             ["g7e.2xlarge"],
             "al2023",
-            "sharing must take at most 4 compute slices on a GPU of 'g7e.2xlarge', got 5 of "
-            "{'2g.48gb': 1, '1g.24gb': 3}",
+            "sharing must use at most 4 compute slices on a GPU of 'g7e.2xlarge', got 5 of "
+            "{'2g.48gb': 1, '1g.24gb': 3}; remove instances",
         ),
         (
             mig({"3g.40gb": 1, "1g.10gb": 4}),
@@ -232,14 +232,14 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             mig({"1g.23gb": 7}),
             ["p6-b200.48xlarge"],
             "bottlerocket",
-            "sharing must not be Mig on bottlerocket for 'p6-b200.48xlarge', whose name in its settings no source "
-            "states, got Mig; use al2023",
+            "sharing must not be Mig on bottlerocket for 'p6-b200.48xlarge', because no source states its "
+            "name in Bottlerocket's settings, got Mig; use al2023",
         ),
         (
             mig({"1g.10gb": 4}),
             ["p4d.24xlarge", "p5.48xlarge"],
             "bottlerocket",
-            "sharing must fill the GPU of 'p5.48xlarge' on bottlerocket, which makes 7 of '1g.10gb', got 4",
+            "sharing must fill the GPU of 'p5.48xlarge' on bottlerocket, which creates 7 of '1g.10gb', got 4; write 7",
         ),
     ],
 )

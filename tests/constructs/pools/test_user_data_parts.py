@@ -15,13 +15,13 @@ SCRIPT = ShellScript(text="#!/bin/bash\ntrue\n")
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("echo", ValueError, r"text must begin with '#!/bin/bash', got 'echo'"),
+        ("echo", ValueError, "text must begin with '#!', got 'echo'"),
         ("", ValueError, r"text must begin with"),
-        ("#!/bin/bash\necho ü", ValueError, r"text must be ASCII, as MIME is here, got 'ü'"),
+        ("#!/bin/bash\necho ü", ValueError, "text must be ASCII, got 'ü'"),
         (
             f"#!/bin/bash\nexport T=hf_{'a' * 34}",
             ValueError,
-            r"text must name no secret .* got a token of Hugging Face",
+            "text must contain no secret in the template, got a token of Hugging Face",
         ),
         (b"#!/bin/bash", TypeError, r"text must be a string"),
     ],
@@ -43,12 +43,16 @@ def test_refuses_a_script(text: Any, error: type[Exception], message: str) -> No
             r"got 'kubelet.flag', which it ignores; did you mean 'kubelet.flags'|fl",
         ),
         ({"kubelet": 1}, TypeError, r"spec.kubelet must be a mapping, got 1"),
-        ({1: {}}, TypeError, r"spec must have texts as keys, got 1"),
-        ({"kubelet": {"config": {"x": object()}}}, TypeError, r"spec must hold mappings, lists, texts"),
+        ({1: {}}, TypeError, "spec must have strings as keys, got 1"),
+        ({"kubelet": {"config": {"x": object()}}}, TypeError, "spec must contain only mappings, lists, strings"),
         ({"featureGates": {"FastImagPull": True}}, ValueError, r"did you mean 'FastImagePull'"),
-        ({"cluster": {"name": "x"}}, ValueError, r"must leave out cluster, got .*; the cluster of the pool says it"),
+        (
+            {"cluster": {"name": "x"}},
+            ValueError,
+            r"must leave out cluster, got \{'name': 'x'\}; set the cluster of the pool",
+        ),
         ({"kubelet": {"config": {"maxPods": 9}}}, ValueError, r"leave out kubelet.config.maxPods, got 9; .*Kubelet\("),
-        ({"instance": {"localStorage": {"strategy": "RAID0"}}}, ValueError, r"NodeShape\(raid0=...\) says it"),
+        ({"instance": {"localStorage": {"strategy": "RAID0"}}}, ValueError, r"NodeShape\(raid0=...\)"),
         (
             {"kubelet": {"flags": ["--node-labels=a=b"]}},
             ValueError,
@@ -67,9 +71,9 @@ def test_refuses_a_node_config(spec: Any, error: type[Exception], message: str) 
     [
         ({}, TypeError, r"settings must be a mapping of fields to values"),
         ({"kubernetes": {"max-pods": 9}}, ValueError, r"must leave out kubernetes.max-pods, got 9; .*Kubelet\("),
-        ({"kubernetes": {"node-labels": {"a": "b"}}}, ValueError, r"NodeShape\(labels=...\) says it"),
-        ({"a b": {"c": 1}}, ValueError, r"in the names of tables, got 'a b'; EKS does not merge others"),
-        ({"motd": 'a "b"'}, ValueError, r"must be without quotes in texts"),
+        ({"kubernetes": {"node-labels": {"a": "b"}}}, ValueError, r"NodeShape\(labels=...\)"),
+        ({"a b": {"c": 1}}, ValueError, "in the names of tables, got 'a b'; rename it, because EKS can't merge it"),
+        ({"motd": 'a "b"'}, ValueError, "must have no quotes in strings"),
         ({"ntp": {"time-servers": ["a", 1]}}, ValueError, r"must have lists of one type, got \['a', 1\]"),
         ({"motd": None}, ValueError, r"must have a value for motd, got None"),
     ],
@@ -98,7 +102,7 @@ def test_accepts_what_stands_beside_what_is_refused() -> None:
 @pytest.mark.parametrize("part", [SCRIPT, NodeConfig(spec={"kubelet": {"flags": ["--v=2"]}})])
 def test_bottlerocket_runs_no_script(part: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"host must have user_data for bottlerocket, got a .*; it runs no script, write"
+        ValueError, match=r"host must have user_data for bottlerocket, got a .*...\}\), because it can't run scripts"
     ):
         NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", host=Host(user_data=(part,)))
 
@@ -106,7 +110,9 @@ def test_bottlerocket_runs_no_script(part: Any) -> None:
 def test_al2023_reads_no_settings_of_bottlerocket() -> None:
     part = BottlerocketSettings(settings={"motd": "hello"})
 
-    with pytest.raises(ValueError, match=r"must have user_data for al2023, got a BottlerocketSettings; it takes Shell"):
+    with pytest.raises(
+        ValueError, match="must have user_data for al2023, got a BottlerocketSettings; use ShellScript or"
+    ):
         NodeShape(instance_types=("g6.xlarge",), host=Host(user_data=(part,)))
 
 

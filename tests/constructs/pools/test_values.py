@@ -19,10 +19,13 @@ from gpu_facts.kubernetes import refuse_unless_object_name
         ({"size_gib": 19}, r"disk: size_gib must be at least 20, got 19"),
         ({"size_gib": 65_537}, r"disk: size_gib must be at most 65536, got 65537"),
         ({"iops": 2_999}, r"disk: iops must be at least 3000, got 2999"),
-        ({"size_gib": 20, "iops": 10_001}, r"iops must be at most 10000, got 10001; 10000 is what 20 GiB of gp3"),
+        (
+            {"size_gib": 20, "iops": 10_001},
+            "iops must be at most 10000, got 10001; lower it, or raise size_gib from 20",
+        ),
         ({"iops": 80_001, "size_gib": 1_000}, r"iops must be at most 80000"),
         ({"throughput_mib_s": 124}, r"throughput_mib_s must be at least 125"),
-        ({"throughput_mib_s": 751}, r"throughput_mib_s must be at most 750, got 751; 750 is what 3000 iops"),
+        ({"throughput_mib_s": 751}, "throughput_mib_s must be at most 750, got 751; lower it, or raise iops from 3000"),
         ({"throughput_mib_s": 2_001, "iops": 80_000, "size_gib": 1_000}, r"throughput_mib_s must be at most 2000"),
     ],
 )
@@ -45,7 +48,7 @@ def test_accepts_the_nearest_disk(says: dict[str, Any]) -> None:
 
 
 def test_refuses_a_key_that_is_no_arn() -> None:
-    with pytest.raises(TypeError, match=r"disk: kms_key_arn must be a string, got 7; of a key pass key.key_arn"):
+    with pytest.raises(TypeError, match=r"disk: kms_key_arn must be a string, got 7; pass key.key_arn"):
         Disk(kms_key_arn=7)  # type: ignore[arg-type]
 
 
