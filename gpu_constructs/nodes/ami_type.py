@@ -1,4 +1,4 @@
-"""Which EKS image the nodes of a managed group boot."""
+"""The EKS image of a managed node group's nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NVIDIA: dict[tuple[OperatingSystem, Architecture], str] = {
     ("bottlerocket", "x86_64"): "BOTTLEROCKET_x86_64_NVIDIA",
     ("bottlerocket", "arm64"): "BOTTLEROCKET_ARM_64_NVIDIA",
 }
-# A release of AL2023 is one of a Kubernetes patch, a release of Bottlerocket is one of all minors.
+# A release of AL2023 is for one Kubernetes patch version, a release of Bottlerocket for all minor versions.
 _RELEASES: dict[OperatingSystem, tuple[re.Pattern[str], str]] = {
     "al2023": (re.compile(r"\d+\.\d+\.\d+-\d{8}", re.ASCII), "1.36.3-20260903"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}", re.ASCII), "1.34.0-18d04e52"),
@@ -31,7 +31,7 @@ LATEST = "latest"
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
-    """What a managed group boots; ``None`` leaves the choice to EKS.
+    """Version and image release of a managed node group. With ``None`` EKS chooses.
 
     Attributes:
         kubernetes_version: Minor version.
@@ -48,15 +48,15 @@ def nvidia_ami_type(operating_system: OperatingSystem, architecture: Architectur
 
 
 def pinned_release(who: object, cluster: ClusterRef, operating_system: OperatingSystem, given: object) -> Release:
-    """Return the Kubernetes version and image release of a managed group; nothing where EKS is to choose.
+    """Return the Kubernetes version and image release of a managed node group, or nothing if EKS should choose.
 
-    Without a release EKS moves the group to its newest image whenever the launch template changes, and without a
-    version the group stays behind when the cluster is upgraded.
+    Without a release, EKS moves the group to its newest image whenever the launch template changes. Without a version,
+    the group keeps its version when the cluster is upgraded.
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
 
     Raises:
-        TypeError: ``given`` is no string.
-        ValueError: EKS has no such release, or not for the Kubernetes version of the cluster.
+        TypeError: ``given`` isn't a string.
+        ValueError: EKS has no such release, or none for the Kubernetes version of the cluster.
     """
     version = cluster.stated_version
     if given == LATEST:
@@ -70,10 +70,10 @@ def pinned_release(who: object, cluster: ClusterRef, operating_system: Operating
 
 
 def _release_minor(who: object, release: str, cluster_version: str) -> str:
-    """Return the minor version of a release, which a group may keep while its cluster is upgraded.
+    """Return the minor version of a release. A group may keep an older one when its cluster is upgraded.
 
     Raises:
-        ValueError: It does not go with the cluster's.
+        ValueError: It doesn't fit the cluster's version.
     """
     if is_token(release):
         return cluster_version
@@ -81,8 +81,8 @@ def _release_minor(who: object, release: str, cluster_version: str) -> str:
     (major, minor), (of_cluster, newest) = (map(int, each.split(".")) for each in (own, cluster_version))
     if major != of_cluster or not newest - OLDEST_KUBELET <= minor <= newest:
         raise ValueError(
-            f"{who}: ami_release must be one for Kubernetes {cluster_version}, which the cluster runs, or for one of "
-            f"the {OLDEST_KUBELET} minor versions before it, got {release!r} [GPU093]"
+            f"{who}: ami_release must be for Kubernetes {cluster_version} of the cluster, or for one of the "
+            f"{OLDEST_KUBELET} minor versions before it, got {release!r}; use another release [GPU093]"
         )
     return own
 
@@ -90,9 +90,9 @@ def _release_minor(who: object, release: str, cluster_version: str) -> str:
 def _refuse_unless_release(who: object, operating_system: OperatingSystem, given: object) -> None:
     pattern, example = _RELEASES[operating_system]
     if not isinstance(given, str):
-        raise TypeError(f"{who}: ami_release must be a string such as {example!r}, got {given!r}")
+        raise TypeError(f"{who}: ami_release must be a string, got {given!r}; write one such as {example!r}")
     if not is_token(given) and not pattern.fullmatch(given):
         raise ValueError(
-            f"{who}: ami_release must be {LATEST!r} or a release as EKS names it for {operating_system}, such as "
-            f"{example!r}, got {given!r}"
+            f"{who}: ami_release must be {LATEST!r} or a release name of EKS for {operating_system}, got {given!r}; "
+            f"write one such as {example!r}"
         )

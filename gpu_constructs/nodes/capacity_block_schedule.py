@@ -1,4 +1,4 @@
-"""When the nodes of a Capacity Block come and go."""
+"""Scheduled scaling of the nodes of a Capacity Block."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _trust(account: str) -> dict[str, Any]:
 
 @named_arguments
 class CapacityBlockSchedule(Construct):
-    """Scales a node group up when its Capacity Block starts, and drains it before the block ends.
+    """Scales up a node group when its Capacity Block starts, and drains it before the block ends.
 
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
 
     Args:
-        group: Managed node group that spends the block.
+        group: Managed node group that uses the block.
         cluster_name: Name of its cluster.
         block: The block.
     """
@@ -66,8 +66,8 @@ class CapacityBlockSchedule(Construct):
         }
         name = group.attr_nodegroup_name
         for step, moment, nodes in block.steps:
-            # EKS takes no group that can have no node. Where one could be more, cluster autoscaler would start them
-            # again while the block is drained.
+            # EKS rejects a max size of 0. With a larger max size than this, cluster autoscaler would start nodes again
+            # while the block is drained.
             sizes = {"MinSize": 0, "MaxSize": max(nodes, CLOSED_MAX), "DesiredSize": nodes}
             asked: dict[str, Any] = {"ClusterName": cluster_name, "NodegroupName": name, "ScalingConfig": sizes}
             scheduler.CfnSchedule(

@@ -1,4 +1,4 @@
-"""The wanted size of a managed node group, asked for at deployment instead of stated in the template."""
+"""The desired size of a managed node group, which a function returns at deployment."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from gpu_facts.refusals import is_number_token
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# What the answer fills in, and what EKS changes by another call, which leaves the sizes alone. CloudFormation rejects
-# that call together with any other change of the group, so it must not move the answer.
+# Properties that the result sets, and properties that EKS changes by another call, which doesn't change the sizes.
+# CloudFormation rejects that call together with any other change of the group, so it must not change the result.
 # Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
 # (Version, ReleaseVersion), https://github.com/aws/aws-cdk/issues/16644 (LaunchTemplate)
 _LEFT_OUT = frozenset({"ScalingConfig", "Version", "ReleaseVersion", "LaunchTemplate"})
 _SIZES = frozenset({"MinSize", "MaxSize", "DesiredCapacity"})
-# Longer than a few calls take with retries; shorter than the hour that CloudFormation would wait.
+# Long enough for a few calls with retries, and shorter than the hour for which CloudFormation would wait.
 _SECONDS = 120
 _TOKEN = re.compile(r"[$#]\{Token\[")
-# What a subnet and a role are called crosses to the CDK, and every group asks for the same few.
+# Reading the name of a subnet or a role is a CDK call, and every group uses the same few.
 _NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class _Group(cdk.CfnResource):
-    """A group whose size is asked for again whenever the group changes, also by overrides, setters and aspects.
+    """A group whose size is read again whenever the group changes, also by overrides, setters and aspects.
 
-    What changes it afterwards is noted where it happens. To read it back from the CDK took 44 calls a group.
+    The class records later changes when they happen. To read them back from the CDK took 44 calls for each group.
     """
 
     _size: DesiredSize | None = None
@@ -52,7 +52,7 @@ class _Group(cdk.CfnResource):
 
     @classmethod
     def create(cls, scope: Construct, id: str, *, size: DesiredSize | None, **properties: Any) -> Self:
-        """Make a group whose size, where there is one, is asked for whenever these properties change."""
+        """Create a group. If it has a `DesiredSize`, the size is read again whenever these properties change."""
         group = cls(scope, id, **properties)
         if size is not None:
             kept = {name: value for name, value in properties.items() if cls._counts(_pascal(name)) and name != "tags"}
@@ -61,23 +61,23 @@ class _Group(cdk.CfnResource):
         return group
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a property, and note it."""
+        """Set a property, and record it."""
         super().__setattr__(name, value)
         if not name.startswith("_"):
             self._note(_pascal(name), value)
 
     def add_override(self, path: str, value: Any) -> None:
-        """Override what CloudFormation gets, and note it; every other way to override calls this one."""
+        """Override a property in the template, and record it. Every other way to override calls this method."""
         super().add_override(path, value)
         self._note(path.removeprefix("Properties."), value)
 
     def add_dependency(self, target: cdk.CfnResource) -> None:
-        """Wait for a resource, and have the question wait for it too, so that nothing happens between the two."""
+        """Wait for a resource before the size is read, so that the size can't change between the two."""
         super().add_dependency(target)
         self._run_query_after(target)
 
     def add_resource_dependency(self, target: cdk.CfnResource, reason: str | None = None) -> None:
-        """As newer releases of the CDK call it."""
+        """Newer releases of the CDK call this method."""
         super().add_resource_dependency(target, reason)
         self._run_query_after(target)
 
@@ -95,35 +95,35 @@ class _Group(cdk.CfnResource):
 
 
 class NodeGroup(_Group, eks.CfnNodegroup):
-    """A managed node group whose wanted size is asked for."""
+    """A managed node group whose desired size is read at deployment."""
 
 
 class ScalingGroup(_Group, autoscaling.CfnAutoScalingGroup):
-    """An Auto Scaling group whose sizes are asked for."""
+    """An Auto Scaling group whose sizes are read at deployment."""
 
     _left_out = _SIZES
 
 
 @named_arguments
 class DesiredSize(Construct):
-    """The number of nodes that a managed group has when it is deployed, which no template can know.
+    """The number of nodes of a managed node group at deployment, which no template can state.
 
-    EKS asks for all three sizes of a group or for none, and CloudFormation sets the wanted one again whenever it
-    changes the group's configuration. The resource is asked whenever that changes, before the group, and answers what
-    runs, within the group's bounds; for a group that takes the place of another, what runs there; for a first one, the
-    least. It keeps its last answer when only
-    the version, the image release or the launch template change.
+    EKS requires all three sizes of a group or none. CloudFormation sets the desired size again whenever it changes the
+    group's configuration. So a custom resource runs before the group whenever the configuration changes. It returns the
+    number of running nodes, within the group's limits. If the group replaces another one, it returns that group's
+    number. For a new group it returns the min size. It keeps its last result if only the version, the image release or
+    the launch template changes.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
 
     Args:
         cluster: Its cluster.
-        min_nodes: Nodes that always run.
-        max_nodes: Most nodes.
-        block: The Capacity Block that the group spends, whose window then decides all three sizes.
-        closed_max: Most nodes before the block and after it.
-        reserved: Whether it has reserved instances only. In the place of another group, which holds them, it starts
-            with the least.
+        min_nodes: Number of nodes that always run.
+        max_nodes: Max number of nodes.
+        block: The Capacity Block that the group uses. Its period then determines all three sizes.
+        closed_max: Max number of nodes before and after the block.
+        reserved: Whether it has only reserved instances. If it replaces another group that still uses them, it starts
+            with the min size.
 
     Attributes:
         scaling_config: Sizes of the group.
@@ -143,7 +143,7 @@ class DesiredSize(Construct):
     ) -> None:
         super().__init__(scope, id)
         handler = size_handler(scope, cluster)
-        # The L2 of custom resources would take calls more.
+        # The L2 of custom resources would need more CDK calls.
         self._resource = cdk.CfnResource(
             self,
             "Resource",
@@ -165,11 +165,11 @@ class DesiredSize(Construct):
         self.scaling_config = told | {"desiredSize": self._number("DesiredSize")}
 
     def track_group(self, group: Any, properties: Mapping[str, Any]) -> None:
-        """Ask again whenever this group changes: a hash of its literals, and what they refer to, which no hash sees.
+        """Run again whenever this group changes. The trigger is a hash of its literals, and its references as values.
 
         Args:
-            group: The group, by whose logical id the function finds it.
-            properties: What it is made with, but for its tags, which the CDK still adds to.
+            group: The group. The function finds it by its logical id.
+            properties: Its properties, except its tags, which the CDK adds later.
         """
         references: list[str] = []
         text = json.dumps(_without_references(properties, references), sort_keys=True)
@@ -182,21 +182,21 @@ class DesiredSize(Construct):
         self._resource.add_property_override("Group", asked)
 
     def note(self, path: str, value: Any) -> None:
-        """Ask again when what somebody changes of the group afterwards changes."""
+        """Run again when a later override of the group changes."""
         references: list[str] = []
         literals = json.dumps(_without_references(value, references), sort_keys=True)
         self._touched[path] = [literals, *references]
         self._resource.add_property_override("Group.Touched", self._touched)
 
     def run_after(self, target: cdk.CfnResource) -> None:
-        """Ask after a resource is there."""
+        """Run after a resource exists."""
         if target is not self._resource:
-            # Older releases of the CDK have the other one only.
+            # Older releases of the CDK have only the other method.
             add = getattr(self._resource, "add_resource_dependency", self._resource.add_dependency)
             add(target)
 
     def answer(self, attribute: str) -> str:
-        """Return ``MinSize``, ``MaxSize`` or ``DesiredSize`` of the answer."""
+        """Return ``MinSize``, ``MaxSize`` or ``DesiredSize`` of the result."""
         return cdk.Token.as_string(self._resource.get_att(attribute))
 
     def _number(self, attribute: str) -> int:
@@ -212,13 +212,13 @@ def _window(block: CapacityBlock, closed_max: int) -> dict[str, str | int]:
 
 
 def _without_references(value: Any, references: list[str]) -> Any:
-    """Return a value with each token replaced by its number, and collect them."""
+    """Return a value with each token replaced by its number, and collect the tokens."""
     if isinstance(value, Mapping):
         return {key: _without_references(each, references) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_references(each, references) for each in value]
     if hasattr(value, "_values"):
-        # A struct of jsii.
+        # A jsii struct.
         return _without_references(value._values, references)
     named = _named(value)
     if named is not value or is_number_token(value) or (isinstance(value, str) and _TOKEN.search(value)):
@@ -228,7 +228,7 @@ def _without_references(value: Any, references: list[str]) -> Any:
 
 
 def _named(value: Any) -> Any:
-    """Return the token that names a subnet, a role, or what is resolved later; literals as they are."""
+    """Return the token with the name of a subnet, a role, or a lazy value. Literals are unchanged."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     if value not in _NAMES:
@@ -239,7 +239,7 @@ def _named(value: Any) -> Any:
 
 
 def size_handler(scope: Construct, cluster: ClusterRef) -> SizeHandler:
-    """Return the function that answers for the groups of a cluster in the stack of a construct."""
+    """Return the function that returns the sizes of a cluster's groups, in the stack of a construct."""
     shared = cluster.shared(owning_stack(scope))
     made = shared.size_handler.get_or_make(lambda: SizeHandler(shared, "NodeGroupSize", cluster=cluster))
     return cast("SizeHandler", made)
@@ -247,7 +247,7 @@ def size_handler(scope: Construct, cluster: ClusterRef) -> SizeHandler:
 
 @named_arguments
 class SizeHandler(Construct):
-    """The function that answers for the groups of a cluster in one stack, and tags their Auto Scaling groups.
+    """The function that returns the sizes of a cluster's groups in one stack, and tags their Auto Scaling groups.
 
     Args:
         cluster: The cluster.
@@ -274,7 +274,7 @@ class SizeHandler(Construct):
 
     @property
     def tagging(self) -> iam.CfnRolePolicy:
-        """What lets the function tag: one policy, however many groups and tags there are."""
+        """Policy that allows the function to tag. There is one, for any number of groups and tags."""
         if self._tagging is None:
             place = stack_place(self)
             groups = f"arn:{place.partition}:autoscaling:{place.region}:{place.account}:autoScalingGroup:*"
@@ -295,13 +295,13 @@ class SizeHandler(Construct):
 
 
 def _role(scope: Construct, cluster: ClusterRef, logging: dict[str, Any]) -> iam.CfnRole:
-    """Return the role of the function: it reads the cluster's groups, and how its own stack is."""
+    """Return the role of the function. It may read the cluster's groups and the status of the function's stack."""
     place = stack_place(scope)
     groups = f"arn:{place.partition}:eks:{place.region}:{place.account}:nodegroup/{cluster.name_token}/*/*"
     own_stack = ["cloudformation:DescribeStacks", "cloudformation:DescribeStackResource"]
     statements: list[dict[str, Any]] = [
         {"Effect": "Allow", "Action": "eks:DescribeNodegroup", "Resource": groups},
-        # The action takes no resource.
+        # The action supports no resource.
         {"Effect": "Allow", "Action": "autoscaling:DescribeAutoScalingGroups", "Resource": "*"},
         {"Effect": "Allow", "Action": own_stack, "Resource": owning_stack(scope).stack_id},
         logging,

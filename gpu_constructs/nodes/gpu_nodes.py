@@ -1,4 +1,4 @@
-"""What every pool of GPU nodes has in common, whatever launches the nodes."""
+"""The common part of all pools of GPU nodes, independent of the component that launches the nodes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from gpu_facts.named_arguments import named_arguments
 class GpuNodes(Construct):
     """GPU nodes of a cluster.
 
-    What is granted to them, the nodes may do: kubelet, and pods in the network of the node. Other pods cannot take the
-    role, since the metadata service answers one hop far unless the shape's ``host`` says two; they get permissions by
-    Pod Identity. Managed groups of a cluster and its system nodes share one role, unless a ``node_role`` of one's own
-    is given.
+    Grants apply to the role of the nodes, so to the kubelet and pods in the node's network. Other pods can't assume the
+    role, because the metadata service allows one hop unless you set two in the shape's ``host``. They get permissions
+    through Pod Identity. All managed node groups of a cluster and its system nodes share one role, unless you pass your
+    own ``node_role``.
 
     Attributes:
         name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like.
-        max_nodes: Most nodes on which pods run at once, without spare ones; a token where only deployment tells.
-        autoscaler: Who launches the nodes.
+        shape: Hardware and software of its nodes.
+        max_nodes: Max nodes on which pods run at once, without spare ones. A token if it is known only at deployment.
+        autoscaler: Component that launches the nodes.
         expects_less_memory: Whether the autoscaler expects less memory of a node before launch than the node has.
         node_role: Role of the nodes.
-        subnets: Where the nodes start.
+        subnets: Subnets of the nodes.
     """
 
     name: str
@@ -52,7 +52,7 @@ class GpuNodes(Construct):
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """The role of the nodes, for every ``grant`` of the CDK."""
+        """The role of the nodes, for every ``grant`` method of the CDK."""
         return self.node_role.grant_principal
 
     @property
@@ -64,23 +64,23 @@ class GpuNodes(Construct):
     def tolerations(self) -> list[dict[str, str]]:
         """``tolerations`` of a pod that runs on these nodes.
 
-        EKS adds that of ``nvidia.com/gpu`` itself to pods that ask for it by that name, and none to DaemonSets.
+        EKS adds the toleration of ``nvidia.com/gpu`` to pods that request this resource, except to pods of DaemonSets.
         """
         return tolerations(self)
 
     def _bring_storage(self, cluster: ClusterRef) -> None:
-        """Bring the drivers that take the startup taints of these nodes away.
+        """Install the drivers that remove the startup taints of these nodes.
 
         Raises:
-            ValueError: A driver of the cluster is too old to.
+            ValueError: A driver of the cluster is too old for that.
         """
         bring_drivers(PathOf(self), cluster, self.shape.storage_drivers)
 
     def _take_name(self, cluster: ClusterRef) -> None:
-        """Make this the only pool of its name in the cluster.
+        """Register this pool as the only one with its name in the cluster.
 
         Raises:
-            ValueError: There is one.
+            ValueError: The cluster already has a pool of this name.
         """
-        why = "pods select their nodes by that name and would land on either"
+        why = "pods select their nodes by that name and would run on either"
         cluster.claim(PathOf(self), pool_named(self.name), why=why)

@@ -22,30 +22,30 @@ from gpu_facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import has_token
 
-# What EC2 launches with a node; a tag policy may ask for tags on each.
+# Resources that EC2 launches with a node. A tag policy may require tags on each.
 _LAUNCHED = ("instance", "volume", "network-interface")
 # Source: EC2NodeClass CRD of karpenter-provider-aws v1.14.1 (spec.tags)
 _RESERVED = ("eks:eks-cluster-name", NODE_POOL, f"{KARPENTER_DOMAIN}/nodeclaim", f"{KARPENTER_AWS_DOMAIN}/ec2nodeclass")
-# `Tags.of(...)` of the CDK has 100.
+# `Tags.of(...)` of the CDK has priority 100.
 _ABOVE_THE_SCOPES = 1_000_000
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
-# IMDSv2 only, and one hop is unreachable from pods, which get credentials by Pod Identity instead.
+# IMDSv2 only. With one hop, pods can't reach it, and they get credentials through Pod Identity instead.
 _METADATA = {"httpEndpoint": "enabled", "httpTokens": "required"}
 
 
 @jsii.implements(cdk.ITaggable, constructs.IValidation)
 @named_arguments
 class NodeTags(Construct):
-    """Where tags of a scope end that are meant for its nodes; no resource of its own.
+    """Collects the tags of a scope for its nodes. It creates no resource.
 
-    EKS keeps the tags of a managed group to itself, and Auto Scaling puts those of a group on instances alone: volumes
-    and network interfaces get what the launch template says.
+    EKS doesn't propagate the tags of a managed node group, and Auto Scaling propagates the tags of a group only to
+    instances. Volumes and network interfaces get the tags in the launch template.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html (2026-11)
 
     Args:
-        name: Value of the tag ``Name``, unless the scope has one; volumes and network interfaces have it, too.
-        own: Tags that the nodes have whatever the scope's are.
-        in_file: Whether they are written to a file, which knows nothing of a deployment.
+        name: Value of the tag ``Name``, unless the scope has one. Volumes and network interfaces have it, too.
+        own: Tags of the nodes that override the tags of the scope.
+        in_file: Whether the tags are written to a file, which can't contain values of a deployment.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class NodeTags(Construct):
             path = f"{scope.node.path.removeprefix(cdk.Stack.of(scope).node.path).strip('/')}/NodeClass/spec/tags"
             named, own = with_outputs(scope, named, path), with_outputs(scope, dict(own), path)
         initial = [{"key": key, "value": value} for key, value in named.items()]
-        # The CDK asks a construct for its tags as soon as it is there.
+        # The CDK reads the tags of a construct as soon as it exists.
         self._manager = cdk.TagManager(cdk.TagType.STANDARD, "AWS::EC2::Instance", initial)
         for key, value in own.items():
             self._manager.set_tag(key, value, _ABOVE_THE_SCOPES)
@@ -66,26 +66,26 @@ class NodeTags(Construct):
 
     @property
     def tags(self) -> cdk.TagManager:
-        """What `Tags.of(...)` talks to, by the resource type ``AWS::EC2::Instance``."""
+        """Tag manager that `Tags.of(...)` uses, for the resource type ``AWS::EC2::Instance``."""
         return self._manager
 
     def validate(self) -> list[str]:
-        """Return what only deployment tells, which no file can have."""
+        """Return errors for tags that are known only at deployment, which no file can contain."""
         late = [key for key, value in self.node_class_tags().items() if has_token(value)]
         return [
-            f"{self.node.path}: tag {key!r} must be known at synth to be written to a file, got one that only "
-            "deployment tells; leave AWS::EC2::Instance out with exclude_resource_types"
+            f"{self.node.path}: tag {key!r} must be known at synth to be written to a file, got one that is known only "
+            "at deployment; leave AWS::EC2::Instance out with exclude_resource_types"
             for key in late
         ]
 
     @cached_property
     def specifications(self) -> cdk.IResolvable:
-        """``TagSpecifications`` of a launch template, rendered by the CDK with what is known when it is written."""
+        """``TagSpecifications`` of a launch template, with all tags when the CDK writes the template."""
         tags = self._manager.rendered_tags
         return cdk.Token.as_any([{"resourceType": kind, "tags": tags} for kind in _LAUNCHED])
 
     def node_class_tags(self) -> dict[str, str]:
-        """Return ``tags`` of an EC2NodeClass, without those that Karpenter keeps for itself and refuses."""
+        """Return ``tags`` of an EC2NodeClass, without the tags that Karpenter reserves and rejects."""
         cluster = CLUSTER_TAG.rstrip("/")
         return {
             key: value
@@ -95,7 +95,7 @@ class NodeTags(Construct):
 
     @property
     def late_of_node_class(self) -> cdk.IResolvable:
-        """``tags`` of an EC2NodeClass with what is known when the template is written."""
+        """``tags`` of an EC2NodeClass, with all tags when the CDK writes the template."""
         return cdk.Lazy.uncached_any(_Late(self.node_class_tags))
 
 
@@ -105,7 +105,7 @@ class _Late:
         self._produce = produce
 
     def produce(self, context: cdk.IResolveContext) -> Any:
-        """Return it as it is just then."""
+        """Return its current value."""
         return self._produce()
 
 
@@ -118,7 +118,7 @@ def launch_template_data(
 ) -> dict[str, Any]:
     """Return ``LaunchTemplateData`` for a managed node group.
 
-    It names no subnet, security group, instance profile or image: EKS adds those, and refuses some of them.
+    It has no subnet, security group, instance profile or image. EKS adds those, and rejects some of them.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
     data: dict[str, Any] = {
@@ -127,14 +127,14 @@ def launch_template_data(
         "tagSpecifications": tags.specifications,
     }
     if user_data is not None:
-        # What only deployment tells is no text yet.
+        # A value that is known only at deployment isn't a string yet.
         late = "${Token[" in user_data
         data["userData"] = cdk.Fn.base64(user_data) if late else base64.b64encode(user_data.encode()).decode()
     return data
 
 
 def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
-    """Return what a launch template says of reserved capacity; nothing for what is bought at the moment.
+    """Return the fields of a launch template for reserved capacity, or nothing for other capacity.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
     """
@@ -146,7 +146,7 @@ def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
         named = {key: value for key, value in target.items() if value is not None}
         return {"capacityReservationSpecification": {"capacityReservationTarget": named}}
     if isinstance(capacity, CapacityBlock):
-        # EKS wants the type here, and then not in the node group.
+        # EKS requires the type here, and then rejects it in the node group.
         return {
             "instanceType": instance_type,
             "instanceMarketOptions": {"marketType": "capacity-block"},
@@ -156,11 +156,11 @@ def reserved_capacity(capacity: Capacity, instance_type: str) -> dict[str, Any]:
 
 
 def network(who: object, shape: NodeShape, cluster: ClusterRef, *, joins_by_itself: bool = False) -> dict[str, Any]:
-    """Return interfaces, security groups and placement; nothing where EKS' own will do.
+    """Return interfaces, security groups and placement, or nothing if EKS' own are sufficient.
 
-    With interfaces or security groups of its own a launch template has to name the cluster's group too, which EKS then
-    leaves out. The cluster's allows all traffic among its members both ways, as EFA needs, on every supported
-    Kubernetes version.
+    If a launch template has its own interfaces or security groups, EKS doesn't add the cluster's group, so the template
+    must name it. The cluster's group allows all traffic among its members in both directions, as EFA requires, on every
+    supported Kubernetes version.
 
     Raises:
         ValueError: The cluster was imported without its security group.
@@ -183,7 +183,7 @@ def network(who: object, shape: NodeShape, cluster: ClusterRef, *, joins_by_itse
             for each in shape.rows[0].efa_interfaces
         ]
     else:
-        # EC2 takes groups of the instance or of its interfaces, not both.
+        # EC2 accepts groups of the instance or of its interfaces, not both.
         data["securityGroupIds"] = groups
     return data
 
@@ -201,13 +201,13 @@ def _cluster_group(who: object, shape: NodeShape, cluster: ClusterRef) -> str:
             f"{shape.host.security_group_ids!r}; {fix}"
         )
     raise ValueError(
-        f"{who}: cluster must be imported with cluster_security_group_id, got none; the nodes talk to the control "
-        "plane through it"
+        f"{who}: cluster must be imported with cluster_security_group_id, got none; pass it, because the nodes need it "
+        "to connect to the control plane"
     )
 
 
 def block_device(volume: Volume) -> dict[str, Any]:
-    """Return one encrypted gp3 volume as a launch template names it."""
+    """Return one encrypted gp3 volume in the form of a launch template."""
     disk = volume.disk
     ebs: dict[str, Any] = {
         "volumeSize": volume.size_gib,

@@ -1,4 +1,4 @@
-"""A managed node group of GPU nodes, right for every NVIDIA type EC2 sells."""
+"""A managed node group of GPU nodes, for every NVIDIA type that EC2 sells."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ _EKS_CHOOSES = Release()
 
 @named_arguments
 class ManagedGroupTags(Construct):
-    """Puts tags on the Auto Scaling group behind a managed node group, whose own tags never get there.
+    """Tags the Auto Scaling group of a managed node group, because EKS doesn't propagate the group's own tags to it.
 
-    One resource a group, whose function and policy are those of the cluster. Tags that leave the template leave the
-    group.
+    It is one resource for each group. The function and the policy belong to the cluster. If tags leave the template,
+    the
+    function removes them from the group.
 
     Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateOrUpdateTags.html
 
@@ -82,35 +83,36 @@ class ManagedGroupTags(Construct):
 class ManagedNodeGroup(GpuNodes):
     """GPU nodes that EKS creates, joins to the cluster, updates and repairs.
 
-    The group carries everything cluster autoscaler must know to scale it up from zero.
+    The group has all tags that cluster autoscaler needs to scale it up from zero.
 
     Args:
-        cluster: Cluster the nodes join; created here or imported.
+        cluster: Cluster that the nodes join, created here or imported.
         name: Value of the nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like.
-        max_nodes: Most nodes the group may have.
-        min_nodes: Nodes that always run.
-        capacity: How the instances are bought.
-        subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
-        node_role: Role of the nodes. Default: one role shared by the node groups of the cluster.
-        ami_release: Release of the image as EKS names it, ``1.36.3-20260903`` for AL2023 or ``1.34.0-18d04e52`` for
-            Bottlerocket; ``latest`` takes EKS' newest whenever the launch template changes. One of AL2023 for an older
-            Kubernetes lets a group that exists stay behind while its cluster is upgraded, by three minor versions at
-            most; EKS makes no new group of it. Default: for AL2023 in a cluster made here, the release pinned in
-            `gpu_facts.versions`, if that has a driver for every type of the shape; else as with ``latest``.
-        bootstrap: What a node with an image of its own must be told of an imported cluster. Default: all from the
-            cluster.
-        node_repair: When EKS reboots or replaces a broken node.
-        update: How many nodes an update replaces at once, and whether the new ones come first.
-        force_update: Let an update delete pods that a PodDisruptionBudget keeps, a training run among them. Without it
-            an update that cannot drain a node fails, and so does the deployment.
-            Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
-        scaling_options: What cluster autoscaler does otherwise for this group. It takes a Lambda function that tags
-            the group's Auto Scaling group. Default: as the autoscaler's flags say.
+        shape: Hardware and software of its nodes.
+        max_nodes: Max number of nodes.
+        min_nodes: Number of nodes that always run.
+        capacity: Purchase option of the instances.
+        subnets: Subnets of the nodes. Default: the private subnets of the cluster's VPC.
+        node_role: Role of the nodes. Default: one role that all node groups of the cluster share.
+        ami_release: Release name of EKS for the image, ``1.36.3-20260903`` for AL2023 or ``1.34.0-18d04e52`` for
+            Bottlerocket. With ``latest``, EKS installs its newest release whenever the launch template changes. A
+            release of AL2023 for an older Kubernetes keeps an existing group on its version when its cluster is
+            upgraded, by three minor versions at most. EKS rejects it for a new group. Default: for AL2023 in a cluster
+            of this app, the release pinned in `gpu_facts.versions`, if it has a driver for every type of the shape.
+            Otherwise as with ``latest``.
+        bootstrap: Attributes of an imported cluster that a node with your own image needs to join. Default: the
+            attributes of the cluster.
+        node_repair: Rules for reboots and replacements of broken nodes.
+        update: Number of nodes that an update replaces at once, and the order of termination and launch.
+        force_update: Whether an update deletes pods that a PodDisruptionBudget protects, including training runs.
+            Without it an update that can't drain a node fails, and so does the deployment. Source:
+            https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
+        scaling_options: Options of cluster autoscaler for this group. They need a Lambda function that tags the group's
+            Auto Scaling group. Default: the autoscaler's flags.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EKS would refuse the group, or the autoscaler would misjudge its nodes.
+        ValueError: EKS would reject the group, or the autoscaler would make wrong assumptions about its nodes.
     """
 
     autoscaler: Autoscaler = "cluster-autoscaler"
@@ -181,7 +183,7 @@ class ManagedNodeGroup(GpuNodes):
             | reserved_capacity(capacity, shape.names[0])
             | placed,
         )
-        # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) takes p5 and g6f for CPU types and cannot read
+        # L1 on purpose: aws_eks_v2.Nodegroup (aws-cdk-lib 2.275) treats p5 and g6f as CPU types and can't parse
         # "p6-b200". No name: replacing a named group fails, because the old one still holds the name.
         block = capacity if isinstance(capacity, CapacityBlock) else None
         size = DesiredSize(
@@ -221,7 +223,7 @@ class ManagedNodeGroup(GpuNodes):
         if block is not None:
             self._schedule(ref.name_token, block)
 
-    # Both load parts of the CDK that few groups need, 15 ms of every synth.
+    # Imported in functions: both load parts of the CDK that few groups need, which takes 15 ms of every synth.
     def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
 
         ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
@@ -233,13 +235,13 @@ class ManagedNodeGroup(GpuNodes):
 
     @property
     def auto_scaling_group_pattern(self) -> str:
-        """Regular expression of the name that EKS gives to the group's Auto Scaling group: ``eks-<name>-<uuid>``."""
+        """Regular expression of the name of the group's Auto Scaling group, which EKS sets: ``eks-<name>-<uuid>``."""
         return f"^eks-{self.resource.attr_nodegroup_name}-[0-9a-f]{{8}}-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Image:
-    """Which image a group boots, in the words of group, launch template and user data."""
+    """The image of a group, as fields of the group, the launch template and the user data."""
 
     ami_type: str | None = None
     release: Release = _EKS_CHOOSES
@@ -253,10 +255,10 @@ def _image(
     if shape.image is not None:
         if ami_release is not None:
             raise ValueError(
-                f"{who}: ami_release must be left out where the shape has an image of its own, got {ami_release!r}"
+                f"{who}: ami_release must be left out if the shape has its own image, got {ami_release!r}; remove one"
             )
         joins = membership(cluster, bootstrap, shape=shape, who=who)
-        # EKS merges nothing into the user data of an image of yours, and taints its nodes late.
+        # EKS doesn't change the user data of your own image, and taints its nodes late.
         told = cdk.Fn.base64(joining_user_data(shape, name, joins))
         return _Image(template={"imageId": shape.image.id, "userData": told})
     release = pinned_release(who, cluster, shape.os, ami_release)
@@ -272,43 +274,43 @@ def _image(
 
 
 def _identity(shape: NodeShape, name: str, block: CapacityBlock | None) -> str:
-    """Return a hash of what changes the launch template of a group together with the group itself.
+    """Return a hash of the settings that change the launch template of a group and the group itself.
 
-    CloudFormation rejects both in one update of a group, so a change of these creates another group. The old one is
-    drained and deleted after everything else has succeeded.
+    CloudFormation rejects both changes in one update of a group, so a change of these creates another group. The old
+    one is drained and deleted after everything else has succeeded.
     """
     both: list[Any] = [name, None if shape.uses_raid0 else shape.disk.size_gib, shape.kubelet.max_pods, shape.efa]
     if shape.os == "bottlerocket" or isinstance(shape.sharing, Mig):
         both.append(shape.sharing.profile)
     if shape.image is not None:
-        # The user data of an image of one's own says labels and taints, too.
+        # The user data of your own image also sets labels and taints.
         taints = [[taint.key, taint.value, taint.effect] for taint in shape.node_taints]
         both += [shape.node_labels(name), taints, shape.resources()]
     if block is not None:
-        # The launch template names the block, and its window decides the sizes.
+        # The launch template names the block, and its period determines the sizes.
         both.append(block.id)
     return hashlib.sha256(json.dumps(both, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _group_taints(shape: NodeShape) -> tuple[Taint, ...]:
-    """Return the taints that EKS gives the nodes of a group.
+    """Return the taints that EKS sets on the nodes of a group.
 
-    To nodes of an image of one's own EKS gives them after they joined, when a driver may have looked already: their
-    user data has those that do not stay, and so they register with them.
+    For your own image, EKS sets them after the nodes joined. A driver may have read the taints before that. So the user
+    data of these nodes sets the startup taints, and they register with them.
     """
     return shape.node_taints if shape.image is not None else registered_taints(shape)
 
 
 def managed_taint(taint: Taint) -> dict[str, str]:
-    """Return a taint as the EKS API spells it."""
+    """Return a taint in the form of the EKS API."""
     return {"key": taint.key, "value": taint.value, "effect": _MANAGED_EFFECT[taint.effect]}
 
 
 def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
-    """Return the group's own tags, which cluster autoscaler reads through DescribeNodegroup while it has no node.
+    """Return the group's own tags. Cluster autoscaler reads them through DescribeNodegroup while the group has no node.
 
-    It takes labels and taints from the group itself, vCPU and memory from EC2. It cannot know the disk, EFA, huge
-    pages, nor GPUs that EC2 counts as 0 (g6f, gr6f).
+    It reads labels and taints from the group itself, vCPU and memory from EC2. It can't read the disk, EFA, huge pages,
+    or GPUs that EC2 counts as 0 (g6f, gr6f).
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws/aws_manager.go, aws_wrapper.go
     """
     return {f"{RESOURCE_TAG}{resource}": amount for resource, amount in shape.resources().items()}

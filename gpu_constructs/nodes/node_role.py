@@ -1,4 +1,4 @@
-"""The IAM roles of nodes: one for all managed groups of a cluster, and the same kind for others that launch nodes."""
+"""The IAM roles of nodes: one for all managed node groups of a cluster, and similar ones for others."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ _AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRe
 
 
 def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
-    """Return the node role of a cluster, made once in each stack that adds node groups to it."""
+    """Return the node role of a cluster. It is created once in each stack that adds node groups to the cluster."""
     shared = cluster.shared(owning_stack(scope))
     return shared.node_role.get_or_make(lambda: make_node_role(shared, "NodeRole", cluster))
 
 
 def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
-    """Make a role that the nodes of a cluster take."""
+    """Create a role for the nodes of a cluster."""
     vpc_cni = cluster.shared(cluster.stack).vpc_cni.instance
-    # The CNI of a cluster we did not make may take its permissions from the nodes.
+    # The CNI of an imported cluster may use the permissions of the nodes.
     policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
     role = _role(scope, id, policies)
     if vpc_cni is not None:
-        # Nodes wait for their role, and the role for the network plugin: a node that comes up without stays NotReady.
+        # Nodes wait for their role, and the role for the network plugin. Without the plugin a new node stays NotReady.
         role.node.add_dependency(vpc_cni)
     return role
 
 
 def make_auto_mode_role(scope: Construct, id: str) -> iam.Role:
-    """Make a role that nodes of EKS Auto Mode take. EKS gives access by itself only to the cluster's own."""
+    """Create a role for nodes of EKS Auto Mode. EKS grants access by default only to the cluster's own role."""
     return _role(scope, id, _AUTO_MODE_POLICIES)
 
 
 def refuse_session_manager(who: object, shape: NodeShape, given: iam.IRole | None) -> None:
-    """Refuse to open a role to Session Manager that is not made here.
+    """Reject Session Manager for a role that the user passed.
 
     Raises:
-        ValueError: The role is somebody else's.
+        ValueError: The role isn't created by this library.
     """
     if shape.host.session_manager and given is not None:
         raise ValueError(
-            f"{who}: shape must be without host.session_manager where the role of the nodes is given, got True; attach "
+            f"{who}: shape must be without host.session_manager if you pass the role of the nodes, got True; attach "
             f"{_SESSION_MANAGER} to that role"
         )
 
 
 def open_to_session_manager(host: Host, role: iam.IRole) -> None:
-    """Let Session Manager reach the nodes of a role, where their host asks for it.
+    """Allow Session Manager to connect to the nodes of a role, if their host enables it.
 
     Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-instance-permissions.html (2026-11)
     """

@@ -23,9 +23,9 @@ from gpu_facts.versions import NODE_TERMINATION_HANDLER
 _RETENTION_SECONDS = 300
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = NODE_TERMINATION_HANDLER.name
-# On every instance that it may drain.
+# Tag of every instance that it may drain.
 MANAGED_TAG = f"{NODE_TERMINATION_HANDLER.name}/managed"
-# How long Auto Scaling holds an instance for a handler that is not of this app.
+# Time for which Auto Scaling holds an instance for a handler that isn't part of this app.
 DRAIN_SECONDS = 300
 _RESERVE_SECONDS = 30
 # Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html (HeartbeatTimeout)
@@ -34,7 +34,7 @@ _MOST_MINUTES = 120
 
 @named_arguments
 class InterruptionQueue(Construct):
-    """An encrypted queue that takes messages over TLS only, and the rules that fill it.
+    """An encrypted queue that accepts messages only over TLS, and the rules that send messages to it.
 
     Args:
         rules: Event patterns, by construct id of their rule.
@@ -80,7 +80,7 @@ def _policy(arn: str, rules: Sequence[str]) -> dict[str, object]:
                 "Principal": {"Service": "events.amazonaws.com"},
                 "Action": "sqs:SendMessage",
                 "Resource": arn,
-                # No rule of another account feigns an interruption.
+                # Only these rules may send messages. A rule of another account can't send a false interruption.
                 "Condition": {"ArnEquals": {"aws:SourceArn": list(rules)}},
             },
             {
@@ -95,8 +95,8 @@ def _policy(arn: str, rules: Sequence[str]) -> dict[str, object]:
     }
 
 
-# No rebalance recommendations: each would end a run that EC2 perhaps never interrupts. Auto Scaling replaces such an
-# instance itself, and its termination comes here.
+# No rebalance recommendations: each would end a run that EC2 may never interrupt. Auto Scaling replaces such an
+# instance itself, and the termination event arrives here.
 # Source: aws/aws-node-termination-handler v1.25.6 README.md
 _RULES = {
     "Terminating": event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"),
@@ -110,21 +110,21 @@ _RULES = {
 class NodeTerminationHandler(Construct):
     """aws-node-termination-handler, which drains the nodes of every `SelfManagedNodeGroup` of the cluster.
 
-    It learns from a queue that an instance is about to be scaled in, interrupted or retired, drains its node and then
-    lets it go. Managed node groups and Karpenter do so by themselves and need none. The cluster needs the add-on
-    ``eks-pod-identity-agent``.
+    It reads from a queue that an instance will be scaled in, interrupted or retired. It drains the node and then
+    completes the termination. Managed node groups and Karpenter do this themselves and don't need it. The cluster needs
+    the add-on ``eks-pod-identity-agent``.
 
     Source: https://github.com/aws/aws-node-termination-handler/tree/v1.25.6
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        drain_minutes: How long a node may take to drain, for example while its pods write a checkpoint. Spot gives two
-            minutes whatever is said here.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        drain_minutes: Max time to drain a node, for example while its pods write a checkpoint. Spot always allows only
+            two minutes.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or has one already.
+        ValueError: The cluster has no kubectl provider, or already has the handler.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ def handler_values(*, queue_url: str, region: str, drain_seconds: int) -> Mappin
         "queueURL": queue_url,
         "awsRegion": region,
         "managedTag": MANAGED_TAG,
-        # Before Auto Scaling loses patience.
+        # Less than the timeout of Auto Scaling.
         "nodeTerminationGracePeriod": drain_seconds - _RESERVE_SECONDS,
         "serviceAccount": {"name": SERVICE_ACCOUNT},
         "affinity": {
@@ -203,7 +203,7 @@ def _statements(*, queue_arn: str, groups: str, owned: object) -> list[dict[str,
         {
             "Sid": "LetGo",
             "Effect": "Allow",
-            # The second with `heartbeatInterval` among the values.
+            # The chart needs the second action if `heartbeatInterval` is set.
             "Action": ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"],
             "Resource": f"{groups}:autoScalingGroupName/*",
             "Condition": {"StringEquals": owned},

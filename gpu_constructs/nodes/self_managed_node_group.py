@@ -1,4 +1,4 @@
-"""A node group of your own: an Auto Scaling group whose nodes join the cluster by themselves."""
+"""A node group that you manage: an Auto Scaling group whose nodes join the cluster by themselves."""
 
 from __future__ import annotations
 
@@ -44,33 +44,34 @@ from gpu_facts.refusals import refuse_unless_role
 class SelfManagedNodeGroup(GpuNodes):
     """GPU nodes in an Auto Scaling group that CloudFormation owns.
 
-    For what managed groups do not offer: your own Auto Scaling settings, several types on spot with your own
-    allocation. The group carries every tag from which cluster autoscaler scales it up from zero. With a termination
-    handler each node is drained before it goes. EKS neither updates nor repairs the nodes: a new image or setting
-    reaches a node when it is replaced.
+    Use it for options that managed node groups don't have: your own Auto Scaling settings, or several types on spot
+    with your own allocation strategy. The group has all tags that cluster autoscaler needs to scale it up from zero.
+    With a termination handler, each node is drained before its termination. EKS neither updates nor repairs the nodes.
+    A new image or setting applies to a node when it is replaced.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/launch-node-ami.html
 
     Args:
-        cluster: Cluster the nodes join; created here, or imported with endpoint and certificate authority.
+        cluster: Cluster that the nodes join, created here, or imported with endpoint and certificate authority.
         name: Value of the nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like.
-        max_nodes: Most nodes the group may have.
-        min_nodes: Nodes that always run.
-        capacity: How the instances are bought.
-        subnets: Where nodes may start. Cluster autoscaler takes the first one's zone for all of them, so pods that
-            are bound to a zone want one group a zone. Default: the private subnets of the cluster's VPC.
-        node_role: Role of the nodes, with an access entry of type EC2_LINUX; not one of a managed group.
-            Default: one role and entry shared by the self-managed groups of the cluster.
-        bootstrap: What an imported cluster does not tell. Default: all from the cluster.
-        termination_handler: What drains the nodes: a `NodeTerminationHandler` of this app, or ``installed`` where the
-            cluster runs aws-node-termination-handler in queue mode already. Spot asks for it.
-            Default: nothing drains them.
-        scaling_options: What cluster autoscaler does otherwise for this group. Default: as its flags say.
+        shape: Hardware and software of its nodes.
+        max_nodes: Max number of nodes.
+        min_nodes: Number of nodes that always run.
+        capacity: Purchase option of the instances.
+        subnets: Subnets of the nodes. Cluster autoscaler assumes the zone of the first one for all of them. So use one
+            group per zone for pods that are bound to a zone. Default: the private subnets of the cluster's VPC.
+        node_role: Role of the nodes, with an access entry of type EC2_LINUX. It must not be the role of a managed node
+            group. Default: one role and entry that all self-managed groups of the cluster share.
+        bootstrap: Attributes of an imported cluster that its reference doesn't have. Default: the attributes of the
+            cluster.
+        termination_handler: Component that drains the nodes: a `NodeTerminationHandler` of this app, or ``installed``
+            if the cluster already runs aws-node-termination-handler in queue mode. Spot requires it. Default: nodes
+            aren't drained.
+        scaling_options: Options of cluster autoscaler for this group. Default: the autoscaler's flags.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The nodes could not join, or the autoscaler would misjudge them.
+        ValueError: The nodes could not join, or the autoscaler would make wrong assumptions about them.
     """
 
     autoscaler: Autoscaler = "cluster-autoscaler"
@@ -157,12 +158,12 @@ class SelfManagedNodeGroup(GpuNodes):
             vpc_zone_identifier=[each.subnet_id for each in chosen],
             capacity_rebalance=True if isinstance(capacity, Spot) else None,
             tags=group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
-            # A hook inside the group is there before its first instance.
+            # A lifecycle hook inside the group exists before its first instance.
             lifecycle_hook_specification_list=_hooks(termination_handler),
             **instances(shape, capacity, version),
         )
         if isinstance(termination_handler, NodeTerminationHandler):
-            # On the way down the nodes are drained, and then the handler goes.
+            # When the stack is deleted, the nodes are drained before the handler is deleted.
             self.resource.node.add_dependency(termination_handler.chart)
         if isinstance(capacity, CapacityBlock):
             self._schedule(capacity)
@@ -173,10 +174,10 @@ class SelfManagedNodeGroup(GpuNodes):
         return f"^{self.resource.ref}$"
 
     def _size(self, cluster: ClusterRef, capacity: Capacity, max_nodes: int) -> DesiredSize | None:
-        """Return what is asked for the sizes that the window of a Capacity Block has at deployment."""
+        """Return the `DesiredSize` that reads the sizes for the current period of a Capacity Block at deployment."""
         if not isinstance(capacity, CapacityBlock):
             return None
-        # Unlike EKS, Auto Scaling takes a group that can have no node.
+        # Unlike EKS, Auto Scaling accepts a max size of 0.
         return DesiredSize(
             self, "Size", cluster=cluster, min_nodes=0, max_nodes=max_nodes, block=capacity, closed_max=0
         )
@@ -196,7 +197,7 @@ class SelfManagedNodeGroup(GpuNodes):
 
 
 def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> dict[str, Any]:
-    """Return how the group picks instances: one type from the template, or several in the order of the shape."""
+    """Return the instance types of the group: one in the template, or several in the order of the shape."""
     if isinstance(capacity, (Reservation, CapacityBlock)) or (len(shape.rows) == 1 and not isinstance(capacity, Spot)):
         return {"launch_template": version}
     spot = isinstance(capacity, Spot)
@@ -216,7 +217,7 @@ def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> 
 
 
 def _hooks(handler: NodeTerminationHandler | Literal["installed"] | None) -> list[dict[str, Any]] | None:
-    """Return what holds an instance until its node is drained."""
+    """Return the lifecycle hook that holds an instance until its node is drained."""
     if handler is None:
         return None
     seconds = handler.drain_seconds if isinstance(handler, NodeTerminationHandler) else DRAIN_SECONDS
@@ -230,30 +231,33 @@ def _hooks(handler: NodeTerminationHandler | Literal["installed"] | None) -> lis
 
 
 def refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> None:
-    """Refuse spot nodes that nothing drains.
+    """Reject spot nodes without a handler that drains them.
 
     Raises:
-        TypeError: ``handler`` is something else.
+        TypeError: ``handler`` has the wrong type.
         ValueError: The nodes are spot and there is no handler.
     """
     if handler is not None and handler != "installed" and not isinstance(handler, NodeTerminationHandler):
-        raise TypeError(f"{who}: termination_handler must be a NodeTerminationHandler or 'installed', got {handler!r}")
+        raise TypeError(
+            f"{who}: termination_handler must be a NodeTerminationHandler or 'installed', got {handler!r}; pass one of "
+            "them"
+        )
     if handler is None and isinstance(capacity, Spot):
         raise ValueError(
-            f"{who}: termination_handler must be given with Spot(), got None; EC2 takes a node back with two minutes' "
-            "notice and nothing would drain it"
+            f"{who}: termination_handler must be given with Spot(), got None; pass one, because EC2 reclaims a node "
+            "with two minutes' notice and it would not be drained"
         )
 
 
 def _refuse_two_effects(who: object, shape: NodeShape) -> None:
-    # The autoscaler would scale up for pods that the taint without a tag keeps off the node.
+    # The autoscaler would scale up for pods that don't tolerate the taint without a tag.
     keys = [taint.key for taint in shape.node_taints]
     for key in keys:
         if keys.count(key) > 1:
             effects = ", ".join(taint.effect for taint in shape.node_taints if taint.key == key)
             raise ValueError(
-                f"{who}: shape must have one taint a key, got {key!r} with {effects}; cluster autoscaler reads one "
-                "effect from the tag of a key, make it a ManagedNodeGroup or use another key"
+                f"{who}: shape must have one taint for each key, got {key!r} with {effects}; use a ManagedNodeGroup or "
+                "another key, because cluster autoscaler reads one effect from the tag of a key"
             )
 
 
@@ -265,7 +269,7 @@ def group_tags(
     drained: bool = False,
     options: ScalingOptions | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the tags by which nodes belong to the cluster and cluster autoscaler knows an empty group.
+    """Return the tags that assign nodes to the cluster and describe an empty group to cluster autoscaler.
 
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/README.md
     """
@@ -273,7 +277,8 @@ def group_tags(
         AUTOSCALED_TAG: "true",
         f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
         **{f"{LABEL_TAG}{key}": value for key, value in shape.node_labels(pool).items()},
-        # Without the effect cluster autoscaler ignores the tag. Startup taints are gone before a pod comes: none here.
+        # Cluster autoscaler ignores a tag without the effect. Startup taints are removed before a pod starts, so none
+        # is here.
         **{f"{TAINT_TAG}{taint.key}": f"{taint.value}:{taint.effect}" for taint in shape.node_taints},
         **{f"{RESOURCE_TAG}{key}": value for key, value in shape.resources().items()},
         **(options.tags() if options is not None else {}),
@@ -284,9 +289,10 @@ def group_tags(
 
 
 def _shared(scope: Construct, cluster: ClusterRef) -> SelfManagedNodes:
-    """Return the role of self-managed nodes and its profile, made once in each stack with an access entry.
+    """Return the role of self-managed nodes and its profile. They are created once in each stack, with an access entry.
 
-    A role of their own: EKS makes the access entry of a role that a managed group uses, and then a second one fails.
+    It is a separate role, because EKS itself creates the access entry of a managed node group's role, and a second one
+    fails.
     """
     shared = cluster.shared(cdk.Stack.of(scope))
     return shared.self_managed_nodes.get_or_make(lambda: _make_shared(shared, cluster))
@@ -299,6 +305,6 @@ def _make_shared(scope: Construct, cluster: ClusterRef) -> SelfManagedNodes:
         scope, "SelfManagedAccess", cluster_name=cluster.name_token, principal_arn=arn, type="EC2_LINUX"
     )
     profile = iam.CfnInstanceProfile(scope, "SelfManagedProfile", roles=[role.role_name])
-    # Nodes start after they are let in, and are gone before they are locked out.
+    # Nodes start after they have access, and are deleted before they lose it.
     profile.node.add_dependency(entry)
     return SelfManagedNodes(role=role, profile=profile)

@@ -25,7 +25,7 @@ from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES
 from gpu_facts.merging import merged
 from gpu_facts.resources import EFA_HUGE_PAGES
 
-# A unit, because the mode does not outlive a reboot on Hopper and newer, nor the instances on any.
+# A systemd unit, because on Hopper and newer the MIG mode is lost at a reboot, and on all GPUs the instances are.
 # Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/ (getting started, read 2026-08)
 _TEMPLATE = """\
 #!/bin/bash
@@ -58,10 +58,10 @@ UNIT
 systemctl enable gpu-mig-setup.service
 /usr/local/sbin/gpu-mig-setup
 """
-# Before base64.
+# Limit before base64 encoding.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
 MAX_BYTES = 16 * 1024
-# Name of the bundle of certificates.
+# Name of the certificate bundle.
 _BUNDLE = "gpu-constructs"
 _MIRRORS = """\
 mkdir -p '/etc/containerd/certs.d/{registry}'
@@ -77,12 +77,12 @@ cat > '/etc/pki/ca-trust/source/anchors/{bundle}.pem' <<'CERTIFICATES'
 {certificates}CERTIFICATES
 update-ca-trust extract
 """
-# Fixed, because a random boundary would roll every node at each synth.
+# Fixed, because a random boundary would replace every node at each synth.
 _BOUNDARY = "//gpu-constructs//"
 _ON_LOCAL_DISKS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 # Source: bottlerocket-os/bottlerocket-core-kit packages/soci-snapshotter/ephemeral-storage.conf
 _SOCI_DIRECTORY = "/var/lib/soci-snapshotter"
-# The streams are what nodeadm gives an image on AL2023; Bottlerocket's own default is 3 downloads and 1 unpack.
+# The same number of streams as in nodeadm on AL2023. Bottlerocket's own default is 3 downloads and 1 unpack.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/
 _SOCI_PLUGIN: dict[str, Any] = {
     "container-runtime-plugins": {
@@ -100,15 +100,16 @@ _SOCI_PLUGIN: dict[str, Any] = {
 
 
 def mig_script(sharing: Mig) -> str:
-    """Return the script: largest instances first, because the order decides where they fit."""
+    """Return the script. It creates the largest instances first, because the order determines their placement."""
     sizes = sorted(sharing.geometry.items(), key=lambda item: -int(item[0].partition("g.")[0]))
     return _TEMPLATE.format(instances=",".join(name for name, number in sizes for _ in range(number)))
 
 
 def joined(ours: Mapping[str, Any], *theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with others laid over it: mappings are merged, lists joined, of two values the later one wins.
+    """Return a document with others applied to it. Mappings are merged, lists joined, and later values take precedence.
 
-    Nodeadm itself merges so, and joins the flags of kubelet alone; other lists are not of ours.
+    Nodeadm merges in the same way, except that it joins only the flags of the kubelet. This library sets no other
+    lists.
     """
     return reduce(partial(merged, other=_both), theirs, dict(ours))
 
@@ -118,7 +119,7 @@ def _both(_key: str, ours: Any, theirs: Any) -> Any:
 
 
 def within_bounds(user_data: str) -> str:
-    """Return user data that EC2 takes, as far as synth knows: what only deployment tells may be longer than its token.
+    """Return user data within the size limit of EC2. A token's value at deployment may be longer than the token.
 
     Raises:
         ValueError: It is too long.
@@ -126,14 +127,14 @@ def within_bounds(user_data: str) -> str:
     size = len(user_data.encode())
     if size > MAX_BYTES:
         raise ValueError(
-            f"host: user_data must come to at most {MAX_BYTES} bytes with what this library tells the node, got {size}"
-            "; fetch long scripts from a bucket, or build an image"
+            f"host: user_data must have at most {MAX_BYTES} bytes together with this library's own, got {size}; "
+            "download long scripts from a bucket, or build an image"
         )
     return user_data
 
 
 def nodeadm_environment(host: Host) -> dict[str, Any]:
-    """Return what nodeadm sets for itself, containerd, kubelet and every other service of an AL2023 node.
+    """Return the environment variables of nodeadm, containerd, the kubelet and all other services of an AL2023 node.
 
     Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/internal/system/environment.go
     """
@@ -144,13 +145,13 @@ def nodeadm_environment(host: Host) -> dict[str, Any]:
         "HTTPS_PROXY": host.proxy.url,
         "NO_PROXY": ",".join(host.proxy.exceptions),
     }
-    # Some programs read the one, some the other.
+    # Some programs read only one spelling.
     both = said | {name.lower(): value for name, value in said.items()}
     return {"instance": {"environment": {"default": both}}}
 
 
 def al2023_scripts(host: Host) -> tuple[str, ...]:
-    """Return the script that writes mirrors and authorities before nodeadm starts containerd.
+    """Return the script that writes mirrors and certificates before nodeadm starts containerd.
 
     Sources: awslabs/amazon-eks-ami 3477d8f nodeadm/internal/containerd/config2.template.toml (config_path),
     https://github.com/containerd/containerd/blob/main/docs/hosts.md (2026-11)
@@ -165,7 +166,7 @@ def al2023_scripts(host: Host) -> tuple[str, ...]:
 
 
 def bottlerocket_surroundings(host: Host) -> dict[str, Any]:
-    """Return the settings of Bottlerocket.
+    """Return the settings of Bottlerocket for mirrors, certificates and the proxy.
 
     Sources: https://bottlerocket.dev/en/os/1.64.x/api/settings/container-registry/, .../pki/, .../network/ (2026-11)
     """
@@ -183,7 +184,7 @@ def bottlerocket_surroundings(host: Host) -> dict[str, Any]:
 
 
 def node_class_surroundings(host: Host) -> dict[str, Any]:
-    """Return fields of Auto Mode's NodeClass.
+    """Return the fields of Auto Mode's NodeClass for certificates and the proxy.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-11)
     """
@@ -200,7 +201,7 @@ def _encoded(host: Host) -> str:
 
 
 def user_data(shape: NodeShape) -> str | None:
-    """Return the user data of a managed node, which EKS merges into its own, or ``None`` when EKS' own suffices."""
+    """Return the user data of a managed node, which EKS merges into its own, or ``None`` if EKS' own is sufficient."""
     if shape.os == "bottlerocket":
         return _toml(_bottlerocket_settings(shape), _bottlerocket_kubelet(shape), shape)
     spec = _nodeadm_disks(shape) | _nodeadm_pulls(shape) | _nodeadm_kubelet(shape)
@@ -208,12 +209,12 @@ def user_data(shape: NodeShape) -> str | None:
 
 
 def plain_user_data(host: Host) -> str | None:
-    """Return the user data of a managed AL2023 node without GPUs, or ``None`` when EKS' own suffices."""
+    """Return the user data of a managed AL2023 node without GPUs, or ``None`` if EKS' own is sufficient."""
     return _al2023({}, host)
 
 
 def node_class_user_data(shape: NodeShape) -> str | None:
-    """Return what an EC2NodeClass has no field for, which Karpenter merges into its own, or ``None``."""
+    """Return settings without a field in an EC2NodeClass, which Karpenter merges into its user data, or ``None``."""
     if shape.os == "bottlerocket":
         settings = _bottlerocket_pulls(shape) | _bottlerocket_huge_pages(shape) | _bottlerocket_sharing(shape)
         return _toml(settings, {}, shape)
@@ -223,7 +224,7 @@ def node_class_user_data(shape: NodeShape) -> str | None:
 
 
 def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
-    """Return the user data of a node that EKS does not manage: how to join, and as what."""
+    """Return the user data of a node that EKS doesn't manage: cluster data, labels and taints."""
     labels = shape.node_labels(pool)
     if shape.os == "bottlerocket":
         joins = {
@@ -251,12 +252,12 @@ def joining_user_data(shape: NodeShape, pool: str, cluster: Membership) -> str:
 
 
 def registered_taints(shape: NodeShape) -> tuple[Taint, ...]:
-    """Return the taints that a node registers with, those included that do not stay."""
+    """Return the taints with which a node registers, including startup taints."""
     return (*shape.node_taints, *shape.startup_taints)
 
 
 def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
-    # A node may have two taints of one key, which differ in their effects.
+    # A node may have two taints with one key and different effects.
     found: dict[str, list[str]] = {}
     for taint in registered_taints(shape):
         found.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
@@ -268,7 +269,7 @@ def _mig(shape: NodeShape) -> tuple[str, ...]:
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
-    # Without a strategy nodeadm leaves local NVMe unused.
+    # Without a strategy nodeadm doesn't use local NVMe.
     return {"instance": {"localStorage": {"strategy": "RAID0"}}} if shape.uses_raid0 else {}
 
 
@@ -293,7 +294,7 @@ def _bottlerocket_sharing(shape: NodeShape) -> dict[str, Any]:
 
 def _plugin_settings(shape: NodeShape) -> dict[str, Any]:
     if shape.managed_by.by_claim:
-        # Bottlerocket 1.63 and newer.
+        # Supported by Bottlerocket 1.63 and newer.
         # Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html
         return {"enabled": False}
     match shape.sharing:
@@ -318,7 +319,7 @@ def _bottlerocket_huge_pages(shape: NodeShape) -> dict[str, Any]:
 
 
 def _bottlerocket_pulls(shape: NodeShape) -> dict[str, Any]:
-    # Bottlerocket 1.44 and newer.
+    # Supported by Bottlerocket 1.44 and newer.
     # Source: https://bottlerocket.dev/en/os/1.64.x/api/settings/container-runtime-plugins/
     return {"container-runtime": {"snapshotter": "soci"}, **_SOCI_PLUGIN} if shape.soci else {}
 
@@ -333,13 +334,13 @@ def _bottlerocket_kubelet(shape: NodeShape) -> dict[str, Any]:
     if kubelet.system_reserved:
         found["system-reserved"] = dict(kubelet.system_reserved)
     if kubelet.parallel_image_pulls is not None:
-        # Bottlerocket 1.51 and newer.
+        # Supported by Bottlerocket 1.51 and newer.
         found["max-parallel-image-pulls"] = kubelet.parallel_image_pulls
     return found
 
 
 def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
-    # Bottlerocket 1.22 and newer. The bare key keeps the header free of quotes, which EKS' merger does not read.
+    # Supported by Bottlerocket 1.22 and newer. EKS' merger can't parse quotes in a header, so the key is bare.
     # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bootstrap/bottlerocket.go
     bind = ["apiclient", "ephemeral-storage", "bind", "--dirs", *_ON_LOCAL_DISKS]
     mount = {
@@ -371,7 +372,7 @@ def _mime(node_config: str | None, scripts: tuple[str, ...]) -> str:
     parts = []
     if node_config is not None:
         parts.append(_part("application", "node.eks.aws", to_yaml(json.loads(node_config), width=80)))
-    # nodeadm starts kubelet after cloud-init has run them.
+    # nodeadm starts the kubelet after cloud-init has run them.
     parts.extend(_part("text", "x-shellscript", script) for script in scripts)
     return MIMEMultipart("mixed", boundary=_BOUNDARY, _subparts=parts).as_string()
 

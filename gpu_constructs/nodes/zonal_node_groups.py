@@ -26,30 +26,31 @@ from gpu_facts.refusals import is_number_token, refuse_unless_whole_number
 
 @named_arguments
 class ZonalNodeGroups(GpuNodes):
-    """The same managed node group once in every zone, under one pool name.
+    """The same managed node group once in every zone, with one pool name.
 
-    Of a group that spans zones cluster autoscaler sees the first zone only: a pod that is bound to another one, by its
-    volume or a spread constraint, stays Pending. And Auto Scaling ends running nodes to balance the zones of one group.
+    If a group spans several zones, cluster autoscaler considers only the first zone. A pod that is bound to another
+    zone by its volume or a spread constraint stays Pending. In addition, Auto Scaling terminates running nodes to
+    balance the zones of one group.
 
     Args:
-        cluster: Cluster the nodes join; created here or imported.
+        cluster: Cluster that the nodes join, created here or imported.
         name: Value of the nodes' label ``gpu-constructs.io/pool``, the same in each zone.
-        shape: What every node looks like.
-        max_nodes_per_zone: Most nodes in each zone.
-        min_nodes_per_zone: Nodes that always run in each zone.
-        subnets: One subnet a zone. Default: the private subnets of the cluster's VPC.
-        capacity: How the instances are bought, the same in each zone, like all that follows.
-        node_role: Role of the nodes, as of a `ManagedNodeGroup`.
-        ami_release: Release of the image, likewise.
-        bootstrap: What a node with an image of its own must be told of an imported cluster, likewise.
-        node_repair: When EKS reboots or replaces a broken node, likewise.
-        update: How many nodes an update replaces at once, likewise, in each zone.
-        force_update: Let an update delete pods that a PodDisruptionBudget keeps, likewise.
-        scaling_options: What cluster autoscaler does otherwise for these groups, likewise.
+        shape: Hardware and software of the nodes.
+        max_nodes_per_zone: Max number of nodes in each zone.
+        min_nodes_per_zone: Number of nodes that always run in each zone.
+        subnets: One subnet for each zone. Default: the private subnets of the cluster's VPC.
+        capacity: As for a `ManagedNodeGroup`. This and the following arguments apply to each group.
+        node_role: As for a `ManagedNodeGroup`.
+        ami_release: As for a `ManagedNodeGroup`.
+        bootstrap: As for a `ManagedNodeGroup`.
+        node_repair: As for a `ManagedNodeGroup`.
+        update: As for a `ManagedNodeGroup`, in each zone.
+        force_update: As for a `ManagedNodeGroup`.
+        scaling_options: As for a `ManagedNodeGroup`.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Two subnets lie in one zone, or EKS would refuse a group.
+        ValueError: Two subnets are in one zone, or EKS would reject a group.
 
     Attributes:
         groups: The groups, in the order of the subnets.
@@ -83,12 +84,12 @@ class ZonalNodeGroups(GpuNodes):
         chosen = ref.subnets(subnets, who=who)
         zones = [subnet_zone(subnet) or f"Zone{number}" for number, subnet in enumerate(chosen, start=1)]
         if len(set(zones)) < len(zones):
-            raise ValueError(f"{who}: subnets must lie in different zones, got {', '.join(zones)}; pass one of each")
+            raise ValueError(f"{who}: subnets must be in different zones, got {', '.join(zones)}; pass one of each")
         self.name = name
         self.shape = shape
         _refuse_unless_number(who, "max_nodes_per_zone", max_nodes_per_zone, least=1)
         _refuse_unless_number(who, "min_nodes_per_zone", min_nodes_per_zone, least=0)
-        # A number that deployment tells cannot be reckoned with.
+        # The max can't be multiplied if it is known only at deployment.
         several = 1 if is_number_token(max_nodes_per_zone) else len(chosen)
         self.max_nodes = max_nodes_per_zone * several
         self.subnets = chosen

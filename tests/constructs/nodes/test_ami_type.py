@@ -90,45 +90,43 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             "1.36",
             "al2023",
             TypeError,
-            r"Test/Nodes: ami_release must be a string such as '1\.36\.3-20260903', got 7",
+            "Test/Nodes: ami_release must be a string, got 7",
         ),
         (
             7,
             None,
             "bottlerocket",
             TypeError,
-            r"Test/Nodes: ami_release must be a string such as '1\.34\.0-18d04e52', got 7",
+            "Test/Nodes: ami_release must be a string, got 7",
         ),
         (
             "1.36.2",
             "1.36",
             "al2023",
             ValueError,
-            r"Test/Nodes: ami_release must be 'latest' or a release as EKS names it for al2023, such as "
-            r"'1\.36\.3-20260903', got '1\.36\.2'",
+            "Test/Nodes: ami_release must be 'latest' or a release name of EKS for al2023, got '1.36.2'",
         ),
         (
             "1.34.0-18d04e5",
             None,
             "bottlerocket",
             ValueError,
-            r"Test/Nodes: ami_release must be 'latest' or a release as EKS names it for bottlerocket, such as "
-            r"'1\.34\.0-18d04e52', got '1\.34\.0-18d04e5'",
+            "Test/Nodes: ami_release must be 'latest' or a .*for bottlerocket, got '1.34.0-18d04e5'",
         ),
         (
             "1.3.2-20260714",
             "1.36",
             "al2023",
             ValueError,
-            r"Test/Nodes: ami_release must be one for Kubernetes 1\.36, which the cluster runs, or for one of the 3 "
-            r"minor versions before it, got '1\.3\.2-20260714' \[GPU093\]",
+            r"Test/Nodes: ami_release must be for Kubernetes 1\.36 of the cluster, or for one of the 3 "
+            r"minor versions before it, got '1\.3\.2-20260714'; use another release \[GPU093\]",
         ),
         (
             "1.36.3-20260903",
             "1.3",
             "al2023",
             ValueError,
-            r"Test/Nodes: ami_release must be one for Kubernetes 1\.3, which the cluster runs, or",
+            "Test/Nodes: ami_release must be for Kubernetes 1.3 of the cluster, or",
         ),
     ],
 )

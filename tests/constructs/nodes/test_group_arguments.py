@@ -119,7 +119,7 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
             {"shape": NodeShape(instance_types=("g6.xlarge", "g6.12xlarge", "g5.xlarge"))},
             ValueError,
             "shape must have instance types with one number of GPUs, got {'g6.xlarge': 1, 'g6.12xlarge': 4, "
-            "'g5.xlarge': 1}; cluster autoscaler takes the first type for all of them, make one group per number",
+            "'g5.xlarge': 1}; make one group per number",
         ),
         ({"min_nodes": -1}, ValueError, "min_nodes must be at least 0, got -1"),
         ({"min_nodes": "1"}, TypeError, "min_nodes must be a whole number, got '1'"),
@@ -132,8 +132,8 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
         (
             {"shape": BY_CLAIM},
             ValueError,
-            "min_nodes must be at least 1 with device_manager='dra', got 0; cluster autoscaler knows the devices of a "
-            "node it can look at only, and never launches the first",
+            "min_nodes must be at least 1 with device_manager='dra', got 0; raise it, because cluster autoscaler "
+            "reads the devices of existing nodes only, and so never launches the first node",
         ),
         (
             {"shape": H100, "capacity": block(), "min_nodes": 1, "max_nodes": 4},
@@ -201,8 +201,8 @@ def test_a_group_has_sizes_that_can_be(warned: Any, least: Any, most: Any) -> No
 
 
 DIFFER = (
-    " differ in vCPU or memory: cluster autoscaler takes g6.xlarge for all of them, and a pod that fits only that one "
-    "can stay Pending on another"
+    " differ in vCPU or memory: cluster autoscaler assumes g6.xlarge for all of them, and a pod that fits only that "
+    "one can stay Pending on another"
 )
 
 
@@ -224,7 +224,7 @@ DIFFER = (
             [
                 (
                     "group gpu-constructs:lastDriverBranch",
-                    "g6f.xlarge: the NVIDIA driver branch of today's EKS images is the last one for this GPU",
+                    "g6f.xlarge: the NVIDIA driver branch of the current EKS images is the last one for this GPU",
                 )
             ],
         ),
@@ -233,8 +233,8 @@ DIFFER = (
             [
                 (
                     "group gpu-constructs:lastDriverBranch",
-                    "g6f.large, gr6f.4xlarge: the NVIDIA driver branch of today's EKS images is the last one for this "
-                    "GPU",
+                    "g6f.large, gr6f.4xlarge: the NVIDIA driver branch of the current EKS images is the last one for "
+                    "this GPU",
                 ),
                 (
                     "group gpu-constructs:mixedSizes",

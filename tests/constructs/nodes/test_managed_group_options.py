@@ -185,19 +185,18 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
         (
             {"ami_release": "v20260714"},
             ValueError,
-            r"ami_release must be 'latest' or a release as EKS names it for al2",
+            "ami_release must be 'latest' or a release name of EKS for al2023, got 'v20260714'",
         ),
         (
             {"shape": NodeShape(instance_types=("g7.2xlarge",)), "ami_release": "1.36.3-20260903"},
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.3-20260903', which "
-            r"carries 580; take 'latest' \[GPU006\]",
+            r"ami_release must be one with NVIDIA driver 595, .*which has 580; use 'latest' \[GPU006\]",
         ),
-        ({"ami_release": 1}, TypeError, r"ami_release must be a string such as '1.36.3-20260903', got 1"),
+        ({"ami_release": 1}, TypeError, "ami_release must be a string, got 1"),
         (
             {"ami_release": "1.36.3-20260903", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
             ValueError,
-            r"ami_release must be left out where the shape has an image of its own",
+            "ami_release must be left out if the shape has its own",
         ),
         ({"force_update": 1}, TypeError, r"force_update must be True or False, got 1"),
         ({"node_repair": True}, TypeError, r"node_repair must be a NodeRepair, got True"),
@@ -206,7 +205,7 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
         (
             {"capacity": Spot(), "shape": NodeShape(instance_types=("g6.xlarge",), purpose="training")},
             ValueError,
-            r"capacity must not be Spot\(\) where the shape's purpose is 'training', .*Spot\(checkpointed=True\)",
+            r"capacity must not be Spot\(\) if the shape's purpose is 'training', got Spot\(\)",
         ),
     ],
 )
@@ -220,7 +219,9 @@ def test_refuses_before_a_child_is_created(
 
 
 def test_refuses_a_release_for_another_minor_than_the_clusters(stack: cdk.Stack, created_cluster: eks.Cluster) -> None:
-    with pytest.raises(ValueError, match=r"ami_release must be one for Kubernetes 1.35, .*got '1.36.3-20260903'"):
+    with pytest.raises(
+        ValueError, match=r"ami_release must be for Kubernetes 1.35 of the .*before it, got '1.36.3-20260903'"
+    ):
         group(stack, created_cluster, ami_release="1.36.3-20260903")
 
 

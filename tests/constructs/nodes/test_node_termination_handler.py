@@ -83,7 +83,11 @@ def test_scaling_options_are_tags_of_the_group(stack: cdk.Stack, joinable: eks.I
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"capacity": Spot()}, ValueError, r"termination_handler must be given with Spot\(\), got None; EC2 takes"),
+        (
+            {"capacity": Spot()},
+            ValueError,
+            r"termination_handler must be given with Spot\(\), got None; pass one, because EC2 reclaims",
+        ),
         ({"termination_handler": "yes"}, TypeError, r"must be a NodeTerminationHandler or 'installed', got 'yes'"),
         ({"scaling_options": {}}, TypeError, r"scaling_options must be a ScalingOptions, got \{\}"),
     ],

@@ -41,9 +41,9 @@ def test_is_what_the_api_calls_so(says: dict[str, Any], emitted: dict[str, Any])
     [
         ({"max_unavailable": 0}, ValueError, r"max_unavailable must be at least 1, got 0"),
         ({"max_unavailable": 101}, ValueError, r"max_unavailable must be at most 100, got 101"),
-        ({"max_unavailable": "0%"}, ValueError, r"must be a number or a share from '1%' to '100%', got '0%'"),
-        ({"max_unavailable": "101%"}, ValueError, r"a share from '1%' to '100%', got '101%'"),
-        ({"max_unavailable": "33"}, ValueError, r"a share from '1%' to '100%', got '33'"),
+        ({"max_unavailable": "0%"}, ValueError, "must be a number or a percentage from '1%' to '100%', got '0%'"),
+        ({"max_unavailable": "101%"}, ValueError, "a number or a percentage from '1%' to '100%', got '101%'"),
+        ({"max_unavailable": "33"}, ValueError, "a number or a percentage from '1%' to '100%', got '33'"),
         ({"max_unavailable": 0.5}, TypeError, r"max_unavailable must be a whole number, got 0.5"),
         ({"strategy": "MINIMAL_"}, ValueError, r"strategy must be one of MINIMAL, DEFAULT, .*did you mean 'MINIMAL'"),
     ],

@@ -233,12 +233,12 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         (
             {"bootstrap": Bootstrap(kubernetes_version="1.36")},
             ValueError,
-            r"bootstrap must have service_cidr when the cluster states none, got None; 'aws eks describe-cluster'",
+            "bootstrap must have service_cidr if the cluster .*it from 'aws eks describe-cluster'",
         ),
         (
             {"bootstrap": replace(SAYS, ami_release="nonsense")},
             ValueError,
-            r"bootstrap must have a release of al2023 as ami_release, such as 'v\d{8}', got 'nonsense'",
+            "bootstrap must have a release of al2023 as ami_release, got 'nonsense'",
         ),
         (
             {"bootstrap": replace(SAYS, ami_release="v20260714}}{{resolve:secretsmanager:prod/db}}{{x")},
@@ -254,7 +254,7 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
                 ),
             },
             ValueError,
-            r"bootstrap must be without ami_release where the shape has an image of its own, got 'v20261012'",
+            "bootstrap must be without ami_release if the shape has its own image, got 'v20261012'",
         ),
         ({"bootstrap": "1.36"}, TypeError, r"bootstrap must be a Bootstrap, got '1.36'"),
         ({"max_nodes": 0}, ValueError, r"max_nodes must be at least 1, got 0"),
@@ -262,7 +262,7 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="a", value="b"), EVICTS))},
             ValueError,
-            r"shape must have one taint a key, got 'a' with NoSchedule, NoExecute; cluster autoscaler reads one effect",
+            "shape must have one taint for each key, got 'a' .*cluster autoscaler reads one effect",
         ),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"cluster": "demo"}, TypeError, r"cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str"),
@@ -324,7 +324,11 @@ def test_another_release_of_the_image(
             r"service_cidr must be between /24 and /12, got '172.20.0.0/25'",
         ),
         ({"service_cidr": "172.0.0.0/11"}, ValueError, r"service_cidr must be between /24 and /12, got '172.0.0.0/11'"),
-        ({"service_cidr": "fd00::/125"}, ValueError, r"service_cidr must hold the cluster's DNS at its tenth address"),
+        (
+            {"service_cidr": "fd00::/125"},
+            ValueError,
+            "service_cidr must contain a tenth address for the cluster's DNS, got 'fd00::/125'",
+        ),
         ({"service_cidr": "x${Token[a\n[settings]"}, ValueError, r"service_cidr must be an address block"),
     ],
 )

@@ -111,7 +111,9 @@ def test_user_data_is_as_long_as_ec2_takes() -> None:
     rest = len((user_data(shape(filled(0))) or "").encode())
 
     assert len((user_data(shape(filled(MAX_BYTES - rest))) or "").encode()) == MAX_BYTES
-    with pytest.raises(ValueError, match=r"host: user_data must come to at most 16384 bytes .*got 16385; fetch long"):
+    with pytest.raises(
+        ValueError, match=r"host: user_data must have at most 16384 bytes .*own, got 16385; download long"
+    ):
         user_data(shape(filled(MAX_BYTES - rest + 1)))
 
 

@@ -38,5 +38,5 @@ def test_zones_known_at_deployment_only_are_counted(stack: cdk.Stack, cluster: e
 def test_refuses_two_subnets_of_a_zone(stack: cdk.Stack, cluster: eks.ICluster, vpc: ec2.IVpc) -> None:
     twice = [vpc.private_subnets[0], vpc.private_subnets[0]]
 
-    with pytest.raises(ValueError, match="Test/Nodes: subnets must lie in different zones, got us-east-1a, us-east-1a"):
+    with pytest.raises(ValueError, match="Test/Nodes: subnets must be in different zones, got us-east-1a, us-east-1a"):
         ZonalNodeGroups(stack, "Nodes", cluster=cluster, name="p5", shape=EFA, max_nodes_per_zone=2, subnets=twice)
