@@ -1,4 +1,4 @@
-"""A whole EKS cluster that GPU nodes can join: network, control plane, system nodes, add-ons, access."""
+"""A complete EKS cluster for GPU nodes: network, control plane, system nodes, add-ons, access."""
 
 from gpu_facts.lazy_names import lazy_names
 

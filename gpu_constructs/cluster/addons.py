@@ -1,4 +1,4 @@
-"""The EKS add-ons of a cluster, and what they may do."""
+"""The EKS add-ons of a cluster, and their permissions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class Addon:
     Attributes:
         name: Name in the EKS API.
         id: Construct id.
-        needs_nodes: Stays degraded until a node runs its pods, so that CloudFormation must create it after them.
-        service_account: Service account that takes ``policy``.
-        policy: AWS managed policy the add-on needs.
+        needs_nodes: Whether it stays degraded until a node runs its pods, so that CloudFormation must create it after
+            them.
+        service_account: Service account with the permissions of ``policy``.
+        policy: AWS managed policy that the add-on needs.
         values: Configuration values.
     """
 
@@ -57,9 +58,9 @@ EBS_CSI_DRIVER = Addon(
     service_account=csi_drivers.SERVICE_ACCOUNT,
     policy=csi_drivers.POLICY,
 )
-# A string, as the schema of the add-on has it.
+# A string, as in the schema of the add-on.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)
-# Also where it is off: an add-on keeps the configuration that an update leaves out.
+# The value is also set if it is off, because an add-on keeps settings that an update leaves out.
 _ENFORCING = {enforced: {"enableNetworkPolicy": str(enforced).lower()} for enforced in (True, False)}
 ADDONS = (
     VPC_CNI,
@@ -67,7 +68,7 @@ ADDONS = (
     Addon(name=charts.KUBE_PROXY, id="KubeProxy"),
     Addon(name=charts.COREDNS, id="CoreDns", needs_nodes=True),
     EBS_CSI_DRIVER,
-    # Its dcgm-server tolerates nothing by default, so no XID error of a tainted GPU node would be seen.
+    # Its dcgm-server has no tolerations by default, so it wouldn't detect XID errors on tainted GPU nodes.
     # Source: aws/eks-node-monitoring-agent chart 1.7.0 values.yaml, templates/dcgm-daemonset.yaml
     Addon(
         name=charts.NODE_MONITORING_AGENT,
@@ -85,12 +86,13 @@ class Addons(Construct):
     Args:
         cluster: Cluster to install into.
         versions: Version by add-on name, e.g. ``{"vpc-cni": "v1.21.1-eksbuild.1"}``. Default: EKS' own for the
-            Kubernetes version, chosen when the add-on is created and kept from then on.
-        network_policies: Enforce Kubernetes' network policies.
+            Kubernetes version, chosen when the add-on is created and then kept.
+        network_policies: Whether to enforce Kubernetes' network policies.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: ``versions`` names no add-on of ours, or the cluster has one of them from this library.
+        ValueError: ``versions`` names an add-on that this library doesn't install, or the cluster already has one of
+            them.
     """
 
     def __init__(
@@ -107,10 +109,10 @@ class Addons(Construct):
         ref, chosen = cluster_ref(who, cluster), versions or {}
         refuse_unless_addon_versions(who, "versions", versions)
         refuse_unless_bool(who, "network_policies", network_policies)
-        ref.claim(who, registry.EBS_CSI_DRIVER, why="both serve the same volumes")
-        ref.claim(who, registry.POD_NETWORK, why="both give the same pods addresses")
+        ref.claim(who, registry.EBS_CSI_DRIVER, why="both would manage the same volumes")
+        ref.claim(who, registry.POD_NETWORK, why="both would assign addresses to the same pods")
         if network_policies:
-            ref.claim(who, registry.NETWORK_POLICIES, why="both filter the same pods")
+            ref.claim(who, registry.NETWORK_POLICIES, why="both would filter traffic of the same pods")
         values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
             values |= ref.pod_network.values(stack_place(self).region)
@@ -140,7 +142,7 @@ class Addons(Construct):
             pod_identity_associations=(
                 [{"roleArn": role.attr_arn, "serviceAccount": addon.service_account}] if role is not None else None
             ),
-            # The template is what counts, not what somebody edited in the cluster.
+            # The template takes precedence over manual changes in the cluster.
             resolve_conflicts="OVERWRITE",
         )
         set_logical_id(made, cluster, "Addon", addon.name)
@@ -167,7 +169,7 @@ class Addons(Construct):
 
 
 def _ipv6_policy(partition: str) -> dict[str, Any]:
-    """Return what the network plugin needs for IPv6; AWS has no managed policy for it.
+    """Return the permissions of the network plugin for IPv6. AWS has no managed policy for it.
 
     Source: aws/amazon-vpc-cni-k8s v1.23.0 docs/iam-policy.md
     """
@@ -184,19 +186,22 @@ def _ipv6_policy(partition: str) -> dict[str, Any]:
 
 
 def refuse_unless_addon_versions(who: object, argument: str, versions: object) -> None:
-    """Refuse versions of what is no add-on of ours.
+    """Reject versions of add-ons that this library doesn't install.
 
     Raises:
-        TypeError: ``versions`` maps no names to versions.
+        TypeError: ``versions`` isn't a mapping of names to versions.
         ValueError: A name is unknown.
     """
     if versions is None:
         return
     if not isinstance(versions, Mapping):
-        raise TypeError(f"{who}: {argument} must map add-on names to versions, got {versions!r}")
+        raise TypeError(
+            f"{who}: {argument} must map add-on names to versions, got {versions!r}; write "
+            f"{{'vpc-cni': 'v1.2.3-eksbuild.1'}}"
+        )
     for name, version in versions.items():
         refuse_unless_choice(who, argument, name, (addon.name for addon in ADDONS))
         if not isinstance(version, str) or not version:
             raise TypeError(
-                f"{who}: {argument}[{name!r}] must be a version such as 'v1.2.3-eksbuild.1', got {version!r}"
+                f"{who}: {argument}[{name!r}] must be a version, got {version!r}; write one such as 'v1.2.3-eksbuild.1'"
             )

@@ -1,4 +1,4 @@
-"""What EKS Auto Mode runs by itself in a cluster."""
+"""The built-in components of EKS Auto Mode."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _POOLS: tuple[BuiltInPool, ...] = ("system", "general-purpose")
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AutoMode:
-    """EKS Auto Mode: AWS runs nodes, network, disks, load balancers, DNS and Karpenter of the cluster.
+    """EKS Auto Mode: AWS operates nodes, network, disks, load balancers, DNS and Karpenter of the cluster.
 
-    GPU nodes come from an `AutoModeNodePool`: neither of the built-in pools has any.
+    Use an `AutoModeNodePool` for GPU nodes, because the built-in pools have none.
 
     Attributes:
         node_pools: Built-in pools that run the cluster's own software: ``system`` and ``general-purpose``.
 
     Raises:
-        TypeError: ``node_pools`` is no list of names.
+        TypeError: ``node_pools`` isn't a list of names.
         ValueError: Auto Mode has no such pool.
     """
 
@@ -48,10 +48,10 @@ class AutoMode:
 
 
 def compute(scope: Construct, auto_mode: AutoMode | None) -> dict[str, Any]:
-    """Return what a cluster's control plane is told of who runs its nodes."""
+    """Return the properties of a cluster's control plane that select the operator of its nodes."""
     if auto_mode is None:
         return {"default_capacity_type": eks.DefaultCapacityType.NODEGROUP, "default_capacity": 0}
-    # Without a built-in pool there must be no role.
+    # Without a built-in pool EKS rejects a role.
     role = make_auto_mode_role(scope, "AutoModeRole") if auto_mode.node_pools else None
     return {
         "default_capacity_type": eks.DefaultCapacityType.AUTOMODE,
@@ -62,11 +62,11 @@ def compute(scope: Construct, auto_mode: AutoMode | None) -> dict[str, Any]:
 
 
 def enforce_network_policies(scope: Construct, cluster: ClusterRef) -> None:
-    """Have Auto Mode enforce network policies.
+    """Enable network policies in Auto Mode.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-net-pol.html (2026-11)
     """
-    cluster.claim(PathOf(scope), registry.NETWORK_POLICIES, why="both filter the same pods")
+    cluster.claim(PathOf(scope), registry.NETWORK_POLICIES, why="both would filter traffic of the same pods")
     switch = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

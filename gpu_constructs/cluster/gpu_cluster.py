@@ -1,4 +1,4 @@
-"""An EKS cluster that GPU nodes can join."""
+"""An EKS cluster for GPU nodes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html (2026-11)
 ControlPlaneTier = Literal["standard", "tier-xl", "tier-2xl", "tier-4xl", "tier-8xl"]
-# Without cpu and memory in the list they would no longer count.
+# Without cpu and memory in the list, the scheduler would ignore them.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-configuration.html
 PACK_GPUS: dict[str, Any] = {
     "NodeResourcesFit": {
@@ -92,7 +92,7 @@ PACK_GPUS: dict[str, Any] = {
         }
     }
 }
-# What Kubernetes does by itself.
+# The default of Kubernetes.
 # Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/ (NodeResourcesFitArgs)
 SPREAD_PODS: dict[str, Any] = {
     "NodeResourcesFit": {
@@ -105,10 +105,10 @@ SPREAD_PODS: dict[str, Any] = {
 
 
 def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
-    """Return what applies manifests; nothing where Argo CD or Flux do.
+    """Return the options of the function that applies manifests, or nothing if Argo CD or Flux applies them.
 
     Raises:
-        ValueError: The layer of the Kubernetes version is not installed.
+        ValueError: The layer of the Kubernetes version isn't installed.
     """
     if delivery_method(scope) != "kubectl":
         return None
@@ -117,13 +117,13 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
 
 
 def accept_equal_conditions(cluster: Construct) -> None:
-    """Accept that what applies manifests has a condition for each cluster of a stack, which says the same each time."""
+    """Accept that the kubectl handler adds the same condition for each cluster of a stack."""
     stack = owning_stack(cluster)
     if any(isinstance(each, ClusterRef) for each in stack.node.children):
         cdk.Validations.of(cast("Construct", stack)).acknowledge(
             cdk.Acknowledgment(
                 id="CloudFormation-Validate::W9053",
-                reason="aws-cdk-lib 2.275 makes HasEcrPublic for each kubectl handler",
+                reason="aws-cdk-lib 2.275 creates HasEcrPublic for each kubectl handler",
             )
         )
 
@@ -132,59 +132,63 @@ def accept_equal_conditions(cluster: Construct) -> None:
 class GpuCluster(Construct):
     """Control plane, system nodes, add-ons and access of a cluster for GPU nodes.
 
-    Nodes are private. Secrets are encrypted with a key of the cluster. Every part of the control plane logs. Access
-    is by access entries alone; nobody but the named administrators gets in, not even who deploys.
+    Nodes are private. Secrets are encrypted with a key of the cluster. All log types of the control plane are enabled.
+    Only access entries grant access. The deploying role has no access unless it is an administrator.
 
     Args:
-        cluster_name: Name; a literal, because IAM conditions and tags contain it. Default: the stack's name.
+        cluster_name: Name. It must be a literal, because IAM conditions and tags contain it. Default: the stack's name.
         kubernetes_version: Minor version, e.g. ``1.36``.
-        vpc: Network with private or isolated subnets in two zones; isolated ones need `PrivateEndpoints`.
-            Default: a new one, see `gpu_vpc`.
-        public_access_cidrs: Who may reach the API endpoint from outside the VPC; empty for nobody.
-            Default: everybody who has credentials.
+        vpc: Network with private or isolated subnets in two zones. Isolated ones need `PrivateEndpoints`. Default: a
+            new one, see `gpu_vpc`.
+        public_access_cidrs: CIDR blocks outside the VPC that may connect to the API endpoint, or an empty list for
+            none. Default: all addresses. Clients always need credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
-        viewers: ARNs of those that see everything in it but Secrets.
-        operators: ARNs of those that drain nodes, too, and end and scale what runs, in every namespace, but can run
-            nothing of their own.
-        network_policies: Enforce Kubernetes' network policies, for a `Team` with ``isolate``; it takes ports 8162 and
-            8163 of nodes.
-        pod_subnets: Ids of subnets for pods alone, by the literal name of their zone, one for each zone of nodes.
-            Default: those of a `gpu_vpc` with ``pod_block``, else the nodes' own.
-        prefix_delegation: Let nodes take addresses in blocks of sixteen; a node then takes more pods, where its
-            ``Kubelet(max_pods=...)`` says so.
-        system_nodes: The nodes without GPUs. Default: of ``m6i.large``, two or as many as the controllers need, see
-            `SystemNodes`; none in Auto Mode.
-        auto_mode: Let EKS Auto Mode run the nodes. Default: node groups and add-ons of this construct.
-        ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``; for ``ipv6`` a VPC of yours must have both.
-        pack_gpus: Let the scheduler fill the GPUs of one node before it starts on the next, so that idle nodes become
-            empty and are removed. EKS offers it; nobody has shown yet that it packs GPUs there. ``False`` switches it
-            off again; left out, EKS keeps what the cluster has. Default: EKS' own, off.
-        role: Role of the control plane. Default: a new one with the policies that EKS asks for.
+        viewers: ARNs of users or roles that may read everything in it except Secrets.
+        operators: ARNs of viewers that may also drain nodes, and delete and scale workloads in every namespace. They
+            can't run their own images.
+        network_policies: Whether to enforce Kubernetes' network policies, for a `Team` with ``isolate``. It uses ports
+            8162 and 8163 of nodes.
+        pod_subnets: Ids of separate subnets for pods, by the literal name of their zone, one for each zone of nodes.
+            Default: the pod subnets of a `gpu_vpc` with ``pod_block``, otherwise the nodes' own.
+        prefix_delegation: Whether nodes allocate addresses in blocks of sixteen. A node then supports more pods, if you
+            set ``Kubelet(max_pods=...)``.
+        system_nodes: The nodes without GPUs. Default: ``m6i.large``, two or as many as the controllers need, see
+            `SystemNodes`. None in Auto Mode.
+        auto_mode: Settings of EKS Auto Mode, which then operates the nodes. Default: node groups and add-ons of this
+            construct.
+        ip_family: Addresses of pods and services, ``ipv4`` or ``ipv6``. For ``ipv6``, your own VPC must have both.
+        pack_gpus: Whether the scheduler fills the GPUs of one node before it uses the next, so that idle nodes become
+            empty and are removed. EKS offers the setting, but no test has shown yet that it packs GPUs. ``False``
+            switches it off again. If you leave it out, EKS keeps the cluster's setting. Default: EKS' own, off.
+        role: Role of the control plane. Default: a new one with the policies that EKS requires.
         secrets_key: Key that encrypts Kubernetes secrets. Default: a new one that rotates.
         addon_versions: Version by add-on name. Default: EKS' own.
-        deletion_protection: Let EKS refuse to delete the cluster; switch it off in a deployment of its own before you
-            destroy or replace it.
-        log_days: How long the logs of the control plane, and of what applies manifests, are kept, as CloudWatch
-            offers it; this library's own functions keep theirs for 30 days. They go with the stack.
-        log_key: Key for these logs and those of the network that is made here; CloudWatch is let use one of this app.
-            Default: one of CloudWatch's own.
-        upgrade_policy: What EKS does when standard support of the version ends: ``extended`` keeps it for a year at
-            0.50 USD an hour more, and cannot be left once that began; ``standard`` has EKS upgrade the control plane.
-        control_plane_tier: Capacity that is held ready, ``tier-xl`` to ``tier-8xl``, billed by the hour; ``standard``
-            leaves it again. Default: EKS' own, ``standard``.
-        zonal_shift: Let the cluster be moved out of a zone, in which no node starts then and no Service reaches pods:
-            GPUs of one zone, such as reserved ones, go dark. ``False`` switches it off again. Default: EKS' own, off.
+        deletion_protection: Whether EKS rejects the deletion of the cluster. Switch it off in a separate deployment
+            before you destroy or replace the cluster.
+        log_days: Retention of the logs of the control plane and of the function that applies manifests, a value that
+            CloudWatch supports. This library's own functions keep their logs for 30 days. The logs are deleted with the
+            stack.
+        log_key: Key for these logs and the logs of a new network. For a key of this app, the construct grants its use
+            to CloudWatch. Default: CloudWatch's own key.
+        upgrade_policy: Action of EKS when standard support of the version ends. ``extended`` keeps the version for a
+            year for an additional 0.50 USD an hour, and you can't leave it once it began. With ``standard`` EKS
+            upgrades the control plane.
+        control_plane_tier: Provisioned capacity of the control plane, ``tier-xl`` to ``tier-8xl``, billed by the hour.
+            ``standard`` ends it. Default: EKS' own, ``standard``.
+        zonal_shift: Whether you can shift the cluster away from a zone. Then no node starts in the zone and Services
+            send no traffic to pods there, so GPUs of one zone, such as reserved ones, are unavailable. ``False``
+            switches it off again. Default: EKS' own, off.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EKS would refuse the cluster.
+        ValueError: EKS would reject the cluster.
 
     Attributes:
         name: Its name.
-        cluster: The cluster, for any construct that takes an ``eks.ICluster``.
+        cluster: The cluster, for any construct that accepts an ``eks.ICluster``.
         vpc: Its network.
-        addons: Its add-ons; ``None`` in Auto Mode, which has them built in.
-        system_nodes: The system node group; ``None`` in Auto Mode.
+        addons: Its add-ons, or ``None`` in Auto Mode, which has them built in.
+        system_nodes: The system node group, or ``None`` in Auto Mode.
     """
 
     def __init__(
@@ -271,15 +275,16 @@ class GpuCluster(Construct):
         )
         meet_in_vpc(self.vpc, cluster=self.cluster)
         control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
-        # The nodes of built-in pools start in the subnets of the control plane, so those must have a way out.
+        # Nodes of built-in pools start in the subnets of the control plane, so these subnets need a route to the
+        # internet or endpoints.
         # Source: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3284
         built_in = auto_mode is not None and bool(auto_mode.node_pools)
         place_control_plane(self.cluster, self.vpc, nodes_beside=built_in)
         if pack_gpus is not None:
             control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS if pack_gpus else SPREAD_PODS)
-        # Also where it is off: left out, a protection that was on would stay.
+        # The value is also set if it is off. Otherwise an earlier protection would stay on.
         control_plane.add_property_override("DeletionProtection", deletion_protection)
-        # Left out, EKS takes EXTENDED. The L2 of aws-cdk-lib 2.275 cannot say it.
+        # The default of EKS is EXTENDED. The L2 of aws-cdk-lib 2.275 has no property for it.
         control_plane.add_property_override("UpgradePolicy", {"SupportType": upgrade_policy.upper()})
         if control_plane_tier is not None:
             control_plane.add_property_override("ControlPlaneScalingConfig", {"Tier": control_plane_tier})
@@ -304,7 +309,7 @@ class GpuCluster(Construct):
             ref.foundation.get_or_make(lambda: addons)
             self.addons = addons
         else:
-            ref.claim(who, registry.POD_NETWORK, why="both give the same pods addresses")
+            ref.claim(who, registry.POD_NETWORK, why="both would assign addresses to the same pods")
             if network_policies:
                 enforce_network_policies(self, ref)
 
@@ -326,28 +331,30 @@ class GpuCluster(Construct):
         disruption: Disruption | None = None,
         security_group_ids: Sequence[str] | None = None,
     ) -> GpuNodes:
-        """Make a pool of GPU nodes of the kind that this cluster runs, and what its GPUs cannot do without.
+        """Create a pool of GPU nodes of the kind that fits this cluster, and install its dependencies.
 
-        The kind is an `AutoModeNodePool` in Auto Mode; a `KarpenterNodePool` where a `Karpenter` was made for this
-        cluster before, in its stack; else a `ManagedNodeGroup`. Brought with the first pool that needs it, unless the
-        cluster has one already: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`; `EfaDevicePlugin` for a shape
-        with EFA; and for a managed group `ClusterAutoscaler`. To have one of your own taken, make it before. You may
-        add your own in a later version, too: it takes over what is in the cluster. Children of this construct:
-        ``Pool-<name>``, and what is brought by the name of its class.
+        The kind is an `AutoModeNodePool` in Auto Mode. It is a `KarpenterNodePool` if the app created a `Karpenter` for
+        this cluster before, in its stack. Otherwise it is a `ManagedNodeGroup`. The first pool that needs a dependency
+        installs it, unless the cluster already has one: the shape's `DevicePlugin`, `GpuOperator` or `DraDriver`,
+        `EfaDevicePlugin` for a shape with EFA, and `ClusterAutoscaler` for a managed node group. To use your own,
+        create it before. You may also add your own in a later version, which takes over the one in the cluster.
+        Children of this construct are ``Pool-<name>``, and each dependency by the name of its class.
 
         Args:
             name: Name of the pool, and value of its nodes' label ``gpu-constructs.io/pool``.
-            shape: What every node looks like, or the instance types of an otherwise usual node.
-            max_nodes: Most nodes.
-            size: How large a pool of Karpenter may become, where its types differ in GPUs or it is static.
-            min_nodes: Nodes of a managed group that always run.
-            capacity: How the instances are bought; a list for a pool of Karpenter. Default: on demand.
-            subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
-            node_role: Role of the nodes. Default: as of the kind.
-            ami_release: Release of the image. Default: as of the kind.
-            node_repair: When EKS replaces a broken node of a managed group. Default: as of the kind.
-            scaling_options: What cluster autoscaler does otherwise for a managed group. Default: as its flags say.
-            disruption: When Karpenter removes or replaces nodes. Default: as suits the shape's purpose.
+            shape: Hardware and software of its nodes, or the instance types of a default shape.
+            max_nodes: Max number of nodes.
+            size: Max size of a Karpenter pool, if its types differ in GPUs or it is static.
+            min_nodes: Number of nodes of a managed node group that always run.
+            capacity: Purchase option of the instances, or a list for a Karpenter pool. Default: on demand.
+            subnets: Subnets of the nodes. Default: the private subnets of the cluster's VPC.
+            node_role: Role of the nodes. Default: as in the class of the kind.
+            ami_release: Release of the image. Default: as in the class of the kind.
+            node_repair: Rules for replacements of broken nodes of a managed node group. Default: as in the class of the
+                kind.
+            scaling_options: Options of cluster autoscaler for a managed node group. Default: the autoscaler's flags.
+            disruption: Rules for the removal and replacement of nodes by Karpenter. Default: the rules for the shape's
+                purpose.
             security_group_ids: Security groups of Karpenter's nodes. Default: the cluster's own.
 
         Returns:
@@ -355,7 +362,7 @@ class GpuCluster(Construct):
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: The kind has not such an argument, or no such pool can exist.
+            ValueError: The kind doesn't have such an argument, or the pool is impossible.
         """
         who, ref = PathOf(self), cluster_ref(self, self.cluster)
         nodes = to_node_shape(who, shape)
@@ -381,9 +388,9 @@ class GpuCluster(Construct):
 
     @property
     def autoscaler(self) -> ClusterAutoscaler | Karpenter | None:
-        """What launches nodes for pods that wait, made by you or brought by `add_pool`.
+        """Component that launches nodes for pending pods, created by you or by `add_pool`.
 
-        ``None`` until then, and in Auto Mode, which launches them itself.
+        It is ``None`` before that, and in Auto Mode, which launches nodes itself.
         """
         ref = cluster_ref(self, self.cluster)
         found = ref.holder(registry.KARPENTER) or ref.holder(registry.CLUSTER_AUTOSCALER)
@@ -391,7 +398,7 @@ class GpuCluster(Construct):
 
     @property
     def device_managers(self) -> tuple[Construct, ...]:
-        """What tells Kubernetes of GPUs and EFA interfaces, made by you or brought by `add_pool`."""
+        """Components that advertise GPUs and EFA interfaces, created by you or by `add_pool`."""
         ref = cluster_ref(self, self.cluster)
         found = (ref.holder(what) for what in (registry.DEVICE_MANAGER, registry.DRA_DRIVER, registry.EFA_PLUGIN))
         return tuple(each for each in found if each is not None)
@@ -400,15 +407,15 @@ class GpuCluster(Construct):
 def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, secrets_key: object) -> None:
     if system_nodes is not None:
         given = system_nodes is AutoMode or isinstance(system_nodes, AutoMode)
-        fix = "; write auto_mode=AutoMode(), which runs pods without GPUs too" if given else ""
+        fix = "; write auto_mode=AutoMode(), which also runs pods without GPUs" if given else ""
         refuse_unless_instance(who, "system_nodes", system_nodes, SystemNodes, "SystemNodes()", fix=fix)
     refuse_unless_key(who, "secrets_key", secrets_key)
     if vpc is not None:
         refuse_unless_vpc(who, vpc)
     if vpc is not None and (zones := zones_at_most(node_subnets(vpc))) < MIN_ZONES:
         raise ValueError(
-            f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, which EKS asks for, got "
-            f"{vpc.node.path!r} with {zones}; nodes are private"
+            f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, got {vpc.node.path!r} "
+            f"with {zones}; add subnets, because EKS requires them and nodes are private"
         )
 
 
@@ -429,23 +436,28 @@ def _refuse_beside_auto_mode(who: object, auto_mode: object, **others: object) -
 
 def _why_usual(auto_mode: object, ip_family: str) -> str | None:
     if auto_mode is not None:
-        return "in Auto Mode, whose nodes have a network plugin of their own"
-    return "with ip_family 'ipv6', whose pods have addresses enough" if ip_family == "ipv6" else None
+        return "in Auto Mode, whose nodes have their own network plugin"
+    return "with ip_family 'ipv6', which has enough addresses" if ip_family == "ipv6" else None
 
 
 def _cluster_name(who: object, scope: Construct, given: object) -> str:
     stack = _stack(who, scope)
     name = stack.stack_name if given is None else given
     if any(isinstance(each, ClusterRef) and each.name == name for each in stack.node.children):
-        raise ValueError(f"{who}: cluster_name must differ from that of the other cluster in the stack, got {name!r}")
+        raise ValueError(
+            f"{who}: cluster_name must differ from the name of the other cluster in the stack, got {name!r}; rename one"
+        )
     if not isinstance(name, str):
-        raise TypeError(f"{who}: cluster_name must be a string, got {name!r}")
+        raise TypeError(f"{who}: cluster_name must be a string, got {name!r}; write it as a string")
     if has_token(name):
-        raise ValueError(f"{who}: cluster_name must be a literal, got a token; IAM conditions and tags contain it")
+        raise ValueError(
+            f"{who}: cluster_name must be a literal, got a token; write a name, because IAM conditions and tags "
+            "contain it"
+        )
     if not _CLUSTER_NAME.fullmatch(name):
         raise ValueError(
-            f"{who}: cluster_name must be 1 to 100 letters, digits, '-' and '_' and begin with a letter or digit, "
-            f"got {name!r}"
+            f"{who}: cluster_name must be 1 to 100 letters, digits, '-' and '_' and begin with a letter or digit, got "
+            f"{name!r}; rename it"
         )
     return name
 
@@ -454,11 +466,11 @@ def _stack(who: object, scope: Construct) -> cdk.Stack:
     try:
         return owning_stack(scope)
     except (jsii.errors.JSIIError, RuntimeError) as error:
-        raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that is not; make one first") from error
+        raise ValueError(f"{who}: scope must be in a cdk.Stack, got one that isn't; create a stack first") from error
 
 
 def _new_secrets_key(scope: Construct) -> kms.IKey:
-    """Return a new key. A failed first deployment deletes it again, and nothing else does."""
+    """Return a new key. Only a failed first deployment deletes it."""
     kept = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
     return cast("kms.IKey", kms.Key(scope, "SecretsKey", enable_key_rotation=True, removal_policy=kept))
 
@@ -466,4 +478,4 @@ def _new_secrets_key(scope: Construct) -> kms.IKey:
 def _admit(scope: Construct, cluster: ClusterRef, principal_arn: str) -> None:
     who = PathOf(scope)
     access_entry(who, "admins", cluster, principal_arn).add_policy(CLUSTER_ADMIN)
-    cluster.claim(who, administrator(principal_arn), why="EKS takes one access entry for each")
+    cluster.claim(who, administrator(principal_arn), why="EKS allows one access entry for each")

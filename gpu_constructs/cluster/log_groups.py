@@ -16,13 +16,13 @@ from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
 
 _USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _SID = "CloudWatchLogs"
-# How long CloudWatch can keep logs, in days.
+# Log retention times that CloudWatch supports, in days.
 # Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html (2026-09)
 _DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 
 
 def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
-    """Let CloudWatch encrypt logs of this account with a key; the policy of an imported one is not ours to change.
+    """Allow CloudWatch to encrypt logs of this account with a key. The policy of an imported key can't be changed here.
 
     Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
     """
@@ -40,7 +40,7 @@ def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
 
 
 def granted_key_arn(key: kms.IKey | None, scope: Construct) -> str | None:
-    """Return the ARN of a key with which CloudWatch may encrypt; ``None`` without a key."""
+    """Return the ARN of a key with which CloudWatch may encrypt, or ``None`` without a key."""
     if key is None:
         return None
     grant_log_key(key, cdk.Stack.of(scope))
@@ -48,17 +48,17 @@ def granted_key_arn(key: kms.IKey | None, scope: Construct) -> str | None:
 
 
 def refuse_unless_log_days(who: object, days: object) -> None:
-    """Refuse a time for which CloudWatch cannot keep logs.
+    """Reject a retention time that CloudWatch doesn't support.
 
     Raises:
-        ValueError: ``days`` is none of those it offers.
+        ValueError: CloudWatch doesn't support ``days``.
     """
     if isinstance(days, bool) or days not in _DAYS:
-        raise ValueError(f"{who}: log_days must be one of {', '.join(map(str, _DAYS))}, got {days!r}")
+        raise ValueError(f"{who}: log_days must be one of {', '.join(map(str, _DAYS))}, got {days!r}; choose one")
 
 
 def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: int, key: kms.IKey | None) -> None:
-    """Make the log groups of the control plane and of the function that applies manifests; they go with the stack.
+    """Create the log groups of the control plane and of the kubectl function. They are deleted with the stack.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
     """
@@ -71,7 +71,7 @@ def own_log_groups(scope: Construct, cluster: eks.Cluster, *, name: str, days: i
         retention_in_days=days,
         kms_key_id=arn,
     )
-    # EKS makes the group where it finds none, and CloudFormation takes over none that is there.
+    # EKS creates the group if it is missing, and then CloudFormation can't create it.
     cast("Construct", cluster.node.default_child).node.add_dependency(control_plane)
     if cluster.kubectl_provider is not None:
         group = logs.CfnLogGroup(here, "Kubectl", retention_in_days=days, kms_key_id=arn)

@@ -35,19 +35,19 @@ from gpu_facts.refusals import (
 )
 
 _ID = "ControlPlane"
-# EKS asks for 6 free addresses in each.
+# EKS requires 6 free addresses in each.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 _LENGTH = 28
-# The last of the parts that are as large as a public subnet: no subnet of nodes reaches there.
+# Number of parts with the size of a public subnet. The last part doesn't overlap the subnets of nodes.
 _PARTS = 8
-# Of the 256 that a VPC has, by the same thought.
+# Indexes among the 256 IPv6 blocks of a VPC, chosen in the same way.
 _IPV6_BLOCKS = (254, 255)
 _IPV6_BITS = 64
 # Source: RFC 1918
 PRIVATE = tuple(IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-# Explicit, because EKS picks one of two and CloudFormation cannot read which.
+# Explicit, because EKS picks one of two and CloudFormation can't read which.
 SERVICE_CIDR = "172.20.0.0/16"
-# Of a block's length: the subnets of nodes are an eighth of it each, because every pod takes an address.
+# Additional prefix length. Each subnet of nodes has an eighth of the block, because every pod needs an address.
 _NODES, _PUBLIC = 3, 8
 _SHORTEST, _LONGEST = 16, 19
 _ZONES_WITHOUT_NAMES = 2
@@ -56,14 +56,14 @@ _LOOPBACK = IPv4Network("127.0.0.0/8")
 
 @contextmanager
 def zones_without_lookup(scope: Construct, zones: Sequence[str]) -> Iterator[None]:
-    """Answer `Stack.availability_zones` with these zones, as if CDK had looked them up.
+    """Set these zones as the value of `Stack.availability_zones`, as if the CDK had looked them up.
 
-    `ec2.Vpc` reads that property also if it gets the names of its zones. In a stack with an account and a region, the
-    property reports a missing context value, and the CDK CLI then asks AWS for it, which takes credentials. Only the
-    context of the stack or a parent can answer instead. It is reset at the end, so that other networks of the stack
-    still look up their own zones.
+    `ec2.Vpc` reads that property even if it gets the names of its zones. In a stack with an account and a region, the
+    property reports a missing context value. The CDK CLI then looks it up in AWS, which needs credentials. Only the
+    context of the stack or a parent can provide the value instead. It is reset at the end, so that other networks of
+    the stack still look up their own zones.
 
-    Zones that the context already has are used as they are: a network that was deployed with them stays in them.
+    Zones that are already in the context are used. So a network that was deployed with them stays in them.
 
     Source: aws-cdk-lib 2.275.0, aws-ec2/lib/vpc.ts and core/lib/stack.ts (2026-11)
     """
@@ -86,8 +86,8 @@ def _set_context(scope: Construct, key: str, value: list[str] | None) -> None:
     """Set a context value of a construct that may have children.
 
     `Node.set_context` rejects that, because children may have read the old value. So the children leave the tree for
-    the call, and return in their order: a new `Node` adds its construct to its parent, and the construct keeps the one
-    it has. `Node(...)` itself rejects children that were made in JavaScript, for which Python has no class.
+    the call, and return in the same order. A new `Node` adds its construct to its parent, and the construct keeps its
+    old node. `Node(...)` itself rejects children that were created in JavaScript and have no Python class.
 
     Source: constructs 10.8.1, src/construct.ts (2026-11)
     """
@@ -103,9 +103,9 @@ def _set_context(scope: Construct, key: str, value: list[str] | None) -> None:
 
 @named_arguments
 class ControlPlaneSubnets(Construct):
-    """Two subnets in zones that EKS takes, in a VPC of `gpu_vpc`; made when a cluster asks for them.
+    """Two subnets for a control plane in zones that EKS supports, in a VPC of `gpu_vpc`. Created only if needed.
 
-    They have no way out: the network interfaces of the control plane in them need none.
+    They have no route to the internet, because the network interfaces of the control plane don't need one.
 
     Args:
         vpc: The network.
@@ -133,7 +133,7 @@ class ControlPlaneSubnets(Construct):
         return self._made.get_or_make(lambda: [self._make(number, zone) for number, zone in enumerate(self._zone_ids)])
 
     def move_others(self) -> None:
-        """Put the other subnets of the network into zones that EKS takes, unless you named their zones."""
+        """Move the other subnets of the network to zones that EKS supports, unless you named their zones."""
         if self._zones_chosen:
             return
         for subnets in (self._vpc.public_subnets, self._vpc.private_subnets, self._vpc.isolated_subnets):
@@ -151,7 +151,7 @@ class ControlPlaneSubnets(Construct):
             ipv6_cidr_block=_ipv6_block(self._vpc, number) if self._ipv6 else None,
             map_public_ip_on_launch=False,
         )
-        # Else it carries the name of the VPC.
+        # Otherwise it has the name of the VPC.
         cdk.Tags.of(subnet).add("Name", subnet.node.path)
         if self._ipv6:
             subnet.node.add_dependency(self._vpc.node.find_child("ipv6cidr"))
@@ -159,7 +159,7 @@ class ControlPlaneSubnets(Construct):
 
 
 def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
-    """Have subnets ready for a control plane, where the region has a zone that EKS refuses; elsewhere nothing."""
+    """Prepare subnets for a control plane if the region has a zone that EKS doesn't support. Otherwise do nothing."""
     if zone_ids := ACCEPTED_ZONE_IDS.get(stack_place(vpc).region):
         ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
 
@@ -171,12 +171,12 @@ def _ipv6_block(vpc: ec2.Vpc, number: int) -> str:
 
 
 def place_control_plane(cluster: Construct, vpc: ec2.IVpc, *, nodes_beside: bool) -> None:
-    """Put a control plane into subnets in zones that EKS takes, where the network is of `gpu_vpc`.
+    """Put a control plane into subnets in zones that EKS supports, if the network is of `gpu_vpc`.
 
     Args:
         cluster: The cluster.
         vpc: Its network.
-        nodes_beside: Whether nodes start in the same subnets, which then need a way out.
+        nodes_beside: Whether nodes start in the same subnets, which then need a route to the internet or endpoints.
     """
     own = vpc.node.try_find_child(_ID)
     if not isinstance(own, ControlPlaneSubnets):
@@ -185,7 +185,7 @@ def place_control_plane(cluster: Construct, vpc: ec2.IVpc, *, nodes_beside: bool
         own.move_others()
         return
     resource = cast("cdk.CfnResource", cluster.node.default_child)
-    # Not by `vpc_subnets`: what applies manifests starts in the same ones, and needs a way out.
+    # Not by `vpc_subnets`: the kubectl function starts in the same subnets, and needs a route to the internet.
     resource.add_property_override("ResourcesVpcConfig.SubnetIds", [each.ref for each in own.subnets])
 
 
@@ -201,31 +201,32 @@ def gpu_vpc(
     ip_family: str = "ipv4",
     log_key: kms.IKey | None = None,
 ) -> ec2.IVpc:
-    """Make a VPC with private subnets for nodes and public ones for load balancers.
+    """Create a VPC with private subnets for nodes and public ones for load balancers.
 
-    Images come from ECR through a gateway endpoint for S3, which costs nothing, and not through the NAT gateway,
-    which costs by the gigabyte. Refused connections are logged for a month. In us-east-1, us-west-1 and ca-central-1
-    the control plane of a cluster gets two small subnets of its own, in zones that EKS takes; the zones of nodes stay.
-    With the built-in pools of Auto Mode, which start nodes where the control plane is, all subnets are in such zones,
-    unless you name their zones.
+    Images come from ECR through a gateway endpoint for S3, which is free, not through the NAT gateway, which costs by
+    the gigabyte. Rejected connections are logged for a month. In us-east-1, us-west-1 and ca-central-1 the control
+    plane of a cluster gets two separate small subnets, in zones that EKS supports. The zones of nodes don't change.
+    With the built-in pools of Auto Mode, nodes start in the subnets of the control plane. Then all subnets are in such
+    zones, unless you name their zones.
 
     Args:
-        block: Its address block, private, of a length of /16 to /19.
-        pod_block: A second one for pods alone, where companies route few private addresses: ``100.64.0.0/16``. Each
-            zone gets a subnet of it, and a `GpuCluster` in this VPC gives its pods addresses from there.
-        availability_zones: Zone names, as many as the VPC is to have. GPU types are sold in few zones of a region, so
-            name those that sell yours:
-            ``aws ec2 describe-instance-type-offerings --location-type availability-zone``.
-            Default: two, chosen at deployment; in an app whose ``cdk.context.json`` has the zones of the stack's
-            account and region, the first two there.
-        nat_gateways: NAT gateways; one a zone survives the loss of a zone. 0 makes isolated subnets and the
-            `PrivateEndpoints` through which their nodes reach AWS, and no way to the internet.
-        log_key: Key for the log of refused connections. Default: one of CloudWatch's own.
-        ip_family: ``ipv6`` gives the subnets both kinds of addresses, for a cluster of that family.
+        block: Its address block, private, with a length of /16 to /19.
+        pod_block: A second block for pods only, if your company has few routable private addresses: ``100.64.0.0/16``.
+            Each zone gets a subnet of it, and a `GpuCluster` in this VPC assigns its pods addresses from it.
+        availability_zones: Names of the zones of the VPC. Only few zones of a region offer a GPU type, so name zones
+            that offer yours. List them with
+            ``aws ec2 describe-instance-type-offerings --location-type availability-zone``. Default: two, chosen at
+            deployment. If the app's ``cdk.context.json`` has the zones of the stack's account and region, the first two
+            of them.
+        nat_gateways: Number of NAT gateways. With one for each zone, the network survives the loss of a zone. 0 creates
+            isolated subnets without a route to the internet, and the `PrivateEndpoints` through which their nodes
+            connect to AWS.
+        log_key: Key for the log of rejected connections. Default: CloudWatch's own key.
+        ip_family: With ``ipv6`` the subnets have both kinds of addresses, for an IPv6 cluster.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EKS would refuse the network.
+        ValueError: EKS would reject the network.
     """
     who = f"{scope.node.path}/{id}"
     refuse_unless_whole_number(who, "nat_gateways", nat_gateways, least=0)
@@ -237,16 +238,17 @@ def gpu_vpc(
     zones = _zones(who, scope, availability_zones)
     if pods is not None and ip_family == "ipv6":
         raise ValueError(
-            f"{who}: pod_block must be left out with ip_family 'ipv6', which has addresses enough, got {pod_block!r}"
+            f"{who}: pod_block must be left out with ip_family 'ipv6', which has enough addresses, got {pod_block!r}; "
+            "remove it"
         )
     if pods is not None and zones is None:
         raise ValueError(
-            f"{who}: availability_zones must be given with pod_block, whose subnets nodes find by them, got None; name "
-            "those of the region"
+            f"{who}: availability_zones must be given with pod_block, got None; name zones of the region, because "
+            "nodes find their pod subnets by zone"
         )
     most = len(zones) if zones else _ZONES_WITHOUT_NAMES
     if nat_gateways > most:
-        raise ValueError(f"{who}: nat_gateways must be at most {most}, one a zone, got {nat_gateways}")
+        raise ValueError(f"{who}: nat_gateways must be at most {most}, one for each zone, got {nat_gateways}; lower it")
     isolated = nat_gateways == 0
     with zones_without_lookup(scope, zones or _zones_at_deployment()):
         vpc = ec2.Vpc(
@@ -263,8 +265,8 @@ def gpu_vpc(
             flow_logs={"Rejected": _rejected_traffic(scope, f"{id}FlowLogs", log_key)},
         )
     for subnet in vpc.isolated_subnets:
-        # As the CDK tags private ones. Without it AWS Load Balancer Controller chooses among all subnets of the VPC,
-        # those of the control plane too, whose few addresses EKS needs for upgrades.
+        # The CDK tags private subnets. Without the tag, AWS Load Balancer Controller chooses among all subnets of the
+        # VPC, including the small subnets of the control plane, whose addresses EKS needs for upgrades.
         # Source: https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/subnet_discovery/
         cdk.Tags.of(subnet).add("kubernetes.io/role/internal-elb", "1")
     offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6", zones_chosen=zones is not None)
@@ -281,16 +283,22 @@ def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | No
         return None
     zones = words(who, "availability_zones", given)
     if len(zones) < _ZONES_WITHOUT_NAMES:
-        raise ValueError(f"{who}: availability_zones must name at least two zones, which EKS asks for, got {zones!r}")
+        raise ValueError(
+            f"{who}: availability_zones must name at least two zones, which EKS requires, got {zones!r}; add one"
+        )
     for zone in zones:
         refuse_unless_zone(who, "availability_zones", zone)
     if len({zone[:-1] for zone in zones}) > 1:
-        raise ValueError(f"{who}: availability_zones must lie in one region, got {zones!r}; EKS has a cluster in each")
+        raise ValueError(
+            f"{who}: availability_zones must be in one region, got {zones!r}; create one cluster for each region"
+        )
     region = stack_place(scope).region
     if not has_token(region) and not zones[0].startswith(region):
-        raise ValueError(f"{who}: availability_zones must lie in {region!r}, the region of the stack, got {zones!r}")
+        raise ValueError(
+            f"{who}: availability_zones must be in {region!r}, the region of the stack, got {zones!r}; change one"
+        )
     if len(set(zones)) < len(zones):
-        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}; leave one of each")
+        raise ValueError(f"{who}: availability_zones must differ, got {zones!r}; remove the duplicates")
     return zones
 
 
@@ -300,30 +308,34 @@ def _zones_at_deployment() -> list[str]:
 
 def _block(who: object, block: object) -> IPv4Network:
     if not isinstance(block, str):
-        raise TypeError(f"{who}: block must be an address block such as '10.0.0.0/16', got {block!r}")
+        raise TypeError(f"{who}: block must be an address block, got {block!r}; write one such as '10.0.0.0/16'")
     found = address_block(who, "block", block, example="10.0.0.0/16")
     if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in PRIVATE):
         named = ", ".join(map(str, PRIVATE))
-        raise ValueError(f"{who}: block must lie in one of {named}, got {block!r}")
+        raise ValueError(f"{who}: block must be in one of {named}, got {block!r}; write one such as '10.0.0.0/16'")
     if not _SHORTEST <= found.prefixlen <= _LONGEST:
-        raise ValueError(f"{who}: block must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}")
+        raise ValueError(
+            f"{who}: block must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}; change its length"
+        )
     if found.overlaps(IPv4Network(SERVICE_CIDR)):
-        raise ValueError(f"{who}: block must not overlap {SERVICE_CIDR}, of the cluster's services, got {block!r}")
+        raise ValueError(
+            f"{who}: block must not overlap {SERVICE_CIDR} of the cluster's services, got {block!r}; use another one"
+        )
     return found
 
 
 def _subnets(block: IPv4Network, *, isolated: bool) -> list[ec2.SubnetConfiguration]:
     """Return the subnets of a zone.
 
-    Isolated networks reserve the blocks of public subnets, so that the subnets of nodes keep theirs if the network gets
-    its first NAT gateway, or loses the last one. Other blocks would overlap those of the old subnets.
+    Isolated networks reserve the blocks of public subnets. So the subnets of nodes keep their blocks if the network
+    gets its first NAT gateway, or loses the last one. Other blocks would overlap the blocks of the old subnets.
     """
     public = ec2.SubnetConfiguration(
         name="Public",
         subnet_type=ec2.SubnetType.PUBLIC,
         cidr_mask=block.prefixlen + _PUBLIC,
         reserved=isolated,
-        # Load balancers and NAT gateways bring addresses of their own.
+        # Load balancers and NAT gateways have their own addresses.
         map_public_ip_on_launch=False,
     )
     kind = ec2.SubnetType.PRIVATE_ISOLATED if isolated else ec2.SubnetType.PRIVATE_WITH_EGRESS
@@ -343,15 +355,15 @@ def _rejected_traffic(scope: Construct, id: str, key: kms.IKey | None) -> ec2.Fl
 
 
 def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
-    """Return from where the endpoint is reached.
+    """Return the access to the API endpoint.
 
     Args:
         who: The cluster, for messages.
-        cidrs: Blocks outside the VPC; empty for none, ``None`` for all.
+        cidrs: Blocks outside the VPC, empty for none, or ``None`` for all.
 
     Raises:
-        TypeError: ``cidrs`` is no list of words.
-        ValueError: One is no block of public addresses.
+        TypeError: ``cidrs`` isn't a list of strings.
+        ValueError: A block isn't a block of public addresses.
     """
     if cidrs is None:
         return eks.EndpointAccess.PUBLIC_AND_PRIVATE
@@ -362,7 +374,7 @@ def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
         network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
         if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*PRIVATE, _LOOPBACK)):
             raise ValueError(
-                f"{who}: public_access_cidrs must be public, such as '198.51.100.7/32', got "
-                f"{block!r}; from inside the VPC the endpoint is reached anyway"
+                f"{who}: public_access_cidrs must be public, got {block!r}; write blocks such as '198.51.100.7/32', "
+                "because the endpoint always accepts connections from the VPC"
             )
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*blocks)

@@ -1,4 +1,4 @@
-"""Subnets for pods alone, in a second address block of a VPC."""
+"""Separate subnets for pods, in a second address block of a VPC."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import address_block, refuse_unless_bool
 
 _ID = "Pods"
-# What EKS recommends, since companies seldom route it. It names 198.19.0.0/16, too, which VPC does not take beside a
-# private block.
+# EKS recommends this block, because companies seldom route it. It also recommends 198.19.0.0/16, which a VPC can't have
+# next to a private block.
 # Sources: https://docs.aws.amazon.com/eks/latest/best-practices/custom-networking.html,
 # https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
 _FOR_PODS = IPv4Network("100.64.0.0/10")
@@ -26,12 +26,12 @@ _SHORTEST, _LONGEST = 16, 24
 
 @named_arguments
 class PodSubnets(Construct):
-    """A second address block of a VPC of `gpu_vpc`, and a subnet of it beside each private one.
+    """A second address block of a VPC of `gpu_vpc`, with a pod subnet for each private subnet.
 
     Args:
         vpc: The network.
         block: The address block.
-        beside: The private subnets, in zones that are known.
+        beside: The private subnets, in known zones.
 
     Attributes:
         by_zone: Ids of the subnets by zone.
@@ -58,7 +58,7 @@ class PodSubnets(Construct):
             map_public_ip_on_launch=False,
         )
         subnet.node.add_dependency(self.association)
-        # Else it carries the name of the VPC.
+        # Otherwise it has the name of the VPC.
         cdk.Tags.of(subnet).add("Name", subnet.node.path)
         ec2.CfnSubnetRouteTableAssociation(
             self, f"Routes-{zone}", subnet_id=subnet.ref, route_table_id=private.route_table.route_table_id
@@ -70,21 +70,23 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
     """Return an address block for pods.
 
     Raises:
-        TypeError: ``block`` is no string.
-        ValueError: It is none for pods, or a VPC cannot have it.
+        TypeError: ``block`` isn't a string.
+        ValueError: It isn't in the range for pods, or a VPC can't have it.
     """
     if not isinstance(block, str):
-        raise TypeError(f"{who}: {argument} must be an address block such as '100.64.0.0/16', got {block!r}")
+        raise TypeError(f"{who}: {argument} must be an address block, got {block!r}; write one such as '100.64.0.0/16'")
     found = address_block(who, argument, block, example="100.64.0.0/16")
     if not isinstance(found, IPv4Network) or not found.subnet_of(_FOR_PODS):
-        raise ValueError(f"{who}: {argument} must lie in {_FOR_PODS}, got {block!r}; '100.64.0.0/16' is usual")
+        raise ValueError(f"{who}: {argument} must be in {_FOR_PODS}, got {block!r}; write one such as '100.64.0.0/16'")
     if not _SHORTEST <= found.prefixlen <= _LONGEST:
-        raise ValueError(f"{who}: {argument} must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}")
+        raise ValueError(
+            f"{who}: {argument} must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}; change its length"
+        )
     return found
 
 
 def find_pod_subnets(vpc: ec2.IVpc) -> PodSubnets | None:
-    """Return the subnets for pods that a VPC of `gpu_vpc` has."""
+    """Return the pod subnets of a VPC of `gpu_vpc`, if it has some."""
     own = vpc.node.try_find_child(_ID)
     return own if isinstance(own, PodSubnets) else None
 
@@ -97,18 +99,18 @@ def pod_network(
     prefix_delegation: bool,
     without: str | None,
 ) -> PodNetwork:
-    """Return where pods take their addresses from.
+    """Return the source of pod addresses.
 
     Args:
         cluster: The cluster.
         vpc: Its network.
-        pod_subnets: Ids of subnets for pods alone, by zone.
-        prefix_delegation: Whether nodes take blocks of sixteen.
-        without: Why nothing of this can be said of the cluster; ``None`` where it can.
+        pod_subnets: Ids of separate subnets for pods, by zone.
+        prefix_delegation: Whether nodes allocate blocks of sixteen.
+        without: Reason why the cluster supports neither, or ``None`` if it does.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A zone or a subnet is none, or the cluster has no such thing.
+        ValueError: A zone or a subnet is invalid, or the cluster doesn't support the setting.
     """
     who, made = PathOf(cluster), find_pod_subnets(vpc)
     refuse_unless_bool(who, "prefix_delegation", prefix_delegation)
@@ -117,11 +119,11 @@ def pod_network(
         said = {"pod_subnets": given, "prefix_delegation": prefix_delegation}
         for argument, value in said.items():
             if value:
-                raise ValueError(f"{who}: {argument} must be left out {without}, got {value!r}")
+                raise ValueError(f"{who}: {argument} must be left out {without}, got {value!r}; remove it")
     if made is not None and without is not None:
-        raise ValueError(f"{who}: vpc must have no pod_block {without}, got {vpc.node.path!r}; make it without")
+        raise ValueError(f"{who}: vpc must have no pod_block {without}, got {vpc.node.path!r}; create it without")
     if made is not None and not given:
-        # EKS learns of a block that comes later after hours only.
+        # If a block is added later, EKS recognizes it only after hours.
         # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network-tutorial.html (2026-11)
         cluster.node.add_dependency(made.association)
         given = dict(made.by_zone)

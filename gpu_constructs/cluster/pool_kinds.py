@@ -1,4 +1,4 @@
-"""Creates a pool of the kind that a cluster runs, and installs its dependencies."""
+"""Creates a pool of the kind that fits a cluster, and installs its dependencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-# Their names load when a cluster runs that kind.
+# Imported as packages, whose names load only when a cluster uses that kind.
 from gpu_constructs import autoscaling, devices, nodes
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from gpu_constructs.nodes import ManagedNodeGroup
 
 _Value = TypeVar("_Value")
-# What to do instead, for an argument that a kind of pool doesn't have.
+# Fixes for arguments that a kind of pool doesn't have.
 _INSTEAD = {
-    "min_nodes": "nodes that always run are size=Static(nodes=2) here",
-    "node_repair": "it belongs to a ManagedNodeGroup",
-    "scaling_options": "they belong to a ManagedNodeGroup, which cluster autoscaler scales",
-    "size": "a ManagedNodeGroup has max_nodes and min_nodes",
-    "disruption": "it belongs to Karpenter; make Karpenter(stack, 'Karpenter', cluster=gpu) before the first pool",
-    "security_group_ids": "nodes of a ManagedNodeGroup have the cluster's own security group",
-    "ami_release": "Auto Mode chooses the image of its nodes",
+    "min_nodes": "write size=Static(nodes=2) for nodes that always run",
+    "node_repair": "use it with a ManagedNodeGroup",
+    "scaling_options": "use them with a ManagedNodeGroup, which cluster autoscaler scales",
+    "size": "write max_nodes and min_nodes for a ManagedNodeGroup",
+    "disruption": "create Karpenter(stack, 'Karpenter', cluster=gpu) before the first pool",
+    "security_group_ids": "remove them, because nodes of a ManagedNodeGroup have the cluster's own security group",
+    "ami_release": "remove it, because Auto Mode chooses the image of its nodes",
 }
 # The arguments that each kind doesn't have.
 UNSUPPORTED_BY_MANAGED_GROUPS = ("size", "disruption", "security_group_ids")
@@ -50,7 +50,7 @@ UNSUPPORTED_BY_AUTO_MODE = (*UNSUPPORTED_BY_KARPENTER, "ami_release")
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRequest:
-    """The arguments of ``GpuCluster.add_pool``; ``None`` is an argument that isn't given."""
+    """The arguments of ``GpuCluster.add_pool``. ``None`` means that an argument isn't given."""
 
     name: str
     shape: NodeShape
@@ -73,11 +73,11 @@ class PoolRequest:
 
     @property
     def purchase(self) -> Capacity | Sequence[Capacity]:
-        """How the instances are bought."""
+        """Purchase option of the instances."""
         return OnDemand() if self.capacity is None else self.capacity
 
     def refuse_arguments(self, who: object, kind: str, arguments: Sequence[str]) -> None:
-        """Refuse arguments that a kind of pool doesn't have.
+        """Reject arguments that a kind of pool doesn't have.
 
         Raises:
             ValueError: One of them is given.
@@ -85,45 +85,45 @@ class PoolRequest:
         for argument in (each.name for each in fields(self) if each.name in arguments):
             if getattr(self, argument) is not None:
                 raise ValueError(
-                    f"{who}: add_pool must be given arguments of the kind that this cluster runs, {kind}, got "
-                    f"{argument!r}; {_INSTEAD[argument]}"
+                    f"{who}: add_pool must have only arguments of {kind}, the kind of this cluster, got {argument!r}; "
+                    f"{_INSTEAD[argument]}"
                 )
 
     def requested_size(self, who: object) -> Size:
         """Return the size of a Karpenter or Auto Mode pool. ``max_nodes`` nodes count as the GPUs that they have.
 
         Raises:
-            TypeError: ``max_nodes`` is no whole number.
+            TypeError: ``max_nodes`` isn't an integer.
             ValueError: Both or neither are given, the types differ in GPUs, or max_nodes is below 1 or a token.
         """
         if self.max_nodes is None and self.size is not None:
             return self.size
         if self.max_nodes is None or self.size is not None:
             got = "neither" if self.max_nodes is None else f"{self.max_nodes} and {self.size}"
-            raise ValueError(f"{who}: either max_nodes or size must be given, got {got}")
+            raise ValueError(f"{who}: either max_nodes or size must be given, got {got}; set exactly one")
         max_nodes = self.max_nodes
         refuse_unless_whole_number(who, "max_nodes", max_nodes, least=1, fix="delete the pool to switch it off")
         gpus = {row.name: row.gpus for row in self.shape.rows}
         if len(set(gpus.values())) > 1:
             raise ValueError(
-                f"{who}: size must be given instead of max_nodes where types differ in GPUs, got {gpus}; write "
+                f"{who}: size must be given instead of max_nodes if types differ in GPUs, got {gpus}; write "
                 f"size=UpTo(gpus={max_nodes * max(gpus.values())})"
             )
         return UpTo(gpus=max_nodes * self.shape.gpus)
 
 
 def make_pool(scope: Construct, who: object, cluster: ClusterRef, request: PoolRequest) -> GpuNodes:
-    """Make a pool of the kind that a cluster runs.
+    """Create a pool of the kind that fits a cluster.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The kind of pool doesn't have an argument that is given, or no such pool can exist.
+        ValueError: The kind of pool doesn't have an argument that is given, or the pool is impossible.
     """
     holder = cluster.holder(registry.pool_named(request.name))
     if holder is not None:
         raise ValueError(
-            f"{who}: name must be one that no pool of the cluster has, got {request.name!r}, which is "
-            f"{holder.node.path!r}; pods select their nodes by it"
+            f"{who}: name must be unique among the pools of the cluster, got {request.name!r}, which "
+            f"{holder.node.path!r} has; rename it, because pods select their nodes by it"
         )
     if cluster.auto_mode:
         return _auto_mode_pool(scope, who, cluster, request)
@@ -156,8 +156,8 @@ def _karpenter_pool(
 ) -> KarpenterNodePool:
     if cdk.Stack.of(karpenter) is not cluster.stack:
         raise ValueError(
-            f"{who}: Karpenter must be in the stack of the cluster for add_pool, got {karpenter.node.path!r}; two "
-            "stacks cannot wait for each other, make a KarpenterNodePool beside it"
+            f"{who}: Karpenter must be in the stack of the cluster for add_pool, got {karpenter.node.path!r}; create a "
+            "KarpenterNodePool next to it, because two stacks can't depend on each other"
         )
     size = request.requested_size(who)
     request.refuse_arguments(who, "KarpenterNodePool", UNSUPPORTED_BY_KARPENTER)
@@ -184,7 +184,9 @@ def _managed_group(scope: Construct, who: object, cluster: ClusterRef, request: 
         autoscaler_image(version, who=who)
     request.refuse_arguments(who, "ManagedNodeGroup", UNSUPPORTED_BY_MANAGED_GROUPS)
     if request.max_nodes is None:
-        raise ValueError(f"{who}: max_nodes must be given, got none; it is the most nodes of pool {request.name!r}")
+        raise ValueError(
+            f"{who}: max_nodes must be given, got None; set the max number of nodes of pool {request.name!r}"
+        )
     return nodes.ManagedNodeGroup(
         scope,
         request.id,
@@ -193,7 +195,7 @@ def _managed_group(scope: Construct, who: object, cluster: ClusterRef, request: 
         shape=request.shape,
         max_nodes=request.max_nodes,
         min_nodes=_value_or_default(request.min_nodes, 0),
-        # The group refuses a list.
+        # The group rejects a list.
         capacity=cast("Capacity", request.purchase),
         subnets=request.subnets,
         node_role=request.node_role,
@@ -208,16 +210,18 @@ def _value_or_default(value: _Value | None, default: _Value) -> _Value:
 
 
 def to_node_shape(who: object, given: object) -> NodeShape:
-    """Return a shape, or the usual shape of some instance types.
+    """Return a shape, or the default shape of some instance types.
 
     Raises:
         TypeError: ``given`` is neither.
-        ValueError: No such node can exist.
+        ValueError: The node is impossible.
     """
     if isinstance(given, NodeShape):
         return given
     if not isinstance(given, (str, list, tuple, InstanceType)) and not hasattr(given, "to_string"):
-        raise TypeError(f"{who}: shape must be a NodeShape or instance types such as 'g6.xlarge', got {given!r}")
+        raise TypeError(
+            f"{who}: shape must be a NodeShape or instance types, got {given!r}; write ones such as 'g6.xlarge'"
+        )
     return NodeShape(instance_types=given if isinstance(given, (list, tuple)) else (given,))
 
 
@@ -249,7 +253,7 @@ def _install(cluster: ClusterRef, what: str, make: Callable[[], Construct]) -> N
 
 
 def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> None:
-    """Refuse a shape whose device manager isn't the one of the cluster.
+    """Reject a shape whose device manager isn't the device manager of the cluster.
 
     Raises:
         ValueError: They differ.
@@ -257,6 +261,6 @@ def refuse_other_manager(who: object, cluster: ClusterRef, shape: NodeShape) -> 
     there = getattr(cluster.holder(registry.DEVICE_MANAGER), "manages", None)
     if shape.managed_by.cluster_plugin and there not in (None, shape.managed_by.name):
         raise ValueError(
-            f"{who}: shape must have device_manager={there!r}, which the cluster has, got {shape.managed_by.name!r}; "
-            "two of them would advertise every GPU twice"
+            f"{who}: shape must have device_manager={there!r} of the cluster, got {shape.managed_by.name!r}; change "
+            "it, because two device managers would advertise every GPU twice"
         )

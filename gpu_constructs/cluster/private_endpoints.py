@@ -1,4 +1,4 @@
-"""The ways to AWS of nodes that have no way to the internet."""
+"""Endpoints of AWS services for nodes without a route to the internet."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_constructs.installing.subnets import given_subnets, meet_in_vpc, node_s
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, words
 
-# What nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the function that applies
-# manifests, which calls another one; beside S3, which takes a gateway.
+# Services that nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the kubectl
+# function, which calls another function. S3 has a gateway endpoint instead.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html,
 # https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/#private-clusters
 SERVICES = (
@@ -38,26 +38,27 @@ _S3 = "s3"
 
 @named_arguments
 class PrivateEndpoints(Construct):
-    """Endpoints through which nodes in isolated subnets reach what a GPU cluster needs of AWS.
+    """Endpoints through which nodes in isolated subnets connect to the AWS services of a GPU cluster.
 
-    They do not reach registries outside ECR: mirror the images of the device plugin, cluster autoscaler and your
-    workloads into ECR, or pull them through an ECR cache. Each interface endpoint costs by the hour and zone.
+    They don't provide access to registries outside ECR. Mirror the images of the device plugin, cluster autoscaler and
+    your workloads into ECR, or pull them through an ECR cache. Each interface endpoint costs by the hour and zone.
 
     Args:
         vpc: VPC of the nodes.
-        services: Services that get an interface endpoint, as the last part of the endpoint's name.
-        s3_gateway: Make the gateway endpoint for S3, where the layers of images in ECR lie; not where the VPC has one.
-        subnets: Where the interface endpoints are. Default: the private subnets of the VPC, or its isolated ones.
-        pod_blocks: Address blocks of pods beside that of the VPC, which are let in too.
-        policies: What may be done through an endpoint, by its service, and ``s3`` for the gateway, which must let
-            images be read: ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``. A policy of ``s3`` also allows
-            custom resources to answer CloudFormation. Default: whatever a role may.
+        services: Services with an interface endpoint, as the last part of the endpoint's name.
+        s3_gateway: Whether to create the gateway endpoint for S3, which stores the layers of images in ECR. Set it to
+            ``False`` if the VPC has one.
+        subnets: Subnets of the interface endpoints. Default: the private subnets of the VPC, or its isolated ones.
+        pod_blocks: Additional address blocks of pods that may connect.
+        policies: Endpoint policies by service, and ``s3`` for the gateway. The gateway's policy must allow
+            ``s3:GetObject`` of ``prod-REGION-starport-layer-bucket``, which has ECR's image layers. A policy of ``s3``
+            also allows custom resources to answer CloudFormation. Default: no restriction in addition to IAM.
             Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: There is a policy of an endpoint that is not made, or the VPC was imported without its address
-            block, has no subnet for nodes, or has a gateway endpoint for S3 or one of the services already.
+        ValueError: A policy has no endpoint, the VPC was imported without its address block, or the VPC has no subnet
+            for nodes. Or the VPC already has a gateway endpoint for S3, or an endpoint for one of the services.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class PrivateEndpoints(Construct):
         allowed = _policies(who, policies, (*names, *([_S3] if s3_gateway else [])))
         chosen = given_subnets(subnets, who) if subnets is not None else node_subnets(vpc)
         if not chosen:
-            raise ValueError(f"{who}: vpc must have private or isolated subnets, got {vpc.node.path!r} without")
+            raise ValueError(
+                f"{who}: vpc must have private or isolated subnets, got {vpc.node.path!r} without; add some"
+            )
         block = _cidr(who, vpc)
         group = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, allow_all_outbound=False)
         group.add_ingress_rule(ec2.Peer.ipv4(block), ec2.Port.HTTPS, "Nodes and pods")
@@ -116,20 +119,20 @@ class PrivateEndpoints(Construct):
 
 
 def _refuse_second_gateway(who: object, vpc: ec2.IVpc) -> None:
-    """Reject a gateway endpoint next to the one that `gpu_vpc` makes: a route table has one route to S3.
+    """Reject a gateway endpoint next to the one of `gpu_vpc`, because a route table has one route to S3.
 
     Source: https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html (2026-11)
     """
     found = vpc.node.try_find_child("S3")
     if isinstance(found, ec2.GatewayVpcEndpoint):
         raise ValueError(
-            f"{who}: s3_gateway must be False where the VPC has a gateway endpoint for S3, got True with "
+            f"{who}: s3_gateway must be False if the VPC has a gateway endpoint for S3, got True with "
             f"{found.node.path!r}; pass s3_gateway=False"
         )
 
 
 def _refuse_second_endpoints(who: object, vpc: ec2.IVpc, services: frozenset[str]) -> None:
-    """Reject endpoints of services that another `PrivateEndpoints` of the VPC has: EC2 rejects the second one.
+    """Reject endpoints of services that another `PrivateEndpoints` of the VPC has, because EC2 rejects the second one.
 
     Source: https://docs.aws.amazon.com/vpc/latest/privatelink/interface-endpoints.html (private DNS names, 2026-11)
     """
@@ -137,7 +140,7 @@ def _refuse_second_endpoints(who: object, vpc: ec2.IVpc, services: frozenset[str
         same = sorted(services & getattr(other, "_services", frozenset()))
         if same:
             raise ValueError(
-                f"{who}: services must be those that the VPC has no endpoint for, got {', '.join(same)}, which "
+                f"{who}: services must be without the endpoints of the VPC, got {', '.join(same)}, which "
                 f"{other.node.path!r} has; leave them out, or extend that one"
                 + ("; pass s3_gateway=False" if _S3 in same else "")
             )
@@ -156,12 +159,17 @@ def _policies(who: object, policies: object, services: Sequence[str]) -> Mapping
     if policies is None:
         return {}
     if not isinstance(policies, Mapping):
-        raise TypeError(f"{who}: policies must be a mapping of services to statements, got {policies!r}")
+        raise TypeError(
+            f"{who}: policies must be a mapping of services to statements, got {policies!r}; write {{'s3': [...]}}"
+        )
     for service, statements in policies.items():
         refuse_unless_choice(who, "policies", service, services)
         known = isinstance(statements, (list, tuple)) and all(hasattr(each, "to_statement_json") for each in statements)
         if not known or not statements:
-            raise TypeError(f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}")
+            raise TypeError(
+                f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}; remove it if "
+                "the service has no endpoint"
+            )
     return policies
 
 
@@ -175,6 +183,6 @@ def _cidr(who: object, vpc: ec2.IVpc) -> str:
         return vpc.vpc_cidr_block
     except RuntimeError as error:
         raise ValueError(
-            f"{who}: vpc must be imported with vpc_cidr_block, got {vpc.node.path!r} without; the endpoints let in "
-            "nothing else"
+            f"{who}: vpc must be imported with vpc_cidr_block, got {vpc.node.path!r} without; pass it, because the "
+            "endpoints accept connections only from it"
         ) from error

@@ -1,4 +1,4 @@
-"""Nodes without GPUs for CoreDNS, controllers and autoscalers, and how many are needed."""
+"""Nodes without GPUs for CoreDNS, controllers and autoscalers, and the number that they need."""
 
 from __future__ import annotations
 
@@ -48,28 +48,29 @@ MAX_NODES = 4
 _NODES = ("AWS::EKS::Nodegroup", "AWS::EKS::FargateProfile", "AWS::AutoScaling::AutoScalingGroup")
 _ON_EVERY_NODE = (labels.OS, labels.ARCH)
 _MAX_LISTED = 5
-# Graviton families have a "g" right behind the generation: m7g, c8gn, t4g. The first of them has none.
+# Graviton families have a "g" after the generation: m7g, c8gn, t4g. Only the first family, a1, has none.
 _GRAVITON = re.compile(r"[a-z]+\d+g|a1\.")
-# While one of two nodes is replaced the other one runs all: a pod each of the CNI, kube-proxy, the pod identity agent,
+# While one of two nodes is replaced, the other one runs all pods: one each of the CNI, kube-proxy, the pod identity
+# agent,
 # the EBS driver and the monitoring agent, and two each of CoreDNS, the EBS controller and an autoscaler. One is left
-# for a controller of yours.
+# for your own controller.
 _LEAST_PODS = 12
-_WHY = "CoreDNS, add-ons and an autoscaler are 11 where the other node is replaced"
+_WHY = "CoreDNS, add-ons and an autoscaler need 11 while the other node is replaced"
 
 
 @named_arguments
 @jsii.implements(constructs.IValidation)
 class SystemLoad:
-    """The controllers of a cluster, and the sizes of its system nodes, known when every construct is defined.
+    """The controllers of a cluster, and the sizes of its system nodes, complete when all constructs are defined.
 
-    Controllers of charts whose requests aren't known, and of charts that another app installs, count as nothing.
+    Controllers of charts whose requests aren't known, and of charts that another app installs, aren't counted.
 
     Args:
         cluster: The cluster.
         path: Path of the construct with ``system_nodes``.
         instance_types: Types of the nodes.
-        min_nodes: Min nodes as set; ``None`` to compute them.
-        max_nodes: Max nodes as set; ``None`` to compute them.
+        min_nodes: Min nodes as set, or ``None`` to compute them.
+        max_nodes: Max nodes as set, or ``None`` to compute them.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class SystemLoad:
 
     @property
     def min_nodes(self) -> int:
-        """Nodes that always run: those that hold all controllers, unless cluster autoscaler launches more nodes."""
+        """Min nodes. They have room for all controllers, unless cluster autoscaler launches more nodes."""
         if self._min is not None:
             return self._min
         wanted = MIN_NODES if self._grows else max(MIN_NODES, self._enough)
@@ -104,7 +105,7 @@ class SystemLoad:
         return cast("int", cdk.Lazy.number(_Late(partial(getattr, self, size))))
 
     def validate(self) -> list[str]:
-        """Return that some controllers stay Pending, where they do however kube-scheduler places them."""
+        """Return an error if some controllers stay Pending in every placement by kube-scheduler."""
         pods, free = self._pods, self._free(largest=True)
         nodes = self.max_nodes if self._grows else self.min_nodes
         argument = "max_nodes" if self._grows or self._min is None else "min_nodes"
@@ -148,7 +149,7 @@ class SystemLoad:
         return [*found, *(each for manifest in software.services for each in _workload_pods(manifest))]
 
     def _free(self, *, largest: bool) -> dict[str, int]:
-        """Return what a node has for controllers, where its types are known: of several, the largest or smallest."""
+        """Return the resources of a node for controllers, if its types are known, for the largest or smallest type."""
         ends = [allocatable_without_gpus(each)[largest] for each in self._types]
         taken = add(*(resources(each.requests) for each in self._daemon_sets() if _runs_on_every_node(each)))
         choose = max if largest else min
@@ -164,7 +165,7 @@ class SystemLoad:
 
     @property
     def _runs_elsewhere(self) -> bool:
-        """Whether the app has nodes without the taint of GPUs that this library didn't make, or pools without it."""
+        """Whether the app has other nodes without the GPU taint: nodes of another library, or pools without it."""
         if self._cluster.software.runs_any_pod:
             return True
         others = (each for each in self._cluster.node.root.node.find_all() if cdk.CfnResource.is_cfn_resource(each))
@@ -176,7 +177,7 @@ class SystemLoad:
 
 @jsii.implements(cdk.IStableNumberProducer)
 class _Late:
-    """A number that the CDK asks for when it synthesizes."""
+    """A number that the CDK reads at synth."""
 
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
@@ -211,20 +212,20 @@ class SystemNodes:
     """Nodes for the cluster's own software.
 
     Attributes:
-        instance_types: EC2 names without a GPU, first choice first, of one CPU architecture, each of a size that
-            takes 12 pods: ``medium`` of family t, ``large`` of most others.
+        instance_types: EC2 names without a GPU in order of preference, of one CPU architecture. Each must have room for
+            12 pods: ``medium`` of family t, ``large`` of most others.
         min_nodes: Min nodes. Default: two, in two zones, which Karpenter's controller needs. Without cluster
-            autoscaler, which would launch more, as many as hold the controllers that this app installs, in whatever
-            order kube-scheduler places them. A chart whose requests aren't known counts as nothing.
+            autoscaler, which would launch more, it is the number that has room for the controllers of this app, in any
+            placement by kube-scheduler. A chart whose requests aren't known isn't counted.
         max_nodes: Max nodes. If it equals ``min_nodes``, no autoscaler changes the number. Default: four, or as many as
             the controllers need.
         disk: Volume of a node.
         labels: Labels of a node.
-        host: What the machines get beside that; they run AL2023.
+        host: Additional settings of the machines, which run AL2023.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: EKS would refuse the nodes.
+        ValueError: EKS would reject the nodes.
     """
 
     instance_types: Sequence[str] = ("m6i.large",)
@@ -239,15 +240,19 @@ class SystemNodes:
         names = words(who, "instance_types", self.instance_types)
         object.__setattr__(self, "instance_types", names)
         if not names:
-            raise ValueError(f"{who}: instance_types must name at least one type, got none; 'm6i.large' will do")
+            raise ValueError(
+                f"{who}: instance_types must name at least one type, got none; write one such as 'm6i.large'"
+            )
         if len(set(names)) < len(names):
-            raise ValueError(f"{who}: instance_types must differ, got {names!r}")
+            raise ValueError(f"{who}: instance_types must differ, got {names!r}; remove the duplicates")
         for name in names:
             refuse_unless_plain_type(who, "instance_types", name, least_pods=_LEAST_PODS, why=_WHY)
         if len({is_graviton(name) for name in names}) > 1:
-            raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}")
+            raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}; remove the others")
         if self.min_nodes is not None:
-            refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=1, fix="CoreDNS must run somewhere")
+            refuse_unless_whole_number(
+                who, "min_nodes", self.min_nodes, least=1, fix="raise it, because CoreDNS needs a node"
+            )
         if self.max_nodes is not None:
             least = MIN_NODES if self.min_nodes is None else self.min_nodes
             refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=least)
@@ -274,9 +279,9 @@ class SystemNodeGroup(Construct):
     """The managed node group of `SystemNodes`.
 
     Args:
-        cluster: Cluster the nodes join.
-        nodes: What they are.
-        subnets: Where they start.
+        cluster: Cluster that the nodes join.
+        nodes: Settings of the nodes.
+        subnets: Their subnets.
 
     Raises:
         ValueError: At synth: ``min_nodes``, or ``max_nodes`` with cluster autoscaler, is too small for the controllers
@@ -310,7 +315,7 @@ class SystemNodeGroup(Construct):
             max_nodes=nodes.max_nodes,
         )
         self.node.add_validation(load)
-        # EKS launches nodes before it drains others in an upgrade, so these need no spare node.
+        # In an upgrade EKS launches nodes before it drains others, so these nodes need no spare node.
         # Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html (2026-11)
         size = DesiredSize(
             self, "Size", cluster=ref, min_nodes=load.late("min_nodes"), max_nodes=load.late("max_nodes")
@@ -335,7 +340,7 @@ class SystemNodeGroup(Construct):
 
 
 def _security_groups(cluster: ClusterRef, host: Host) -> dict[str, list[str | None]]:
-    # EKS leaves the cluster's own out where others are named.
+    # If other groups are named, EKS doesn't add the cluster's own.
     return (
         {"securityGroupIds": [cluster.security_group_id, *host.security_group_ids]} if host.security_group_ids else {}
     )

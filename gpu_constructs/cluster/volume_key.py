@@ -1,4 +1,4 @@
-"""A key of yours for the volumes of nodes."""
+"""Your own KMS key for the volumes of nodes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ _GRANT = "kms:CreateGrant"
 
 
 def grant_volume_key(key: kms.IKey) -> None:
-    """Let whatever starts nodes encrypt their volumes with a key; without it an instance ends right after its launch.
+    """Allow services that start nodes to use a key for volumes. Without it, instances end after their launch.
 
-    Auto Scaling, which starts the nodes of groups, by the service-linked role that comes with an account's first Auto
-    Scaling group; Karpenter and EKS Auto Mode as AWS' own key for EBS allows everybody: through EC2, in this account.
+    Auto Scaling starts the nodes of groups with its service-linked role, which exists after an account's first Auto
+    Scaling group. Karpenter and EKS Auto Mode get the same access as everyone has to AWS' own key for EBS: through EC2,
+    in this account.
     Sources: https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html,
     https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html (kms:ViaService)
 
     Args:
-        key: Key made in this app; then name its ARN in ``Disk(kms_key_arn=key.key_arn)``.
+        key: Key of this app. Pass its ARN in ``Disk(kms_key_arn=key.key_arn)``.
 
     Raises:
-        TypeError: ``key`` is no key.
-        ValueError: The key was imported, and its policy is not ours to change.
+        TypeError: ``key`` isn't a key.
+        ValueError: The key was imported, so the app can't change its policy.
     """
     if not hasattr(key, "add_to_resource_policy"):
         raise TypeError(f"grant_volume_key: key must be a kms.IKey, got {key!r}; pass the construct, not its ARN")
@@ -37,13 +38,13 @@ def grant_volume_key(key: kms.IKey) -> None:
     for statement in _statements(cdk.Stack.of(scope)):
         if not key.add_to_resource_policy(statement).statement_added:
             raise ValueError(
-                f"grant_volume_key: key must be one made in this app, got the imported {scope.node.path!r}; let "
-                f"{_AUTO_SCALING!r} use it in its own policy"
+                f"grant_volume_key: key must be created in this app, got the imported {scope.node.path!r}; allow "
+                f"{_AUTO_SCALING!r} to use it in its own policy"
             )
 
 
 def _ec2(region: str) -> str | list[str]:
-    """Return EC2 as the condition spells it; no source says whether it does so by the domain of the China regions."""
+    """Return EC2 in the form of the condition. No source states whether the China regions use another domain."""
     name = f"ec2.{region}.amazonaws.com"
     return [name, f"{name}.cn"] if region.startswith("cn-") or has_token(region) else name
 

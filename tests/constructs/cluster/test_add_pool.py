@@ -184,22 +184,22 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
         (
             {"size": UpTo(gpus=8)},
             ValueError,
-            "Test/Gpu: add_pool must be given arguments of the kind that this cluster runs, ManagedNodeGroup, got "
-            "'size'; a ManagedNodeGroup has max_nodes and min_nodes",
+            "Test/Gpu: add_pool must have only arguments of ManagedNodeGroup, the kind of this cluster, got 'size'; write "
+            "max_nodes and min_nodes for a ManagedNodeGroup",
         ),
         (
             {"max_nodes": 8, "disruption": Disruption.training()},
             ValueError,
-            "Test/Gpu: add_pool must be given arguments of the kind that this cluster runs, ManagedNodeGroup, got "
-            "'disruption'; it belongs to Karpenter; make Karpenter(stack, 'Karpenter', cluster=gpu) before the first ",
+            "Test/Gpu: add_pool must have only arguments of ManagedNodeGroup, the kind of this cluster, got "
+            "'disruption'; create Karpenter(stack, 'Karpenter', cluster=gpu) before the first ",
         ),
-        ({}, ValueError, "Test/Gpu: max_nodes must be given, got none; it is the most nodes of pool 'l4'"),
+        ({}, ValueError, "Test/Gpu: max_nodes must be given, got None; set the max number of nodes of pool 'l4'"),
         ({"max_nodes": 0}, ValueError, "Test/Gpu/Pool-l4: max_nodes must be at least 1, got 0; delete the group"),
         (
             {"max_nodes": 8, "capacity": (Spot(), OnDemand())},
             TypeError,
             "Test/Gpu/Pool-l4: capacity must be OnDemand(), Spot(), Reservation(...) or CapacityBlock(...), got "
-            "(Spot(checkpointed=False), OnDemand()); a list is for pools of Karpenter and Auto Mode",
+            "(Spot(checkpointed=False), OnDemand()); only pools of Karpenter and Auto Mode accept a list",
         ),
         (
             {"max_nodes": 8, "capacity": "spot"},
@@ -215,7 +215,7 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
         (
             {"max_nodes": 8, "shape": 5},
             TypeError,
-            "Test/Gpu: shape must be a NodeShape or instance types such as 'g6.xlarge', got 5",
+            "Test/Gpu: shape must be a NodeShape or instance types, got 5",
         ),
         ({"max_nodes": 8, "shape": "g6.xlage"}, ValueError, "instance type 'g6.xlage' is unknown; did you mean"),
     ],
@@ -233,11 +233,11 @@ def test_refuses_what_a_managed_group_has_not(
 @pytest.mark.parametrize(
     ("says", "message"),
     [
-        ({"max_nodes": 8, "min_nodes": 1}, "got 'min_nodes'; nodes that always run are size=Static(nodes=2) here"),
-        ({"max_nodes": 8, "node_repair": NodeRepair()}, "got 'node_repair'; it belongs to a ManagedNodeGroup"),
+        ({"max_nodes": 8, "min_nodes": 1}, "got 'min_nodes'; write size=Static(nodes=2) for nodes that always run"),
+        ({"max_nodes": 8, "node_repair": NodeRepair()}, "got 'node_repair'; use it with a ManagedNodeGroup"),
         (
             {"max_nodes": 8, "scaling_options": ScalingOptions(unneeded_minutes=30)},
-            "got 'scaling_options'; they belong to a Managed",
+            "got 'scaling_options'; use them with a Managed",
         ),
         ({"max_nodes": 8, "size": UpTo(gpus=8)}, "either max_nodes or size must be given, got 8 and UpTo(gpus=8,"),
         ({}, "either max_nodes or size must be given, got neither"),
@@ -245,7 +245,7 @@ def test_refuses_what_a_managed_group_has_not(
         ({"max_nodes": -1.8881545897087626e289}, "max_nodes must be known at synth, got a token"),
         (
             {"max_nodes": 2, "shape": ("g6.xlarge", "g6.12xlarge")},
-            "size must be given instead of max_nodes where types differ in GPUs, got {'g6.xlarge': 1, "
+            "size must be given instead of max_nodes if types differ in GPUs, got {'g6.xlarge': 1, "
             "'g6.12xlarge': 4}; write size=UpTo(gpus=8)",
         ),
     ],
@@ -290,7 +290,9 @@ def test_an_argument_that_is_not_given_has_the_default_of_the_construct() -> Non
 def test_a_plugin_made_afterwards_is_refused_with_the_fix(stack: cdk.Stack, gpu: GpuCluster) -> None:
     gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
 
-    with pytest.raises(ValueError, match=r"beside 'Test/Gpu/DevicePlugin'; .* make yours before the first add_pool"):
+    with pytest.raises(
+        ValueError, match=r"to 'Test/Gpu/DevicePlugin'; two advertise every .*create yours before the first add_pool"
+    ):
         DevicePlugin(stack, "Mine", cluster=gpu)
 
 
@@ -328,9 +330,7 @@ def test_two_autoscalers_that_somebody_made_are_theirs(stack: cdk.Stack, gpu: Gp
 def test_gpus_are_told_of_by_one(stack: cdk.Stack, gpu: GpuCluster) -> None:
     GpuOperator(stack, "Operator", cluster=gpu)
 
-    with pytest.raises(
-        ValueError, match="Test/Gpu: shape must have device_manager='gpu-operator', which the cluster has"
-    ):
+    with pytest.raises(ValueError, match="Test/Gpu: shape must have device_manager='gpu-operator' of the cluster, got"):
         gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
     gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
 
@@ -341,21 +341,23 @@ def test_a_manager_of_ones_own_kind_is_known_again(stack: cdk.Stack, gpu: GpuClu
 
     OurPlugin(stack, "Plugin", cluster=gpu)
 
-    with pytest.raises(ValueError, match="shape must have device_manager='device-plugin', which the cluster has"):
+    with pytest.raises(ValueError, match="shape must have device_manager='device-plugin' of the cluster, got"):
         gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
 
 
 def test_a_release_of_the_operator_is_made_once(stack: cdk.Stack, gpu: GpuCluster) -> None:
     GpuOperator(stack, "Labels", cluster=gpu, acknowledge_bottlerocket=True)
 
-    with pytest.raises(ValueError, match="cluster must have one GPU Operator, got a second one beside 'Test/Labels'"):
+    with pytest.raises(ValueError, match="cluster must have one GPU Operator, got a second one next to 'Test/Labels'"):
         gpu.add_pool("l4", NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator"), max_nodes=8)
 
 
 def test_a_name_is_taken_once(gpu: GpuCluster) -> None:
     gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
 
-    with pytest.raises(ValueError, match=r"Test/Gpu: name must be one that no pool .* got 'l4', .* 'Test/Gpu/Pool-l4'"):
+    with pytest.raises(
+        ValueError, match=r"Test/Gpu: name must be unique among the pools of .*got 'l4', which 'Test/Gpu/Pool-l4'"
+    ):
         gpu.add_pool("l4", "g6.2xlarge", max_nodes=8)
 
 

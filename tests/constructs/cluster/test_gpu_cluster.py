@@ -108,13 +108,15 @@ def test_addons_and_system_nodes(stack: cdk.Stack, vpc: ec2.IVpc, snapshot_yaml:
 def test_two_clusters_of_one_name_in_a_stack_are_refused(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     gpu_cluster(stack, vpc=vpc)
 
-    with pytest.raises(ValueError, match="Test/Other: cluster_name must differ from that of the other cluster in the"):
+    with pytest.raises(
+        ValueError, match="Test/Other: cluster_name must differ from the name of the other cluster in the"
+    ):
         GpuCluster(stack, "Other", vpc=vpc)
     GpuCluster(stack, "Third", vpc=vpc, cluster_name="third")
 
 
 def test_a_cluster_outside_a_stack_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Gpu: scope must be in a cdk.Stack, got one that is not; make one first"):
+    with pytest.raises(ValueError, match=r"scope must be in a cdk.Stack, got one that isn't; create a stack first"):
         GpuCluster(cdk.App(), "Gpu")
 
 
@@ -226,7 +228,7 @@ def test_a_kubectl_that_is_not_installed_is_named_by_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "aws_cdk.lambda_layer_kubectl_v35", None)
 
-    with pytest.raises(ValueError, match=r"got none; pip install 'gpu-constructs\[kubectl-v35\]'$"):
+    with pytest.raises(ValueError, match=r"got none; run pip install 'gpu-constructs\[kubectl-v35\]'$"):
         gpu_cluster(stack, vpc=vpc, kubernetes_version="1.35")
 
 
@@ -250,7 +252,7 @@ def test_a_given_key_and_addon_version_are_used(stack: cdk.Stack, vpc: ec2.IVpc)
         (
             {"public_access_cidrs": ["10.0.0.0/8"]},
             ValueError,
-            r"must be public, .* got '10.0.0.0/8'",
+            "must be public, got '10.0.0.0/8'",
         ),
         ({"public_access_cidrs": ["198.51.100.7"]}, ValueError, r"'198.51.100.7'; did you mean '198.51.100.7/32'\?"),
         (
@@ -301,7 +303,11 @@ def test_refuses_a_vpc_without_private_subnets(stack: cdk.Stack) -> None:
         ({"instance_types": "m6i.large"}, TypeError, r"write \['m6i.large'\]"),
         ({"instance_types": ("m6i",)}, ValueError, r"EC2 types such as 'm6i.large', got 'm6i'; m6i has large, "),
         ({"instance_types": ("m6i.large", "m6i.large")}, ValueError, r"must differ"),
-        ({"instance_types": ("t3.small",)}, ValueError, r"take 12 pods, got 't3.small', which takes 11; .*'t3.medium'"),
+        (
+            {"instance_types": ("t3.small",)},
+            ValueError,
+            "support 12 pods, got 't3.small', which supports 11; use 't3.medium'",
+        ),
         ({"instance_types": ("g6.xlarge",)}, ValueError, r"without GPU, got 'g6.xlarge'"),
         ({"instance_types": ("m6i.large", "m7g.large")}, ValueError, r"must share one CPU architecture"),
         ({"min_nodes": 0}, ValueError, r"min_nodes must be at least 1, got 0"),
@@ -329,13 +335,13 @@ def test_system_nodes_on_graviton() -> None:
         (
             {"availability_zones": ["us-east-1a", "us-west-2b"]},
             ValueError,
-            r"availability_zones must lie in one region",
+            "availability_zones must be in one region",
         ),
         ({"availability_zones": ["us-east-1a", "b"]}, ValueError, r"must be a zone name such as 'us-east-1a', got 'b'"),
         (
             {"availability_zones": ["eu-west-1a", "eu-west-1b"]},
             ValueError,
-            r"must lie in 'us-east-1', the region of the",
+            "must be in 'us-east-1', the region of the",
         ),
         ({"ip_family": "dual"}, ValueError, r"ip_family must be one of ipv4, ipv6, got 'dual'"),
         ({"availability_zones": "us-east-1a"}, TypeError, r"must be a list of names"),

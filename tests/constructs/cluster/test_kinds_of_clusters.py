@@ -221,7 +221,7 @@ def test_refuses_a_vpc_of_one_zone(stack: cdk.Stack, subnets: int) -> None:
         private_subnet_ids=[f"subnet-0123456789abcdef{each}" for each in range(subnets)],
     )
 
-    with pytest.raises(ValueError, match="in at least 2 zones, which EKS asks for, got 'Test/One' with 1"):
+    with pytest.raises(ValueError, match="in at least 2 zones, got 'Test/One' with 1"):
         GpuCluster(stack, "Gpu", vpc=one)
 
 

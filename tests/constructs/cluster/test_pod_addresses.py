@@ -152,18 +152,18 @@ def test_isolated_pods_reach_the_endpoints() -> None:
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        ({"block": 10}, "block must be an address block such as '10.0.0.0/16', got 10"),
+        ({"block": 10}, "block must be an address block, got 10"),
         ({"block": "10.0.0.0"}, "block must be an address block such as '10.0.0.0/16'"),
-        ({"block": "52.0.0.0/16"}, "block must lie in one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16"),
+        ({"block": "52.0.0.0/16"}, "block must be in one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16"),
         ({"block": "10.0.0.0/20"}, "block must have a length of /16 to /19"),
-        ({"block": SERVICE_CIDR}, "block must not overlap 172.20.0.0/16, of the cluster's services"),
-        ({"pod_block": 7}, "pod_block must be an address block such as '100.64.0.0/16', got 7"),
-        ({"pod_block": "10.1.0.0/16"}, "pod_block must lie in 100.64.0.0/10, got"),
-        ({"pod_block": "198.19.0.0/16"}, "pod_block must lie in 100.64.0.0/10, got"),
+        ({"block": SERVICE_CIDR}, "block must not overlap 172.20.0.0/16 of the cluster's services"),
+        ({"pod_block": 7}, "pod_block must be an address block, got 7"),
+        ({"pod_block": "10.1.0.0/16"}, "pod_block must be in 100.64.0.0/10, got"),
+        ({"pod_block": "198.19.0.0/16"}, "pod_block must be in 100.64.0.0/10, got"),
         ({"pod_block": "100.64.0.0/15"}, "pod_block must have a length of /16 to /24"),
         (
             {"pod_block": "100.64.0.0/16", "availability_zones": None},
-            "availability_zones must be given with pod_block, .* got None; name",
+            "availability_zones must be given with pod_block, got None; name",
         ),
         ({"pod_block": "100.64.0.0/16", "ip_family": "ipv6"}, "pod_block must be left out with ip_family 'ipv6'"),
     ],
@@ -195,5 +195,5 @@ def test_pods_that_would_get_no_addresses(arguments: dict[str, Any], rule: str) 
 def test_endpoints_let_in_blocks_of_pods_alone() -> None:
     stack = a_stack()
 
-    with pytest.raises(ValueError, match=r"pod_blocks must lie in 100\.64\.0\.0/10"):
+    with pytest.raises(ValueError, match=r"pod_blocks must be in 100.64.0.0/10"):
         PrivateEndpoints(stack, "Endpoints", vpc=gpu_vpc(stack, "Net"), pod_blocks=["10.0.0.0/16"])
