@@ -1,4 +1,4 @@
-"""What adds and removes nodes: cluster autoscaler for node groups, Karpenter for its own pools."""
+"""Components that add and remove nodes: cluster autoscaler for node groups, Karpenter for its own pools."""
 
 from gpu_facts.lazy_names import lazy_names
 

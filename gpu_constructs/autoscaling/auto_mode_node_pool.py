@@ -30,7 +30,7 @@ from gpu_facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_role
 
-# Auto Mode replaces every node after 21 days, whatever the pool asks for.
+# Auto Mode replaces every node after 21 days, independent of the pool's settings.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
 MAX_AGE_HOURS = 504
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
@@ -66,7 +66,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
     """
-    # Auto Mode's nodes advertise their GPUs themselves: no label that would call a device plugin.
+    # Auto Mode's nodes advertise their GPUs themselves, so they have no label that selects a device plugin.
     labels = {POOL: pool.name, DEVICE_MANAGER: "auto-mode"} | dict(pool.shape.labels)
     nodes = {
         "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": pool.name},
@@ -90,24 +90,24 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
 class AutoModeNodePool(GpuNodes):
     """A NodeClass and NodePool for GPU nodes of a cluster in EKS Auto Mode.
 
-    Driver, device plugin, EFA and monitoring are in Auto Mode's image: install none of them for these nodes. A node
-    lives 21 days at most, and a new image replaces it when it has become empty.
+    Driver, device plugin, EFA and monitoring are in Auto Mode's image. Don't install them for these nodes. A node
+    exists for 21 days at most, and a new image replaces it when it is empty.
 
     Args:
-        cluster: Cluster in Auto Mode; needs a kubectl provider.
+        cluster: Cluster in Auto Mode. It needs a kubectl provider.
         name: Name of both objects, and value of the nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like. It boots Auto Mode's own Bottlerocket.
-        size: How large the pool may become, as of a `KarpenterNodePool`.
-        capacity: How the instances are bought, likewise.
-        disruption: When nodes are removed or replaced, likewise.
-        node_role: Role of the nodes, with an access entry of type EC2. Default: one role and entry shared by the Auto
-            Mode pools of the cluster.
-        subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
+        shape: Hardware and software of its nodes. They boot Auto Mode's own Bottlerocket.
+        size: Max size of the pool, as for a `KarpenterNodePool`.
+        capacity: Purchase options of the instances, as for a `KarpenterNodePool`.
+        disruption: Rules for the removal and replacement of nodes, as for a `KarpenterNodePool`.
+        node_role: Role of the nodes, with an access entry of type EC2. Default: one role and entry that the Auto Mode
+            pools of the cluster share.
+        subnets: Subnets of the nodes. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster is not in Auto Mode, or Auto Mode cannot launch such nodes.
+        ValueError: The cluster doesn't use Auto Mode, or Auto Mode can't launch such nodes.
     """
 
     autoscaler: Autoscaler = "karpenter"
@@ -136,8 +136,8 @@ class AutoModeNodePool(GpuNodes):
         pool = NodePool.from_arguments(who, name=name, shape=shape, size=size, capacity=capacity, disruption=disruption)
         if pool.disruption.bounds_repair:
             raise ValueError(
-                f"{who}: disruption must have no budget for 'Unhealthy', which EKS Auto Mode is not known to have, got "
-                "one; leave it out"
+                f"{who}: disruption must have no budget for 'Unhealthy', got one; leave it out, because EKS Auto Mode "
+                "isn't known to support it"
             )
         refuse_unless_role(who, "node_role", node_role)
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
@@ -154,7 +154,7 @@ class AutoModeNodePool(GpuNodes):
         made = node_class(pool=pool, role_name=role_name, network=network)
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
-        # On the way down: pool, class (which waits until the nodes are gone), access of the nodes.
+        # Order of deletion: the pool, the class (which waits until the nodes are deleted), the access of the nodes.
         self.resource.node.add_dependency(self.node_class)
         if node_role is None:
             self.node_class.node.add_dependency(self.node_role)
@@ -162,44 +162,49 @@ class AutoModeNodePool(GpuNodes):
 
 def _refuse_what_auto_mode_cannot(who: object, cluster: ClusterRef, name: str, shape: NodeShape) -> None:
     if cluster.auto_mode is False:
-        raise ValueError(f"{who}: cluster must be in EKS Auto Mode, got one with node groups; use KarpenterNodePool")
+        raise ValueError(f"{who}: cluster must use EKS Auto Mode, got one with node groups; use KarpenterNodePool")
     if name == "default":
-        raise ValueError(f"{who}: name must not be 'default', which is Auto Mode's own NodeClass, got 'default'")
+        raise ValueError(
+            f"{who}: name must not be 'default', which is Auto Mode's own NodeClass, got 'default'; rename the pool"
+        )
     _refuse_unless_its_nodes(who, shape)
     if "ebs" in shape.storage_drivers:
         raise ValueError(
-            f"{who}: shape must be without 'ebs' in storage_drivers, got {tuple(shape.storage_drivers)!r}; Auto Mode "
-            "attaches EBS volumes itself, and the driver that takes the taint away does not run on its nodes"
+            f"{who}: shape must be without 'ebs' in storage_drivers, got {tuple(shape.storage_drivers)!r}; remove it, "
+            "because Auto Mode attaches EBS volumes itself, and the driver that removes the taint doesn't run on its "
+            "nodes"
         )
 
 
 def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
     if shape.operating_system not in (None, "bottlerocket"):
         raise ValueError(
-            f"{who}: shape must leave operating_system out or have 'bottlerocket', which Auto Mode's image is, got "
-            f"{shape.operating_system!r}"
+            f"{who}: shape must have operating_system 'bottlerocket', which Auto Mode uses, or none, got "
+            f"{shape.operating_system!r}; leave it out"
         )
     if any(each.ultraserver_only for each in shape.rows):
         raise ValueError(
-            f"{who}: shape must have no type of UltraServers, got {shape.names[0]!r}; Auto Mode knows no UltraServers, "
-            "use a ManagedNodeGroup"
+            f"{who}: shape must have no UltraServer type, got {shape.names[0]!r}; use a ManagedNodeGroup, because Auto "
+            "Mode doesn't support UltraServers"
         )
     undriven = [each for each in shape.rows if not each.supports_driver((LTS,))]
     if undriven:
         raise ValueError(
-            f"{who}: shape must have instance types that NVIDIA driver {LTS} drives, got "
-            f"{', '.join(each.name for each in undriven)}; no document says that Auto Mode's image carries a newer "
-            "one, use a KarpenterNodePool"
+            f"{who}: shape must have instance types that NVIDIA driver {LTS} supports, got "
+            f"{', '.join(each.name for each in undriven)}; use a KarpenterNodePool, because no document states that "
+            "Auto Mode's image has a newer driver"
         )
     if shape.placement_group is not None:
         raise ValueError(
-            f"{who}: shape must be without placement_group, got {shape.placement_group!r}; Auto Mode has none"
+            f"{who}: shape must be without placement_group, got {shape.placement_group!r}; remove it, because Auto "
+            "Mode doesn't support it"
         )
     uncounted = [each.name for each in shape.rows if each.ec2_gpus == 0]
     if uncounted:
         raise ValueError(
-            f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; Auto Mode takes "
-            "a fraction of a GPU for none and never launches it, use a KarpenterNodePool or a ManagedNodeGroup"
+            f"{who}: shape must have instance types whose GPUs EC2 counts, got {', '.join(uncounted)}; use a "
+            "KarpenterNodePool or a ManagedNodeGroup, because Auto Mode counts a fraction of a GPU as none and never "
+            "launches it"
         )
     own: dict[str, object] = {
         "image": shape.image,
@@ -211,15 +216,23 @@ def _refuse_unless_its_nodes(who: object, shape: NodeShape) -> None:
     own["device_manager"] = shape.device_manager != "bottlerocket" and shape.device_manager
     for argument, value in own.items():
         if value:
-            raise ValueError(f"{who}: shape must be without {argument}, got {value!r}; Auto Mode's nodes take none")
+            raise ValueError(
+                f"{who}: shape must be without {argument}, got {value!r}; remove it, because Auto Mode doesn't support "
+                "it"
+            )
     if not isinstance(shape.sharing, Exclusive):
-        raise ValueError(f"{who}: shape must have sharing=Exclusive(), got {shape.sharing!r}; Auto Mode shares no GPU")
+        raise ValueError(
+            f"{who}: shape must have sharing=Exclusive(), got {shape.sharing!r}; change it, because Auto Mode can't "
+            "share GPUs"
+        )
     if not shape.raid0:
-        raise ValueError(f"{who}: shape must have raid0=True, got False; Auto Mode always joins the local disks")
+        raise ValueError(
+            f"{who}: shape must have raid0=True, got False; set it, because Auto Mode always joins the local disks"
+        )
 
 
 def _shared_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
-    """Return the role of Auto Mode pools with its access entry, made once in each stack."""
+    """Return the role of Auto Mode pools with its access entry. They are created once in each stack."""
     shared = cluster.shared(cdk.Stack.of(scope))
     return shared.auto_mode_role.get_or_make(lambda: _make_role(shared, cluster))
 

@@ -1,4 +1,4 @@
-"""Cluster autoscaler: scales node groups up for pods that fit nowhere, and down again."""
+"""Cluster autoscaler: scales node groups up for pods that fit on no node, and down again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DRA_BY_FLAG = ("1.34",)
 
 
 class RankedGroup(Protocol):
-    """A node group that priorities can name."""
+    """A node group that priorities can refer to."""
 
     @property
     def auto_scaling_group_pattern(self) -> str:
@@ -41,23 +41,24 @@ class RankedGroup(Protocol):
 class ClusterAutoscaler(Construct):
     """Cluster autoscaler with the flags, permissions and image that GPU node groups need.
 
-    It finds the groups by the two tags that EKS puts on the Auto Scaling group of every managed node group, and may
-    only scale what carries them. The cluster needs the add-on ``eks-pod-identity-agent``.
+    It finds the groups by the two tags that EKS sets on the Auto Scaling group of every managed node group, and may
+    scale only groups with these tags. The cluster needs the add-on ``eks-pod-identity-agent``.
 
     Source: https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.1/cluster-autoscaler/cloudprovider/aws/README.md
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         kubernetes_version: Minor version of an imported cluster, e.g. ``1.36``. Default: the cluster's own.
         image: Image with tag or digest. Default: the release for the Kubernetes version.
         scaling_tags: Tags of the Auto Scaling groups that it may scale. Default: both discovery tags.
-        priorities: Which groups to take first, by rank from 2 up, the highest first: node groups of this app, or
-            regular expressions of Auto Scaling groups' names. The others come last.
-            Default: the group that wastes least.
-        balance_similar: Keep groups of equal nodes equally large. A group that has had no node yet equals no other,
-            and nodes for one job are spread over zones: it suits replicas, on `ZonalNodeGroups`.
-        dynamic_resource_allocation: Count devices that pods claim through DRA. From Kubernetes 1.35 on it is always
-            so. It never scales a group up from zero: a DRA driver advertises devices of live nodes only.
+        priorities: Order in which it uses groups, by rank from 2 up, the highest first. Groups are node groups of this
+            app, or regular expressions of Auto Scaling groups' names. Other groups come last. Default: the group with
+            the least waste.
+        balance_similar: Whether to keep groups of equal nodes at equal size. A group that has had no node yet is equal
+            to no other. Nodes for one job are spread over zones. It is useful for replicas on `ZonalNodeGroups`.
+        dynamic_resource_allocation: Whether to count devices that pods claim through DRA. It is always on from
+            Kubernetes 1.35. It never scales a group up from zero, because a DRA driver advertises only devices of
+            existing nodes.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -106,23 +107,24 @@ class ClusterAutoscaler(Construct):
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)
         text = priorities_text(ranks) if ranks is not None else None
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart
 
         chart = cluster_autoscaler_chart(region=place.region, image=chosen, command=command, priorities=text)
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
-        # A pod gets credentials only if the association exists when it starts; and it needs them until it is gone.
+        # A pod gets credentials only if the association exists when the pod starts. It needs the association until it
+        # is deleted.
         self.resource.node.add_dependency(self.identity)
 
 
 def _patterns(who: object, priorities: object) -> dict[int, list[str]]:
     if not isinstance(priorities, Mapping) or not priorities:
-        raise TypeError(f"{who}: priorities must map ranks to node groups, got {priorities!r}")
+        raise TypeError(f"{who}: priorities must map ranks to node groups, got {priorities!r}; write {{10: [group]}}")
     found: dict[int, list[str]] = {}
     for rank, groups in priorities.items():
         refuse_unless_whole_number(who, "priorities", rank, least=EVERY_OTHER_GROUP + 1, fix="ranks are positive")
         if not isinstance(groups, (list, tuple)) or not groups:
-            raise TypeError(f"{who}: priorities[{rank}] must be a list of node groups, got {groups!r}")
+            raise TypeError(f"{who}: priorities[{rank}] must be a list of node groups, got {groups!r}; write [group]")
         found[rank] = [_pattern(who, rank, group) for group in groups]
     return found
 
@@ -131,32 +133,37 @@ def _pattern(who: object, rank: int, group: object) -> str:
     if not isinstance(group, str):
         named = getattr(group, "auto_scaling_group_pattern", None)
         if not isinstance(named, str):
-            raise TypeError(f"{who}: priorities[{rank}] must hold node groups or regular expressions, got {group!r}")
+            raise TypeError(
+                f"{who}: priorities[{rank}] must contain node groups or regular expressions, got {group!r}; remove it"
+            )
         return named
     try:
         re.compile(group)
     except re.error as error:
-        raise ValueError(f"{who}: priorities[{rank}] must be a regular expression, got {group!r}; {error}") from error
+        raise ValueError(
+            f"{who}: priorities[{rank}] must be a regular expression, got {group!r}; fix it: {error}"
+        ) from error
     return group
 
 
 def _needs_flag_for_claims(who: object, version: str) -> bool:
-    """Whether the release for a Kubernetes version counts claims only when it is told to.
+    """Whether the release for a Kubernetes version counts claims only with a flag.
 
     Source: kubernetes/autoscaler cluster-autoscaler/config/flags/flags.go of 1.33.6, 1.34.5, 1.35.2 and 1.36.1
     """
     if version in WITHOUT_CLAIMS:
         raise ValueError(
-            f"{who}: dynamic_resource_allocation must be False on Kubernetes {version}, whose API server serves no "
-            "resource.k8s.io/v1, got True; upgrade to 1.34"
+            f"{who}: dynamic_resource_allocation must be False on Kubernetes {version}, got True; upgrade to 1.34, "
+            "because the API server has no resource.k8s.io/v1"
         )
     return version in _DRA_BY_FLAG
 
 
 def discovery_tags(cluster_name: str) -> dict[str, str]:
-    """Return the tags that EKS puts on the Auto Scaling groups of managed node groups.
+    """Return the tags that EKS sets on the Auto Scaling groups of managed node groups.
 
-    Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html; observed values, not stated.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html. The values are observed, not
+    documented.
     """
     return {
         AUTOSCALED_TAG: "true",
@@ -167,7 +174,7 @@ def discovery_tags(cluster_name: str) -> dict[str, str]:
 def autoscaler_statements(
     *, cluster_name: str, partition: str, region: str, account: str, tags: object
 ) -> list[dict[str, Any]]:
-    """Return the least that cluster autoscaler needs. The Describe actions take no resource.
+    """Return the minimal permissions of cluster autoscaler. The Describe actions support no resource.
 
     Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
     """
@@ -208,9 +215,9 @@ def _refuse_unless_tags(who: object, tags: object) -> None:
     if tags is None:
         return
     if not isinstance(tags, Mapping) or not all(isinstance(word, str) for pair in tags.items() for word in pair):
-        raise TypeError(f"{who}: scaling_tags must map tag keys to values, got {tags!r}")
+        raise TypeError(f"{who}: scaling_tags must map tag keys to values, got {tags!r}; write {{'key': 'value'}}")
     if not tags:
         raise ValueError(
-            f"{who}: scaling_tags must name at least one tag, got none; without a condition the role could scale "
-            "every Auto Scaling group of the account"
+            f"{who}: scaling_tags must name at least one tag, got none; add one, because without a condition the role "
+            "could scale every Auto Scaling group of the account"
         )

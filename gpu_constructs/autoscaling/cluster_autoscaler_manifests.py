@@ -16,7 +16,7 @@ _LABELS = {APP_NAME: NAME}
 
 Rule = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
 
-# API groups, resources, verbs, names. Without a single list or watch of these the process runs, is ready, and
+# API groups, resources, verbs, names. If the process may not list or watch one of these, it runs and is ready, but
 # never finishes its first loop. Source: kubernetes/autoscaler cluster-autoscaler-1.36.1
 # cluster-autoscaler/cloudprovider/aws/examples/cluster-autoscaler-autodiscover.yaml
 CLUSTER_RULES: tuple[Rule, ...] = (
@@ -65,7 +65,7 @@ NAMESPACE_RULES: tuple[Rule, ...] = (
 def cluster_autoscaler_chart(
     *, region: str, image: str, command: Sequence[str], priorities: str | None = None
 ) -> cdk8s.Chart:
-    """Return service account, RBAC, deployment and disruption budget; and the ranks of groups where there are any."""
+    """Return service account, RBAC, Deployment and disruption budget, and the ranks of groups if there are any."""
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     here = k8s.ObjectMeta(name=NAME, namespace=NAMESPACE, labels=_LABELS)
     everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
@@ -103,7 +103,7 @@ def cluster_autoscaler_chart(
                 metadata=k8s.ObjectMeta(
                     labels=_LABELS,
                     annotations={
-                        # It must not remove the node it runs on.
+                        # It must not remove its own node.
                         SAFE_TO_EVICT: "false",
                         "prometheus.io/scrape": "true",
                         "prometheus.io/port": str(_PORT),

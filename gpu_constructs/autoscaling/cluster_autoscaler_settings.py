@@ -1,4 +1,4 @@
-"""What cluster autoscaler is told: its command line, and which groups it takes first."""
+"""Settings of cluster autoscaler: its command line, and the priorities of groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_facts.storage import STARTUP_TAINTS
 NAME = CLUSTER_AUTOSCALER
 NAMESPACE = KUBE_SYSTEM
 PRIORITIES = PRIORITY_EXPANDER
-# Rank of the groups that nobody ranked; ranks are positive.
+# Rank of groups without a rank. Ranks that users set are higher.
 EVERY_OTHER_GROUP = 1
 
 
@@ -25,25 +25,26 @@ def flags(
     Args:
         cluster_name: Name of the cluster.
         priorities: Whether groups are ranked.
-        balance_similar: Whether equal groups are kept equally large.
-        claims: Whether pods with ResourceClaims are to be scheduled and the image does not do so anyway.
+        balance_similar: Whether equal groups are kept at equal size.
+        claims: Whether to add the flag for pods with ResourceClaims, if the image doesn't count them by default.
     """
     return (
         "--cloud-provider=aws",
         f"--namespace={NAMESPACE}",
-        # One flag with both tags: with the first alone it takes over other clusters' groups, and repeating the
-        # flag finds none.
+        # One flag with both tags. With only the first tag it would manage other clusters' groups. If the flag is
+        # repeated, it finds none.
         f"--node-group-auto-discovery=asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{cluster_name}",
         "--expander=priority,least-waste" if priorities else "--expander=least-waste",
-        # Otherwise a node with a pod that has an emptyDir, as most GPU pods do for /dev/shm, is never removed.
+        # Otherwise it never removes a node with a pod that has an emptyDir. Most GPU pods have one for /dev/shm.
         "--skip-nodes-with-local-storage=false",
         f"--balance-similar-node-groups={str(balance_similar).lower()}",
-        # p5 and p6 need more than the 15 minutes that are the flag's default.
+        # p5 and p6 need more than the flag's default of 15 minutes.
         "--max-node-provision-time=30m",
         "--scale-down-unneeded-time=10m",
         "--scale-down-delay-after-add=10m",
         "--scale-down-gpu-utilization-threshold=0.5",
-        # EKS tells of them as if they stayed, so that an empty group got no node; on a new one they mean not ready yet.
+        # EKS reports startup taints as permanent, so an empty group got no node. On a new node they mean that it isn't
+        # ready yet.
         *(f"--startup-taint={key}" for key in STARTUP_TAINTS.values()),
         *(["--enable-dynamic-resource-allocation=true"] if claims else []),
         "--stderrthreshold=info",
@@ -52,9 +53,10 @@ def flags(
 
 
 def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Return what the priority expander reads: patterns of group names by rank, the highest first to be taken.
+    """Return the configuration of the priority expander: patterns of group names by rank, the highest first.
 
-    A group that no pattern matches would never be taken while another one matches, so the lowest rank takes all.
+    A group that no pattern matches would never be used while another one matches. So the lowest rank matches all
+    groups.
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
     """
     ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}

@@ -1,4 +1,4 @@
-"""Karpenter: launches the instance that fits the pods which wait, without node groups."""
+"""Karpenter: launches instances that fit the pending pods, without node groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpu_facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
 NAMESPACE = KUBE_SYSTEM
 SERVICE_ACCOUNT = KARPENTER.name
-# Second part of the logical ids of what this construct makes once for a cluster.
+# Second part of the logical ids of resources that this construct creates once for a cluster.
 _OWNER = KARPENTER.name
 # Source: cloudformation.yaml of karpenter-provider-aws v1.14.1 (see karpenter_policies.py).
 INTERRUPTIONS = {
@@ -42,40 +42,42 @@ INTERRUPTIONS = {
 class Karpenter(Construct):
     """The Karpenter controller with its permissions, interruption queue and node role.
 
-    Its two replicas need two nodes in two zones that Karpenter did not launch: run it on a managed node group
-    without GPUs. The cluster needs the add-on ``eks-pod-identity-agent``, and for spot the account needs the
-    service-linked role of EC2 Spot.
+    Its two replicas need two nodes in two zones that Karpenter didn't launch. So run it on a managed node group without
+    GPUs. The cluster needs the add-on ``eks-pod-identity-agent``. For spot, the account needs the service-linked role
+    of EC2 Spot.
 
     Source: https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider. Not one in EKS Auto Mode, which runs its own.
-        node_role: Role of the nodes that Karpenter launches, with an access entry of its own.
-            Default: a new role and access entry.
-        node_repair: Replace nodes that the node monitoring agent finds broken, also under running pods; alpha. It
-            needs the add-on ``eks-node-monitoring-agent``. From version 1.15 on one node of a pool at a time,
-            in pools without a `Disruption` of their own.
-        reboot_for_repair: Reboot a node in place for a GPU fault that a reboot clears, instead of replacing it; alpha,
-            with ``node_repair`` and from version 1.15 on.
-        dynamic_resource_allocation: Launch nodes for pods that claim GPUs; alpha, from version 1.15 on. Without it
-            pools for claims are static.
-        isolated: The controller has no way to IAM and the price list, of which AWS has no endpoint in a VPC: make the
-            instance profile of its nodes here, and use the prices in its image.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
-        version: Release of Karpenter, ``1.14.1`` or ``1.15.1``. Default: the older one that is for the cluster's
+        cluster: Cluster to install into. It needs a kubectl provider. It must not use EKS Auto Mode, which runs its own
+            Karpenter.
+        node_role: Role of the nodes that Karpenter launches, with its own access entry. Default: a new role and access
+            entry.
+        node_repair: Replace nodes that the node monitoring agent reports as broken, even if pods run on them. It is
+            alpha, and needs the add-on ``eks-node-monitoring-agent``. From version 1.15, it repairs one node of a pool
+            at a time, in pools without their own `Disruption`.
+        reboot_for_repair: For a GPU fault that a reboot clears, reboot the node in place instead of replacing it. It is
+            alpha, needs ``node_repair``, and is available from version 1.15.
+        dynamic_resource_allocation: Launch nodes for pods that claim GPUs. It is alpha, and available from version
+            1.15. Without it, pools for claims are static.
+        isolated: Whether the controller has no connection to IAM and the price list, for which AWS has no endpoint in a
+            VPC. Then the construct creates the instance profile of the nodes, and Karpenter uses the prices in its
+            image.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
+        version: Release of Karpenter, ``1.14.1`` or ``1.15.1``. Default: the oldest one that supports the cluster's
             Kubernetes version.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, has Karpenter, or is in Auto Mode.
+        ValueError: The cluster has no kubectl provider, already has Karpenter, or uses Auto Mode.
 
     Attributes:
         node_role: Role of the nodes.
-        instance_profile: Profile with that role, where the controller is isolated.
+        instance_profile: Profile with that role, if the controller is isolated.
         dynamic_resource_allocation: Whether it launches nodes for claimed GPUs.
         repairs: Whether it replaces broken nodes.
-        knows_unhealthy: Whether budgets bound that, by the reason ``Unhealthy``.
-        chart: The controller's release; what uses it depends on it.
+        knows_unhealthy: Whether budgets can limit repairs, by the reason ``Unhealthy``.
+        chart: The controller's release. Constructs that use the controller depend on it.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class Karpenter(Construct):
         refuse_unless_chart_values(who, values)
         if ref.auto_mode:
             raise ValueError(
-                f"{who}: cluster must not be in EKS Auto Mode, which runs a Karpenter of its own, got one that is; use "
+                f"{who}: cluster must not use EKS Auto Mode, which runs its own Karpenter, got one that does; use "
                 "AutoModeNodePool"
             )
         release = karpenter_release(version, ref.stated_version, who=who)
@@ -133,8 +135,8 @@ class Karpenter(Construct):
             managed_policy_arns=self._policy_arns(ref, queue, isolated=isolated, reboots=reboot_for_repair),
         )
         self._role = identity.role
-        # The CRDs are a release of their own: helm upgrades none that lie inside a chart. Helm 4 applies those as well
-        # when it installs the controller, so both are of one version.
+        # The CRDs are a separate release, because helm doesn't upgrade CRDs inside a chart. Helm 4 also applies those
+        # when it installs the controller, so both have the same version.
         crds = install_helm_chart(self, "Crds", cluster=ref, chart=release.crds, namespace=NAMESPACE)
         self.chart = install_helm_chart(
             self,
@@ -154,18 +156,18 @@ class Karpenter(Construct):
             ),
             user_values=values,
         )
-        # Created after, and deleted before, what the controller cannot work without.
+        # They are created before the controller and deleted after it, because it needs them.
         for needed in (crds, identity, queue, *self._own_access()):
             self.chart.node.add_dependency(needed)
 
     def enable(self, *gates: FeatureGate) -> None:
-        """Switch on feature gates of the controller, as pools do that need them."""
+        """Enable feature gates of the controller, for pools that need them."""
         self._gates.update(dict.fromkeys(gates, True))
 
     @named_call
     def allow_to_pass(self, role: iam.IRole, *, pool: Construct) -> iam.CfnRolePolicy:
-        """Let the controller give a pool's own role to instances; what makes them depends on it."""
-        # In the pool's stack, which may be another one: the controller's must not depend on it.
+        """Allow the controller to pass a pool's own role to instances. The objects of the pool depend on it."""
+        # It is in the pool's stack, which may be another one, because the controller's stack must not depend on it.
         return iam.CfnRolePolicy(
             pool,
             "PassRole",
@@ -179,13 +181,13 @@ class Karpenter(Construct):
         entry = eks_resources.CfnAccessEntry(
             self, "NodeAccess", cluster_name=cluster.name_token, principal_arn=role.role_arn, type="EC2_LINUX"
         )
-        # Running nodes keep their role and its access when the construct gets another id.
+        # Running nodes keep their role and its access if the construct gets another id.
         set_logical_id(role.node.default_child, cluster, "NodeRole", _OWNER)
         set_logical_id(entry, cluster, "NodeAccess", _OWNER)
         return cast("iam.IRole", role)
 
     def made_role(self, role: iam.IRole) -> bool:
-        """Return whether a role is the one that was made here, because none was given."""
+        """Return whether this construct created a role because none was given."""
         return role is self.node_role and bool(self._own_access())
 
     def _own_access(self) -> list[Construct]:
@@ -208,24 +210,26 @@ class Karpenter(Construct):
         arns = []
         for name, statements in karpenter_policies(scope, isolated=isolated, reboots=reboots).items():
             policy = iam.CfnManagedPolicy(self, name, policy_document=policy_document(statements))
-            # The role keeps its id. With policies of new ids next to the old ones it would exceed IAM's quota of ten.
+            # The role keeps its id. With old and new policies at once it would exceed IAM's quota of ten.
             set_logical_id(policy, cluster, "Policy", f"{_OWNER} {name}")
             arns.append(policy.ref)
         return arns
 
 
-# Arguments by the gate that they switch on, which 1.15 brought.
+# Arguments by their feature gate. The gates exist from version 1.15.
 _OF_GATES = {"rebootForRepair": "reboot_for_repair", "draNVIDIAGPU": "dynamic_resource_allocation"}
 
 
 def _refuse_gates(who: object, release: KarpenterRelease, gates: Mapping[str, bool], *, node_repair: bool) -> None:
     if gates["rebootForRepair"] and not node_repair:
-        raise ValueError(f"{who}: node_repair must be True with reboot_for_repair, got False; it is a way to repair")
+        raise ValueError(
+            f"{who}: node_repair must be True with reboot_for_repair, got False; set it, or remove reboot_for_repair"
+        )
     asked = [_OF_GATES[name] for name, on in gates.items() if on]
     if asked and not release.newer_gates:
         able = ", ".join(version for version, each in KARPENTER_RELEASES.items() if each.newer_gates)
         raise ValueError(
-            f"{who}: version must be {able} with {' and '.join(asked)}, got {release.controller.version!r}"
+            f"{who}: version must be {able} with {' and '.join(asked)}, got {release.controller.version!r}; change it"
         )
 
 
@@ -260,13 +264,13 @@ def controller_values(
             "interruptionQueue": queue_name,
             "featureGates": gates,
             **({"isolatedVPC": True} if isolated else {}),
-            # The first interface of a node has no addresses for pods then.
+            # The first interface of a node then has no addresses for pods.
             **({"reservedENIs": "1"} if pod_subnets else {}),
-            # Left out, it launches nodes in the zone that the cluster was moved out of.
+            # Without it, Karpenter launches nodes in the zone from which the cluster was shifted.
             **({"enableZonalShift": True} if zonal_shift else {}),
             **({"awsFeatureGates": aws_gates} if aws_gates else {}),
         },
-        # The chart sets none, and the kubelet evicts a pod without requests first.
+        # The chart sets no requests, and the kubelet evicts pods without requests first.
         "controller": {
             "resources": {
                 "requests": {"cpu": "500m", "memory": "1Gi"},

@@ -37,12 +37,12 @@ from gpu_facts.resources import GPU
 from gpu_facts.versions import AMI_RELEASES
 
 _AMI_FAMILY = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
-# What follows the "@" in `alias: <family>@<release>` of an EC2NodeClass.
+# The part after "@" in `alias: <family>@<release>` of an EC2NodeClass.
 _RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
     "al2023": re.compile(r"v\d{8}|latest", re.ASCII),
     "bottlerocket": re.compile(r"v?\d+\.\d+\.\d+|latest", re.ASCII),
 }
-# Families of which Karpenter 1.15 does not know what devices a node would publish.
+# Families whose DRA devices Karpenter 1.15 has no data for.
 # Source: karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
 _WITHOUT_DEVICES = ("g7", "g7e", "p6e-gb200")
 
@@ -56,8 +56,8 @@ def ec2_node_class(
         pool: The pool.
         ami_release: Release of the image.
         runs_as: ``role`` or ``instanceProfile`` of the nodes.
-        network: Where they start.
-        tags: Tags of what Karpenter launches, or what tells them when the template is written.
+        network: Their subnets and security groups.
+        tags: Tags of the resources that Karpenter launches, or a lazy value that renders them.
 
     Source: https://karpenter.sh/docs/concepts/nodeclasses/
     """
@@ -123,10 +123,10 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
 
 
 def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
-    """Return what Karpenter must be told of types whose GPUs EC2 counts otherwise than their nodes do.
+    """Return node overlays for types whose GPUs EC2 counts differently from their nodes.
 
-    EC2 counts a fraction of a GPU (g6f, gr6f) as none and knows no shares, so that Karpenter never launches such a node
-    for a pod, or too many.
+    EC2 counts a fraction of a GPU (g6f, gr6f) as none and doesn't count shares. So Karpenter would launch no node for a
+    pod, or too many.
     Source: https://karpenter.sh/docs/concepts/nodeoverlays/
     """
     if pool.shape.managed_by.by_claim:
@@ -160,7 +160,7 @@ def _image(shape: NodeShape, ami_release: str) -> dict[str, Any]:
 
 
 def _block_device(volume: Volume) -> dict[str, Any]:
-    """Return a launch template's volume as Karpenter spells it."""
+    """Return a launch template's volume in the form of Karpenter."""
     mapping = block_device(volume)
     ebs = mapping["ebs"] | {"volumeSize": f"{volume.size_gib}Gi"}
     for ec2s, karpenters in (("kmsKeyId", "kmsKeyID"), ("snapshotId", "snapshotID")):
@@ -173,28 +173,28 @@ def _block_device(volume: Volume) -> dict[str, Any]:
 class KarpenterNodePool(GpuNodes):
     """A NodePool and its EC2NodeClass for GPU nodes.
 
-    The nodes boot a pinned image. Where EC2 counts other GPUs than the nodes advertise, a NodeOverlay tells Karpenter.
-    When the pool is deleted, its nodes are drained and gone before Karpenter is.
+    The nodes boot a pinned image. If EC2 counts other GPUs than the nodes advertise, a NodeOverlay corrects the number
+    for Karpenter. When the pool is deleted, its nodes are drained and deleted before Karpenter.
 
     Args:
-        cluster: Cluster the nodes join; needs a kubectl provider.
+        cluster: Cluster that the nodes join. It needs a kubectl provider.
         name: Name of the objects, and value of the nodes' label ``gpu-constructs.io/pool``.
-        shape: What every node looks like.
-        size: How large the pool may become: ``UpTo(gpus=8)``, or ``Static(nodes=2)`` with or without pods.
-        capacity: How the instances are bought; of several ways Karpenter takes reserved instances first, then spot,
+        shape: Hardware and software of its nodes.
+        size: Size of the pool: ``UpTo(gpus=8)``, or ``Static(nodes=2)`` for a fixed number.
+        capacity: Purchase options of the instances. With several, Karpenter uses reserved instances first, then spot,
             then on-demand.
-        disruption: When nodes are removed or replaced. Default: by the shape's purpose; without one, as for training;
-            of a static pool one node at a time, for a new image.
-        karpenter: Controller of this app. Leave it out where the cluster runs Karpenter already.
+        disruption: Rules for the removal and replacement of nodes. Default: the rules for the shape's purpose. Without
+            a purpose, the rules for training. For a static pool, one node at a time is replaced for a new image.
+        karpenter: Controller of this app. Leave it out if the cluster already runs Karpenter.
         node_role: Role of the nodes, with an access entry. Default: the role of ``karpenter``.
-        subnets: Where nodes may start. Default: the private subnets of the cluster's VPC.
+        subnets: Subnets of the nodes. Default: the private subnets of the cluster's VPC.
         security_group_ids: Security groups of the nodes. Default: the cluster's own security group.
-        ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket; ``latest`` replaces
-            empty nodes at every release. Default: the release pinned in `gpu_facts.versions`.
+        ami_release: Image release, ``v20261012`` for AL2023 or ``1.66.0`` for Bottlerocket. ``latest`` replaces empty
+            nodes at every release. Default: the release pinned in `gpu_facts.versions`.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Karpenter or the API server would refuse the pool, or it could never launch a node.
+        ValueError: Karpenter or the API server would reject the pool, or it could never launch a node.
     """
 
     autoscaler: Autoscaler = "karpenter"
@@ -248,7 +248,8 @@ class KarpenterNodePool(GpuNodes):
         )
         self.node_class = apply_manifests(self, "NodeClass", cluster=ref, manifests=[made])
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[node_pool(pool)])
-        # On the way down: pool, class (which waits until the nodes are gone), controller, its permissions.
+        # Order of deletion: the pool, the class (which waits until the nodes are deleted), the controller, its
+        # permissions.
         self.resource.node.add_dependency(self.node_class)
         before = [self.node_class]
         for number, overlay in enumerate(overlays):
@@ -261,7 +262,7 @@ class KarpenterNodePool(GpuNodes):
                 self.node_class.node.add_dependency(karpenter.allow_to_pass(role, pool=self))
 
     def _runs_as(self, karpenter: Karpenter | None, role: iam.IRole) -> dict[str, str]:
-        """Return the role of the nodes, or a profile with it where the controller cannot make one."""
+        """Return the role of the nodes, or a profile with it if the controller can't create one."""
         if karpenter is None or karpenter.instance_profile is None:
             return {"role": role.role_name}
         if role is karpenter.node_role:
@@ -269,7 +270,7 @@ class KarpenterNodePool(GpuNodes):
         return {"instanceProfile": iam.CfnInstanceProfile(self, "NodeProfile", roles=[role.role_name]).ref}
 
     def _need(self, karpenter: Karpenter | None, pool: NodePool, *, overlays: bool) -> None:
-        """Switch on what the pool needs of the controller, or say so where it is somebody else's."""
+        """Enable the feature gates that the pool needs, or warn if the controller isn't part of this app."""
         needed: dict[FeatureGate, bool] = {
             "staticCapacity": isinstance(pool.size, Static),
             "nodeOverlay": overlays,
@@ -281,8 +282,8 @@ class KarpenterNodePool(GpuNodes):
         elif gates:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:featureGates",
-                f"the cluster's Karpenter must run with the feature gates {', '.join(gates)}, or this pool launches no "
-                "node; pass karpenter to have them switched on",
+                f"the cluster's Karpenter must run with the feature gates {', '.join(gates)}, or this pool launches "
+                "no node; pass karpenter to enable them",
             )
 
 
@@ -291,31 +292,32 @@ def _refuse_lost_settings(who: object, shape: NodeShape) -> None:
     if shape.os == "bottlerocket" and shape.kubelet.parallel_image_pulls is not None:
         raise ValueError(
             f"{who}: shape must leave kubelet.parallel_image_pulls out on bottlerocket, got "
-            f"{shape.kubelet.parallel_image_pulls}; Karpenter drops that setting"
+            f"{shape.kubelet.parallel_image_pulls}; remove it, because Karpenter drops that setting"
         )
 
 
 def _refuse_unseen_claims(who: object, pool: NodePool, karpenter: Karpenter | None) -> None:
-    # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true. So it is in v1.15.1
-    # unless its gate is on, which is alpha.
+    # Source: karpenter-provider-aws v1.14.1 pkg/operator/options: IGNORE_DRA_REQUESTS is true. It is also true in
+    # v1.15.1 unless its feature gate is on, which is alpha.
     if not pool.shape.managed_by.by_claim or isinstance(pool.size, Static):
         return
     if karpenter is None or not karpenter.dynamic_resource_allocation:
         raise ValueError(
-            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; Karpenter looks at no "
-            "pod that claims a device, but from 1.15 on with dynamic_resource_allocation=True"
+            f"{who}: size must be Static(nodes=2) with device_manager='dra', got {pool.size!r}; change it, or use "
+            "Karpenter 1.15 with dynamic_resource_allocation=True, because otherwise Karpenter ignores pods that "
+            "claim a device"
         )
     blind = [row.name for row in pool.shape.rows if row.family in _WITHOUT_DEVICES]
     blind += ["MIG"] if isinstance(pool.shape.sharing, Mig) else []
     if blind:
         raise ValueError(
-            f"{who}: size must be Static(nodes=2) with device_manager='dra' and {', '.join(blind)}, got "
-            f"{pool.size!r}; Karpenter does not know what devices these nodes would have"
+            f"{who}: size must be Static(nodes=2) with device_manager='dra' and {', '.join(blind)}, got {pool.size!r}; "
+            "change it, because Karpenter has no data about the devices of these nodes"
         )
 
 
 def _repaired(who: object, pool: NodePool, karpenter: object, *, said: bool) -> NodePool:
-    """Return a pool whose nodes are repaired one at a time, where Karpenter can be told so and nobody said otherwise.
+    """Return a pool with one repair at a time, if Karpenter supports it and the user passed no disruption.
 
     Source: https://karpenter.sh/v1.15/concepts/disruption/ (2026-11)
     """
@@ -323,7 +325,7 @@ def _repaired(who: object, pool: NodePool, karpenter: object, *, said: bool) -> 
         return pool
     if pool.disruption.bounds_repair and not karpenter.knows_unhealthy:
         raise ValueError(
-            f"{who}: disruption must have no budget for 'Unhealthy', which Karpenter knows from 1.15 on, got one; make "
+            f"{who}: disruption must have no budget for 'Unhealthy' before Karpenter 1.15, got one; create "
             "Karpenter(version='1.15.1')"
         )
     bounded = not said and karpenter.repairs and karpenter.knows_unhealthy
@@ -332,28 +334,30 @@ def _repaired(who: object, pool: NodePool, karpenter: object, *, said: bool) -> 
 
 def _role(who: object, karpenter: object, node_role: iam.IRole | None) -> iam.IRole:
     if karpenter is not None and not isinstance(karpenter, Karpenter):
-        raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}")
+        raise TypeError(f"{who}: karpenter must be a Karpenter, got {karpenter!r}; create Karpenter(stack, ...)")
     refuse_unless_role(who, "node_role", node_role)
     if node_role is not None:
         return node_role
     if karpenter is None:
         raise ValueError(
-            f"{who}: node_role must be given without karpenter, got None; pass the role that the cluster's "
-            "Karpenter gives to its nodes"
+            f"{who}: node_role must be given without karpenter, got None; pass the role that the cluster's Karpenter "
+            "passes to its nodes"
         )
     return karpenter.node_role
 
 
 def _ami_release(who: object, shape: NodeShape, given: object) -> str:
     if shape.image is not None and given is not None:
-        raise ValueError(f"{who}: ami_release must be left out where the shape has an image of its own, got {given!r}")
+        raise ValueError(
+            f"{who}: ami_release must be left out if the shape has its own image, got {given!r}; remove one"
+        )
     pinned = AMI_RELEASES[shape.os].version
     release = pinned if given is None else given
     if not isinstance(release, str):
-        raise TypeError(f"{who}: ami_release must be a string, got {given!r}")
+        raise TypeError(f"{who}: ami_release must be a string, got {given!r}; write one such as {pinned!r}")
     if not _RELEASES[shape.os].fullmatch(release):
         raise ValueError(
-            f"{who}: ami_release must be 'latest' or a release as Karpenter names it for {shape.os}, "
-            f"such as {pinned!r}, got {release!r}"
+            f"{who}: ami_release must be 'latest' or a release name of Karpenter for {shape.os}, got {release!r}; "
+            f"write one such as {pinned!r}"
         )
     return release

@@ -1,6 +1,6 @@
-"""What the Karpenter controller may do: the six policies of exactly the pinned version, split as upstream splits them.
+"""Permissions of the Karpenter controller: the six policies of the pinned version, divided as upstream divides them.
 
-One policy would overflow IAM's 6,144 characters with a long cluster name.
+A single policy with a long cluster name would exceed IAM's limit of 6,144 characters.
 Source: https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/website/content/en/preview/getting-started/getting-started-with-karpenter/cloudformation.yaml
 """
 
@@ -14,23 +14,23 @@ from gpu_facts.labels import CLUSTER_TAG, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN
 from gpu_facts.named_arguments import named_arguments
 
 Statements = list[dict[str, Any]]
-# Turns tag conditions into a StringEquals block; the keys contain the cluster's name, which may be a token.
+# Converts tag conditions to a StringEquals block. The keys contain the cluster's name, which may be a token.
 StringEquals = Callable[[str, Mapping[str, object]], object]
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KarpenterScope:
-    """What the policies are confined to.
+    """Resources to which the policies are restricted.
 
     Attributes:
         cluster_name: Name of the cluster.
         partition: AWS partition.
         region: Region.
         account: Account id.
-        node_role_arn: The one role that Karpenter may give to nodes.
+        node_role_arn: The only role that Karpenter may pass to nodes.
         queue_arn: Queue of interruption events.
-        string_equals: Makes a ``StringEquals`` block; its first argument is unique among the calls.
+        string_equals: Function that creates a ``StringEquals`` block. Its first argument is unique among the calls.
     """
 
     cluster_name: str
@@ -43,7 +43,7 @@ class KarpenterScope:
 
     @property
     def owned(self) -> str:
-        """Key of the tag on everything that belongs to the cluster."""
+        """Key of the tag on all resources of the cluster."""
         return f"{CLUSTER_TAG}{self.cluster_name}"
 
     @property
@@ -64,7 +64,7 @@ class KarpenterScope:
 def karpenter_policies(
     scope: KarpenterScope, *, isolated: bool = False, reboots: bool = False
 ) -> dict[str, Statements]:
-    """Return the statements of each policy, by the policy's name; without what the controller never calls."""
+    """Return the statements of each policy, by the policy's name, without actions that the controller never calls."""
     every = {
         "NodeLifecyclePolicy": node_lifecycle(scope, reboots=reboots),
         "IAMIntegrationPolicy": iam_integration(scope),
@@ -145,7 +145,7 @@ def node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statement
     ]
 
 
-# Of IAM and the price list, which have no endpoint in a VPC.
+# Actions of IAM and the price list, which have no endpoint in a VPC.
 # Source: karpenter-provider-aws v1.14.1 pkg/controllers/controllers.go, pkg/controllers/nodeclass/controller.go
 _OUT_OF_REACH = (
     "AllowScopedInstanceProfileCreationActions",
@@ -158,7 +158,7 @@ _OUT_OF_REACH = (
 
 
 def pass_role(arn: str) -> dict[str, Any]:
-    """Give a role to instances."""
+    """Allow passing a role to instances."""
     return allow(
         "AllowPassingInstanceRole",
         "iam:PassRole",
@@ -168,7 +168,7 @@ def pass_role(arn: str) -> dict[str, Any]:
 
 
 def iam_integration(scope: KarpenterScope) -> Statements:
-    """Pass the node role, and keep the instance profiles that carry it."""
+    """Allow passing the node role, and managing the instance profiles with it."""
     resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{REGION}": scope.region}
     request = {
         f"aws:RequestTag/{scope.owned}": "owned",
@@ -204,7 +204,7 @@ def iam_integration(scope: KarpenterScope) -> Statements:
 
 
 def eks_integration(scope: KarpenterScope) -> Statements:
-    """Find the API server."""
+    """Allow reading the address of the API server."""
     return [allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", scope.cluster_arn)]
 
 
@@ -215,7 +215,7 @@ def interruption(scope: KarpenterScope) -> Statements:
 
 
 def zonal_shift(scope: KarpenterScope) -> Statements:
-    """Learn of zonal shifts."""
+    """Allow reading zonal shifts."""
     return [
         allow(
             "AllowZonalShiftStatusReadOnly",
@@ -227,7 +227,7 @@ def zonal_shift(scope: KarpenterScope) -> Statements:
 
 
 def resource_discovery(scope: KarpenterScope) -> Statements:
-    """Read what EC2, SSM, pricing and IAM offer."""
+    """Allow reading data of EC2, SSM, pricing and IAM."""
     describe = (
         "CapacityReservations",
         "Images",

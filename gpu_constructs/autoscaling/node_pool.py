@@ -1,4 +1,4 @@
-"""What a NodePool may launch and keep, for Karpenter and for the Karpenter inside Auto Mode."""
+"""The allowed instances, size and disruption of a NodePool, for Karpenter and for the Karpenter in Auto Mode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpu_facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
 from gpu_facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_facts.named_arguments import named_arguments
 
-# Of a label value, which the name is on nodes.
+# Max length of a label value: nodes have the name as a label.
 _MAX_NAME = 63
 _STATIC = "-static"
 
@@ -35,7 +35,7 @@ _STATIC = "-static"
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Network:
-    """Where nodes start.
+    """Subnets and security groups of nodes.
 
     Attributes:
         subnet_ids: Ids of the subnets.
@@ -45,21 +45,21 @@ class Network:
 
     subnet_ids: Sequence[str]
     security_group_ids: Sequence[str]
-    # Of the app, like the ids that say the same in the cluster.
+    # Constructs of the app for the same subnets. They aren't compared, because the ids are.
     subnets: Sequence[ec2.ISubnet] = field(default=(), compare=False)
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodePool:
-    """A pool that Karpenter, or the Karpenter inside Auto Mode, can launch nodes for.
+    """A pool of Karpenter, or of the Karpenter in Auto Mode.
 
     Attributes:
         name: Name of its objects.
-        shape: What every node looks like.
-        size: How large it may become.
-        capacities: How instances may be bought.
-        disruption: When nodes are removed or replaced.
+        shape: Hardware and software of its nodes.
+        size: Its max size, or its fixed number of nodes.
+        capacities: Purchase options of the instances.
+        disruption: Rules for the removal and replacement of nodes.
     """
 
     name: str
@@ -83,14 +83,14 @@ class NodePool:
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: EC2 does not sell the nodes so, or the size leaves room for none.
+            ValueError: EC2 doesn't sell the nodes this way, or the size leaves no room for a node.
         """
         capacities = _ways_of_buying(who, capacity)
         refuse_unless_object_name(who, "name", name)
         if not isinstance(shape, NodeShape):
-            raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}")
+            raise TypeError(f"{who}: shape must be a NodeShape, got {shape!r}; write NodeShape(instance_types=(...,))")
         if disruption is not None and not isinstance(disruption, Disruption):
-            raise TypeError(f"{who}: disruption must be a Disruption, got {disruption!r}")
+            raise TypeError(f"{who}: disruption must be a Disruption, got {disruption!r}; write Disruption.training()")
         refuse_unless_size(who, size)
         _refuse_unless_launchable(who, shape, capacities)
         size.refuse_unless_launchable(who, shape, capacities)
@@ -98,33 +98,35 @@ class NodePool:
         made = cls(name=name, shape=shape, size=size, capacities=capacities, disruption=disruption or suited)
         if len(made.object_name) > _MAX_NAME:
             most = _MAX_NAME - len(_STATIC)
-            raise ValueError(f"{who}: name must be at most {most} characters with Static(...), got {name!r}")
+            raise ValueError(
+                f"{who}: name must be at most {most} characters with Static(...), got {name!r}; shorten it"
+            )
         return made
 
     @property
     def object_name(self) -> str:
-        """Name of the NodePool. Kubernetes never makes a static pool of another, so the name says which it is."""
+        """Name of the NodePool. It shows whether the pool is static, because Kubernetes never changes that."""
         return f"{self.name}{_STATIC}" if isinstance(self.size, Static) else self.name
 
     @property
     def zone(self) -> str | None:
-        """The one zone of its nodes, where all capacity is reserved there."""
+        """The only zone of its nodes, if all capacity is reserved there."""
         zones = {each.availability_zone for each in self.capacities}
         return zones.pop() if len(zones) == 1 else None
 
     @property
     def max_nodes(self) -> int:
-        """Most nodes, if each is of the smallest type."""
+        """Max number of nodes, if each is of the smallest type."""
         return self.size.max_nodes(self.shape, self.capacities)
 
     @property
     def nodes_for_pods(self) -> int:
-        """Most nodes on which pods run at once: without the spare ones of a static pool."""
+        """Max number of nodes on which pods run at once, without the spare ones of a static pool."""
         return self.size.nodes_for_pods(self.shape, self.capacities)
 
     @property
     def reservations(self) -> list[dict[str, str]]:
-        """Selector terms of the reservations; without them none is taken, however the capacity type reads."""
+        """Selector terms of the reservations. Without them Karpenter uses none, independent of the capacity type."""
         return [
             {"id": each.id}
             for each in self.capacities
@@ -132,7 +134,7 @@ class NodePool:
         ]
 
     def requirements(self) -> list[dict[str, Any]]:
-        """Return what an instance must be. All of it, because Karpenter's own choice would be arm64 and spot."""
+        """Return all requirements of instances, because Karpenter's own defaults include arm64 and spot."""
         bought = list(dict.fromkeys(each.karpenter_capacity_type for each in self.capacities))
         return [
             label_requirement(INSTANCE_TYPE, self.shape.names),
@@ -142,7 +144,7 @@ class NodePool:
         ]
 
     def to_size(self) -> dict[str, Any]:
-        """Return how large the pool may become, and its rank among pools."""
+        """Return the size limits of the pool, and its rank among pools."""
         return self.size.to_manifest(self.shape, self.capacities)
 
 
@@ -152,7 +154,7 @@ def label_requirement(key: str, values: Sequence[str]) -> dict[str, Any]:
 
 
 def node_taints(shape: NodeShape) -> dict[str, list[dict[str, str]]]:
-    """Return the taints of a node as a NodePool spells them: those that stay, and those that something takes away."""
+    """Return the taints of a node in the form of a NodePool: permanent taints and startup taints."""
     startup = _spelled(shape.startup_taints)
     return {"taints": _spelled(shape.node_taints)} | ({"startupTaints": startup} if startup else {})
 
@@ -170,13 +172,13 @@ def place(
     subnets: Sequence[ec2.ISubnet] | None,
     security_group_ids: Sequence[str] | None,
 ) -> Network:
-    """Refuse a pool that finds no place in the cluster, and return where its nodes start.
+    """Reject a pool without suitable subnets in the cluster, and return the network of its nodes.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The subnets do not suit the nodes, or no security group is known.
+        ValueError: The subnets don't fit the nodes, or the security group is unknown.
     """
-    # Each reservation has to find its zone among the subnets.
+    # Each reservation must have its zone among the subnets.
     for zone in {each.availability_zone for each in pool.capacities} - {None, pool.zone}:
         cluster.subnets(subnets, who=who, zone=zone)
     chosen = cluster.subnets(subnets, who=who, zone=pool.zone)
@@ -197,9 +199,9 @@ def _ways_of_buying(who: object, capacity: object) -> tuple[Capacity, ...]:
     for each in found:
         refuse_unless_capacity(who, each)
     if not found:
-        raise ValueError(f"{who}: capacity must name at least one way of buying, got none")
+        raise ValueError(f"{who}: capacity must name at least one purchase option, got none; write OnDemand()")
     if len(set(found)) < len(found):
-        raise ValueError(f"{who}: capacity must differ, got {found!r}")
+        raise ValueError(f"{who}: capacity must differ, got {found!r}; remove the duplicates")
     return cast("tuple[Capacity, ...]", found)
 
 
@@ -209,10 +211,11 @@ def _refuse_unless_launchable(who: object, shape: NodeShape, capacities: Sequenc
         refuse_spot_for_training(who, shape.purpose, each)
         if isinstance(each, Reservation) and each.id is None:
             raise ValueError(
-                f"{who}: capacity must be a Reservation with id, got a resource group; Karpenter selects by id"
+                f"{who}: capacity must be a Reservation with id, got a resource group; write the id, because Karpenter "
+                "selects by id"
             )
     if any(each.ultraserver_only for each in shape.rows):
         raise ValueError(
-            f"{who}: shape must have no type of UltraServers, got {shape.names[0]!r}; Karpenter knows no UltraServers, "
-            "use a ManagedNodeGroup"
+            f"{who}: shape must have no UltraServer type, got {shape.names[0]!r}; use a ManagedNodeGroup, because "
+            "Karpenter doesn't support UltraServers"
         )

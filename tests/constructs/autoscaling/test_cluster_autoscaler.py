@@ -155,7 +155,7 @@ def test_claims_are_refused_where_the_api_server_knows_none(stack: cdk.Stack, cl
         ({1: ["a"]}, ValueError, r"priorities must be at least 2, got 1; ranks are positive"),
         ({"high": ["a"]}, TypeError, r"priorities must be a whole number, got 'high'"),
         ({5: "a"}, TypeError, r"priorities\[5\] must be a list of node groups, got 'a'"),
-        ({5: [7]}, TypeError, r"priorities\[5\] must hold node groups or regular expressions, got 7"),
+        ({5: [7]}, TypeError, r"priorities\[5\] must contain node groups or regular expressions, got 7"),
         ({5: ["("]}, ValueError, r"priorities\[5\] must be a regular expression, got '\('"),
     ],
 )
@@ -210,7 +210,7 @@ def test_pods_start_after_their_role_and_stop_before_it_goes(stack: cdk.Stack, c
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"kubernetes_version": None}, ValueError, r"must be given for an imported cluster, got None; one of 1.33"),
+        ({"kubernetes_version": None}, ValueError, "must be given for an imported cluster, got None; pass one of 1.33"),
         (
             {"kubernetes_version": "1.32"},
             ValueError,
@@ -218,7 +218,11 @@ def test_pods_start_after_their_role_and_stop_before_it_goes(stack: cdk.Stack, c
         ),
         ({"kubernetes_version": 1.36}, TypeError, r"must be one of 1.33, .* got 1.36, a number; quote it: '1.36'"),
         ({"image": "autoscaler"}, ValueError, r"image must end in a tag"),
-        ({"scaling_tags": {}}, ValueError, r"scaling_tags must name at least one tag, got none; without a condition"),
+        (
+            {"scaling_tags": {}},
+            ValueError,
+            "scaling_tags must name at least one tag, got none; add one, because without a condition",
+        ),
         ({"scaling_tags": ["a"]}, TypeError, r"scaling_tags must map tag keys to values"),
         ({"cluster": None}, TypeError, r"Test/Autoscaler: cluster must be a GpuCluster or a cluster"),
     ],

@@ -79,7 +79,7 @@ def test_a_given_role_is_opened_by_its_owner(stack: cdk.Stack, cluster: eks.IClu
     karpenter = Karpenter(stack, "Karpenter", cluster=cluster, node_role=role if given_to == "karpenter" else None)
     of_pool = {"node_role": role} if given_to == "pool" else {}
 
-    with pytest.raises(ValueError, match=r"Test/Pool: shape must be without host.session_manager where the role"):
+    with pytest.raises(ValueError, match=r"Test/Pool: shape must be without host.session_manager if you pass the role"):
         karpenter_pool(stack, cluster, shape(session_manager=True), karpenter=karpenter, **of_pool)
 
 

@@ -162,7 +162,9 @@ def test_refuses_a_mirror_that_is_no_oci_registry(stack: cdk.Stack, cluster: eks
     mirrored = Construct(stack, "Mirrored")
     mirrored.node.set_context("gpu-constructs:chartMirror", "https://charts.example.com")
 
-    with pytest.raises(ValueError, match="context: gpu-constructs:chartMirror must be an OCI registry such as"):
+    with pytest.raises(
+        ValueError, match=r"context: gpu-constructs:chartMirror must be an .*got 'https://charts.example.com'"
+    ):
         Karpenter(mirrored, "Karpenter", cluster=cluster)
 
 
@@ -364,21 +366,21 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
         (
             {"size": UpTo(gpus=8, vcpus=31)},
             ValueError,
-            r"size.vcpus must be at least 32, got 31; 8 GPUs of the pool come with so much",
+            "size.vcpus must be at least 32, got 31; raise it, because 8 GPUs of the pool need it",
         ),
-        ({"capacity": ()}, ValueError, r"capacity must name at least one way of buying, got none"),
+        ({"capacity": ()}, ValueError, "capacity must name at least one purchase option, got none"),
         ({"capacity": (Spot(), Spot())}, ValueError, r"capacity must differ"),
         ({"capacity": (Spot(), "on-demand")}, TypeError, r"capacity must be OnDemand\(\), Spot\(\).*got 'on-demand'"),
         (
             {"capacity": (Reservation(availability_zone="us-east-1f", id="cr-0a100000000000000"), Spot())},
             ValueError,
-            r"subnets must lie in 'us-east-1f', the zone of the reservation",
+            "subnets must be in 'us-east-1f', the zone of the reservation",
         ),
         ({"disruption": "training"}, TypeError, r"disruption must be a Disruption, got 'training'"),
         (
             {"capacity": (OnDemand(), Spot()), "shape": NodeShape(instance_types=("g6.xlarge",), purpose="training")},
             ValueError,
-            r"capacity must not be Spot\(\) where the shape's purpose is 'training'",
+            r"capacity must not be Spot\(\) if the shape's purpose is 'training'",
         ),
         (
             {
@@ -388,7 +390,7 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
                 ),
             },
             ValueError,
-            r"ami_release must be left out where the shape has an image of its own",
+            "ami_release must be left out if the shape has its own",
         ),
         (
             {
@@ -399,7 +401,7 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
                 )
             },
             ValueError,
-            r"shape must leave kubelet.parallel_image_pulls out on bottlerocket, got 4; Karpenter drops",
+            "shape must leave kubelet.parallel_image_pulls .*4; remove it, because Karpenter drops",
         ),
     ],
 )
@@ -436,5 +438,5 @@ def test_a_capacity_that_serves_no_type_is_refused(karpenter: Karpenter, cluster
         instances=1,
     )
 
-    with pytest.raises(ValueError, match="capacity must serve one of the instance types, got CapacityBlock"):
+    with pytest.raises(ValueError, match="capacity must fit one of the instance types, got CapacityBlock"):
         pool(karpenter, cluster, capacity=(OnDemand(), block))

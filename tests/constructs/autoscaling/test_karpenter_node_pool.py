@@ -169,7 +169,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         (
             {"shape": NodeShape(instance_types=("p5.48xlarge",)), "size": UpTo(gpus=7)},
             ValueError,
-            r"size.gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
+            "size.gpus must be at least 8, got 7; raise it, because the smallest of p5.48xlarge has 8",
         ),
         ({"size": 8}, TypeError, r"size must be UpTo\(gpus=8\) or Static\(nodes=2\), got 8"),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
@@ -183,7 +183,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
                 )
             },
             ValueError,
-            r"capacity must be a Reservation with id, got a resource group; Karpenter selects by id",
+            "capacity must be a Reservation with id, got a .*id, because Karpenter selects by id",
         ),
         ({"node_role": None}, ValueError, r"node_role must be given without karpenter, got None"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
@@ -191,13 +191,12 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         (
             {"ami_release": "1.36.3-20260903"},
             ValueError,
-            r"ami_release must be 'latest' or a release as Karpenter names",
+            "ami_release must be 'latest' or a release name .*for al2023, got '1.36.3-20260903'",
         ),
         (
             {"shape": NodeShape(instance_types=("g6.xlarge", "g7.2xlarge")), "ami_release": "v20260903"},
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got 'v20260903', which carries "
-            r"580; take 'v20261012' \[GPU006\]",
+            r"ami_release must be one with NVIDIA driver 595, .*has 580; use 'v20261012' \[GPU006\]",
         ),
         (
             {
@@ -205,14 +204,14 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
                 "ami_release": "1.65.0",
             },
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, .* got '1.65.0', .* take '1.68.0' or newer \[GPU006\]",
+            "ami_release must be one with NVIDIA driver 595, .*needs, got '1.65.0', which has 580",
         ),
         ({"ami_release": ""}, ValueError, r"ami_release must be 'latest' or .* such as 'v2"),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),
         (
             {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True)},
             ValueError,
-            r"subnets must lie in one zone with efa, got us-east-1a, us-east-1b",
+            "subnets must be in one zone with efa, got us-east-1a, us-east-1b",
         ),
         ({"subnets": []}, ValueError, r"subnets must name at least one subnet"),
         ({"security_group_ids": []}, ValueError, r"security_group_ids must name at least one group"),
@@ -231,7 +230,9 @@ def test_refuses_before_a_child_is_created(
 def test_refuses_a_second_pool_of_the_same_name(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     made = pool(stack, cluster)
 
-    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one pool named 'l4', .* beside 'Test/Pool'"):
+    with pytest.raises(
+        ValueError, match="Test/Again: cluster must have one pool named 'l4', got a second one next to 'Test/Pool'"
+    ):
         KarpenterNodePool(
             stack,
             "Again",
@@ -312,5 +313,7 @@ def test_a_budget_for_repair_is_what_the_definitions_take(stack: cdk.Stack, clus
 def test_an_older_karpenter_knows_no_budget_for_repair(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     repaired = Disruption.training().with_repair()
 
-    with pytest.raises(ValueError, match=r"Test/Pool: disruption must have no budget for 'Unhealthy', .*from 1.15 on"):
+    with pytest.raises(
+        ValueError, match=r"Test/Pool: disruption must have no budget for 'Unhealthy' before Karpenter 1.15, got"
+    ):
         budgets(stack, cluster, repaired, node_repair=True)

@@ -95,7 +95,7 @@ def test_vcpus_and_memory_never_bind_before_the_gpus(gpus: int, argument: str, n
         ValueError, match=f"{WHO}: size.{argument} must be at least {least}, got {least - 1}"
     ) as refused:
         spec(shape=shape, size=below)
-    assert str(refused.value).endswith(f"; {gpus} GPUs of the pool come with so much")
+    assert str(refused.value).endswith(f"; raise it, because {gpus} GPUs of the pool need it")
 
 
 def test_of_figures_that_no_source_states_none_binds() -> None:
