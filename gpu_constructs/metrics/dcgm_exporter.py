@@ -19,23 +19,24 @@ from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image
 
 @named_arguments
 class DcgmExporter(Construct):
-    """The exporter on every GPU node of a cluster and on no other, whatever its taints.
+    """The exporter on every GPU node of a cluster, and only there, independent of taints.
 
-    It runs on the nodes with the label ``gpu-constructs.io/device-manager``, which those of every pool of this library
-    have. With Prometheus come the scrape, rules for use and memory of each pod, alarms and a Grafana dashboard; where
-    the cluster enforces network policies, nobody outside the namespace of Prometheus reaches the exporter.
+    It runs on the nodes with the label ``gpu-constructs.io/device-manager``, which all nodes of this library's pools
+    have. With Prometheus it also has the scrape configuration, rules for use and memory of each pod, alarms and a
+    Grafana dashboard. If the cluster enforces network policies, only the namespace of Prometheus may connect to the
+    exporter.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        prometheus: Prometheus of this app. Default: none; scrape port 9400 with your own.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        prometheus: Prometheus of this app. Default: none. Then scrape port 9400 with your own.
         fields: DCGM fields to report.
-        shared_gpus: Pods share GPUs by time slicing or MPS: count use and memory by process.
+        shared_gpus: Whether pods share GPUs by time slicing or MPS. Then use and memory are counted by process.
         image: Image with tag or digest.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A field is unknown, or a scaler counts on one that is left out, or the cluster has the exporter or
-            no kubectl provider.
+        ValueError: A field is unknown, a scaler needs a field that is left out, or the cluster already has the exporter
+            or has no kubectl provider.
 
     Attributes:
         fields: DCGM fields that it reports.
@@ -59,12 +60,14 @@ class DcgmExporter(Construct):
         refuse_unless_bool(who, "shared_gpus", shared_gpus)
         counters = counters_csv(who, fields)
         if prometheus is not None and not isinstance(prometheus, PrometheusStack):
-            raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+            raise TypeError(
+                f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}; create PrometheusStack(stack, ...)"
+            )
         ref.claim(who, registry.DCGM_EXPORTER, why="both would report every GPU")
 
         self.fields = tuple(fields)
         ref.fields.serve(self._refuse_unless_reported)
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.metrics import dcgm_manifests as manifests
 
         chart = manifests.exporter_chart(image=image, counters=counters, shared=shared_gpus)
@@ -78,10 +81,10 @@ class DcgmExporter(Construct):
             }
             for name, made in objects.items():
                 applied = apply_manifests(self, name, cluster=ref, manifests=[made])
-                # Prometheus' chart brings the definitions of these objects.
+                # Prometheus' chart installs the CRDs of these objects.
                 applied.node.add_dependency(prometheus.chart)
 
     def _refuse_unless_reported(self, asked: tuple[str, str]) -> None:
         said, field = asked
         if field not in self.fields:
-            raise ValueError(f"{said} without {field}; add that to fields of {self.node.path!r}")
+            raise ValueError(f"{said} without {field}; add it to fields of {self.node.path!r}")

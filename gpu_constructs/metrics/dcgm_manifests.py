@@ -21,7 +21,7 @@ _PORT = 9400
 _PORT_NAME = "metrics"
 _LABELS = {APP_NAME: NAME}
 _POD_RESOURCES = "/var/lib/kubelet/pod-resources"
-# As often as Prometheus asks; by itself the exporter measures every 30 seconds.
+# The same interval as Prometheus. The exporter's default is 30 seconds.
 SCRAPE_SECONDS = 15
 
 
@@ -31,7 +31,7 @@ def exporter_chart(*, image: str, counters: str, shared: bool) -> cdk8s.Chart:
     Args:
         image: Image.
         counters: The list of fields.
-        shared: Whether pods share GPUs, so that use and memory are counted by process.
+        shared: Whether pods share GPUs. Then use and memory are counted by process.
     """
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     here = k8s.ObjectMeta(name=NAME, namespace=NAMESPACE, labels=_LABELS)
@@ -59,7 +59,7 @@ def exporter_chart(*, image: str, counters: str, shared: bool) -> cdk8s.Chart:
 
 
 def service_monitor() -> dict[str, Any]:
-    """Return what makes Prometheus scrape the exporter. The pod that uses a GPU is then in ``exported_pod``."""
+    """Return the ServiceMonitor of the exporter. In its metrics, ``exported_pod`` is the pod that uses a GPU."""
     endpoint = {"port": _PORT_NAME, "interval": f"{SCRAPE_SECONDS}s", "scrapeTimeout": "10s", "honorLabels": False}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -70,9 +70,9 @@ def service_monitor() -> dict[str, Any]:
 
 
 def network_policy(namespace: str) -> dict[str, Any]:
-    """Return what lets pods of one namespace alone reach the exporter, where the cluster enforces such policies.
+    """Return a policy that allows only pods of one namespace to connect to the exporter, if the cluster enforces it.
 
-    The kubelet of a node always reaches its pods.
+    The kubelet of a node can always connect to its pods.
     Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
     """
     scrapers = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}}}
@@ -86,7 +86,7 @@ def network_policy(namespace: str) -> dict[str, Any]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the Grafana dashboard as a ConfigMap that Grafana's sidecar takes up."""
+    """Return the Grafana dashboard as a ConfigMap that Grafana's sidecar reads."""
     text = files("gpu_constructs.metrics").joinpath("gpu_dashboard.json").read_text()
     return {
         "apiVersion": "v1",
@@ -119,7 +119,7 @@ def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
                 args=["-f", "/etc/dcgm-exporter/counters.csv"],
                 env=_environment(shared),
                 ports=[k8s.ContainerPort(name=_PORT_NAME, container_port=_PORT)],
-                # An exporter that has found its GPUs answers; on an 8-GPU node that takes a minute.
+                # The exporter answers when it has found its GPUs. On an 8-GPU node that takes a minute.
                 startup_probe=k8s.Probe(http_get=health, period_seconds=10, failure_threshold=30),
                 readiness_probe=k8s.Probe(http_get=health),
                 liveness_probe=k8s.Probe(http_get=health, period_seconds=10, failure_threshold=6),
@@ -130,7 +130,7 @@ def _pod(*, image: str, shared: bool) -> k8s.PodSpec:
                     run_as_user=0,
                     run_as_non_root=False,
                     allow_privilege_escalation=False,
-                    # What the profiling fields take.
+                    # The profiling fields need it.
                     capabilities=k8s.Capabilities(drop=["ALL"], add=["SYS_ADMIN"]),
                     seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
                 ),

@@ -24,7 +24,7 @@ from gpu_facts.refusals import is_token, refuse_unless_whole_number
 from gpu_facts.versions import KUBE_PROMETHEUS_STACK
 
 NAMESPACE = NAMESPACES[KUBE_PROMETHEUS_STACK.name]
-# Named here where a role belongs to it.
+# Set explicitly, because a role refers to it.
 _SERVICE_ACCOUNT = "prometheus"
 _TAKEN_UP = ("serviceMonitor", "podMonitor", "probe", "scrapeConfig", "rule")
 _WORKSPACE = re.compile(r"arn:[\w-]+:aps:[\w-]+:\d{12}:workspace/ws-[\w-]+", re.ASCII)
@@ -33,24 +33,25 @@ _URL = re.compile(r"https://aps-workspaces\.[\w-]+\.amazonaws\.com/workspaces/ws
 
 @named_arguments
 class PrometheusStack(Construct):
-    """The chart kube-prometheus-stack, which scrapes and evaluates whatever the cluster's objects ask for.
+    """The chart kube-prometheus-stack, which scrapes targets and evaluates rules that objects in the cluster define.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        storage_gib: Volume of Prometheus, in GiB; 0 for one that is lost with its pod.
-        storage_class: Storage class of that volume. EKS makes no default one, and a volume without waits for ever.
-        retention_days: How long metrics stay.
-        workspace_arn: Workspace of Amazon Managed Service for Prometheus to which it sends all of them too.
-            Default: none.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        storage_gib: Size of Prometheus' volume, in GiB, or 0 for a volume that is deleted with its pod.
+        storage_class: Storage class of that volume. EKS sets no default class, and without a class the volume stays
+            Pending.
+        retention_days: Time for which metrics are kept, in days.
+        workspace_arn: Workspace of Amazon Managed Service for Prometheus to which it also sends all metrics. Default:
+            none.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or has Prometheus from this library.
+        ValueError: The cluster has no kubectl provider, or already has Prometheus from this library.
 
     Attributes:
-        url: Where Prometheus answers inside the cluster.
-        chart: The release; what uses Prometheus' objects depends on it.
+        url: URL of Prometheus inside the cluster.
+        chart: The Helm release. Constructs that create Prometheus' objects depend on it.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class PrometheusStack(Construct):
         refuse_unless_whole_number(who, "retention_days", retention_days, least=1)
         if storage_gib and storage_class is None:
             raise ValueError(
-                f"{who}: storage_class must be given with storage_gib={storage_gib}, got None; EKS makes no default "
-                "class, and Prometheus would stay Pending"
+                f"{who}: storage_class must be given with storage_gib={storage_gib}, got None; pass one, because EKS "
+                "sets no default class and Prometheus would stay Pending"
             )
         if storage_class is not None:
             refuse_unless_object_name(who, "storage_class", storage_class)
@@ -109,21 +110,21 @@ class PrometheusStack(Construct):
 
     @named_call
     def scrape(self, deployment: GpuDeployment, *, path: str = "/metrics") -> None:
-        """Read the metrics that the pods of a deployment offer on its port, such as vLLM's waiting requests.
+        """Scrape the metrics that the pods of a deployment serve on its port, such as vLLM's waiting requests.
 
         Args:
             deployment: The deployment.
             path: HTTP path of the metrics.
 
         Raises:
-            TypeError: ``deployment`` is no `GpuDeployment`.
-            ValueError: ``path`` is none.
+            TypeError: ``deployment`` isn't a `GpuDeployment`.
+            ValueError: ``path`` is invalid.
         """
         who = PathOf(self)
         if not isinstance(deployment, GpuDeployment):
-            raise TypeError(f"{who}: deployment must be a GpuDeployment, got {deployment!r}")
+            raise TypeError(f"{who}: deployment must be a GpuDeployment, got {deployment!r}; pass the construct")
         if not isinstance(path, str) or not path.startswith("/"):
-            raise ValueError(f"{who}: path must begin with '/', got {path!r}")
+            raise ValueError(f"{who}: path must begin with '/', got {path!r}; write '/metrics'")
         monitor = {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "ServiceMonitor",
@@ -140,7 +141,7 @@ class PrometheusStack(Construct):
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoteWrite:
-    """Where Prometheus sends its metrics.
+    """Workspace to which Prometheus sends its metrics.
 
     Source: https://docs.aws.amazon.com/prometheus/latest/userguide/AMP-onboard-ingest-metrics-new-Prometheus.html
 
@@ -156,15 +157,15 @@ class RemoteWrite:
 
     @staticmethod
     def to(scope: Construct, who: object, arn: object) -> RemoteWrite:
-        """Return what an ARN says; it may be known at deployment only.
+        """Return the parts of an ARN, which may be known only at deployment.
 
         Raises:
-            ValueError: ``arn`` is none of a workspace.
+            ValueError: ``arn`` isn't the ARN of a workspace.
         """
         if not isinstance(arn, str) or not (is_token(arn) or _WORKSPACE.fullmatch(arn)):
             raise ValueError(
-                f"{who}: workspace_arn must be one of a workspace, 'arn:aws:aps:<region>:<account>:workspace/ws-...', "
-                f"got {arn!r}"
+                f"{who}: workspace_arn must be the ARN of a workspace, got {arn!r}; write "
+                "'arn:aws:aps:<region>:<account>:workspace/ws-...'"
             )
         parts = cdk.Stack.of(scope).split_arn(arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
         return RemoteWrite(arn=arn, region=str(parts.region), workspace=str(parts.resource_name))
@@ -174,7 +175,7 @@ class RemoteWrite:
         return {"Sid": "Send", "Effect": "Allow", "Action": "aps:RemoteWrite", "Resource": self.arn}
 
     def values(self) -> dict[str, Any]:
-        """Return what Prometheus must be told."""
+        """Return the chart values for remote write."""
         address = f"https://aps-workspaces.{self.region}.amazonaws.com/workspaces/{self.workspace}/api/v1/remote_write"
         return {"remoteWrite": [{"url": address, "sigv4": {"region": self.region}}]}
 
@@ -192,7 +193,7 @@ def stack_values(
     return {
         "prometheus": {
             "prometheusSpec": {
-                # Otherwise it takes up only objects with the label of its own release.
+                # By default it reads only objects with its release label.
                 **{f"{what}SelectorNilUsesHelmValues": False for what in _TAKEN_UP},
                 "retention": f"{retention_days}d",
                 "resources": _asks(memory="400Mi"),
@@ -205,23 +206,23 @@ def stack_values(
         KUBE_STATE_METRICS: {"resources": _asks(cpu="10m", memory="32Mi")},
         "grafana": {
             "resources": _asks(cpu="100m", memory="128Mi"),
-            # Dashboards are taken from every namespace.
+            # Dashboards are read from every namespace.
             "sidecar": {"dashboards": {"enabled": True, "searchNamespace": "ALL"}},
         },
-        # Of the control plane EKS shows none of these.
+        # EKS doesn't expose these parts of the control plane.
         **{part: {"enabled": False} for part in ("kubeControllerManager", "kubeEtcd", "kubeScheduler")},
     }
 
 
 def _asks(**requests: str) -> dict[str, Any]:
-    """Return requests as the charts suggest them; they set none, and the kubelet evicts pods without first."""
+    """Return the requests that charts suggest. They set none, and the kubelet evicts pods without requests first."""
     return {"requests": requests}
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ManagedPrometheus:
-    """Where KEDA measures signals, which must be allowed to: ``Keda(prometheus_workspace_arns=[...])``.
+    """Workspace from which KEDA reads metrics. KEDA needs access: ``Keda(prometheus_workspace_arns=[...])``.
 
     Source: https://keda.sh/docs/2.20/scalers/prometheus/
 
@@ -230,7 +231,7 @@ class ManagedPrometheus:
         region: Its region.
 
     Raises:
-        ValueError: ``url`` is no endpoint of a workspace, or ``region`` no region.
+        ValueError: ``url`` isn't the endpoint of a workspace, or ``region`` isn't a region.
     """
 
     url: str
@@ -239,7 +240,7 @@ class ManagedPrometheus:
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not (is_token(self.url) or _URL.fullmatch(self.url)):
             raise ValueError(
-                "managed prometheus: url must be one such as "
-                f"'https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-...', got {self.url!r}"
+                f"managed prometheus: url must be the endpoint of a workspace, got {self.url!r}; write "
+                "'https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-...'"
             )
         refuse_unless_region("managed prometheus", "region", self.region)

@@ -1,4 +1,4 @@
-"""An alarm of reserved instances that nobody runs, which cost as much as those that run."""
+"""An alarm for reserved instances that aren't running, which cost as much as running ones."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
 
 _HOUR = 3600
-# CloudWatch looks back a week at most.
+# Max period that CloudWatch evaluates: a week.
 # Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html (2026-11)
 _MOST_HOURS = 7 * 24
-# A reservation may have no more instances; only a typing error asks for more.
+# More is a typo, because a reservation can't have more instances.
 _MOST_INSTANCES = 10_000
 
 
 @named_arguments
 class ReservationAlarm(Construct):
-    """A CloudWatch alarm that is raised when instances of a reservation have not run for hours.
+    """A CloudWatch alarm for instances of a reservation that haven't run for hours.
 
-    It sees instances and not GPUs: of nodes that run and whose GPUs nobody uses, the alarms of `DcgmExporter` tell.
+    It measures instances, not GPUs. For running nodes with idle GPUs, use the alarms of `DcgmExporter`.
 
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservation-cw-metrics.html (2026-11)
 
     Args:
-        reservation: The reservation, by its id.
-        unused_instances: So many instances, or more, must be unused.
-        hours: For so long without a break, at most a week.
-        topic: SNS topic that is told when it is raised and when it ends. Default: nobody, it is in the console.
+        reservation: The reservation, with its id.
+        unused_instances: Min number of unused instances.
+        hours: Time for which they must be unused without interruption, at most a week.
+        topic: SNS topic for notifications when the alarm starts and ends. Default: none, and the alarm is only in the
+            console.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The reservation is a group of several, or CloudWatch does not look back so far.
+        ValueError: The reservation is a group of several, or ``hours`` is longer than CloudWatch evaluates.
 
     Attributes:
         resource: The alarm.
@@ -60,8 +61,8 @@ class ReservationAlarm(Construct):
         refuse_unless_instance(who, "reservation", reservation, Reservation, "Reservation(...)")
         if reservation.id is None:
             raise ValueError(
-                f"{who}: reservation must have an id, got the group {reservation.resource_group_arn!r}; CloudWatch "
-                "measures each reservation, so make one alarm for each"
+                f"{who}: reservation must have an id, got the group {reservation.resource_group_arn!r}; create one "
+                "alarm for each reservation, because CloudWatch measures each"
             )
         refuse_unless_whole_number(who, "unused_instances", unused_instances, least=1, most=_MOST_INSTANCES)
         refuse_unless_whole_number(who, "hours", hours, least=1, most=_MOST_HOURS)
@@ -78,13 +79,13 @@ class ReservationAlarm(Construct):
             dimensions=[
                 cloudwatch.CfnAlarm.DimensionProperty(name="CapacityReservationId", value=reservation.id),
             ],
-            # The least of an hour: none of the instances ran in between.
+            # The minimum of an hour: the instances didn't run at any time in it.
             statistic="Minimum",
             period=_HOUR,
             evaluation_periods=hours,
             threshold=unused_instances,
             comparison_operator="GreaterThanOrEqualToThreshold",
-            # Of a reservation that has ended there is none.
+            # A reservation that has ended has no data.
             treat_missing_data="notBreaching",
             alarm_actions=told,
             ok_actions=told,

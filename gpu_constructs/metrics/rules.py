@@ -1,6 +1,6 @@
 """Metrics of the DCGM exporter, and the recording rules and alarms of Prometheus.
 
-The DCGM fields that the exporter can report.
+The list of DCGM fields that the exporter can report is below.
 
 Source: NVIDIA/dcgm-exporter 4.5.3-4.8.2 etc/default-counters.csv
 """
@@ -17,7 +17,7 @@ GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 FB_USED, FB_FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
 XID_ERRORS, GPU_TEMP = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP"
 GR_ENGINE_ACTIVE, SM_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"
-# Kind of metric and what it says, by field.
+# Metric type and description, by field.
 FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         GPU_UTIL: ("gauge", "Time in which at least one kernel ran (%). Not under MIG"),
@@ -48,17 +48,18 @@ FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "DCGM_FI_PROF_PCIE_RX_BYTES": ("counter", "Bytes received over PCIe"),
     }
 )
-# SM_ACTIVE beside those of upstream's list, because AWS names it as what tells whether a GPU is used well.
+# SM_ACTIVE in addition to upstream's list, because AWS recommends it to show whether a GPU is used well.
 # Source: https://docs.aws.amazon.com/eks/latest/best-practices/aiml-observability.html (2026-05)
 DEFAULT_FIELDS = tuple(field for field in FIELDS if field != "DCGM_FI_PROF_SM_OCCUPANCY")
-# Prometheus names the labels of the pod that uses a GPU so, because the exporter's own pod has the plain ones.
+# Prometheus prefixes the labels of the pod that uses a GPU, because the labels without prefix are of the exporter's
+# pod.
 _BY_POD = "exported_namespace, exported_pod"
 _USED = 'exported_pod!=""'
-# Less is a driver that looks after itself.
+# Lower values come from the driver's own activity.
 _IDLE_PERCENT = 3
 _GPUS = 'resource=~"nvidia_com_.*"'
 _ALLOCATABLE = f"sum by (node) (kube_node_status_allocatable{{{_GPUS}}})"
-# kube-state-metrics tells requests of pods that have ended, too.
+# kube-state-metrics also reports requests of pods that have ended.
 _ALIVE = '(kube_pod_status_phase{phase=~"Pending|Running"} == 1)'
 _REQUESTED = (
     f"sum by (node) (kube_pod_container_resource_requests{{{_GPUS}}} * on (namespace, pod, uid) group_left () {_ALIVE})"
@@ -72,19 +73,21 @@ def counters_csv(who: object, fields: Sequence[str]) -> str:
     """Return the exporter's list of fields.
 
     Raises:
-        TypeError: ``fields`` is no list.
-        ValueError: A field is unknown, or there is none.
+        TypeError: ``fields`` isn't a list.
+        ValueError: A field is unknown, or the list is empty.
     """
     names = words(who, "fields", fields)
     if not names:
-        raise ValueError(f"{who}: fields must name at least one field, got none; {GPU_UTIL!r} is the use of a GPU")
+        raise ValueError(
+            f"{who}: fields must name at least one field, got none; write {GPU_UTIL!r} for the use of a GPU"
+        )
     for name in names:
         refuse_unless_choice(who, "fields", name, FIELDS)
     return "".join(f"{name}, {FIELDS[name][0]}, {FIELDS[name][1]}\n" for name in names)
 
 
 def recording_rules() -> list[dict[str, Any]]:
-    """Return use, memory and SM activity of the GPUs of each pod, from 0 to 100, under the pod's own labels."""
+    """Return use, memory and SM activity of each pod's GPUs, from 0 to 100, with the labels of the pod."""
     used = f"100 * {FB_USED}{{{_USED}}} / ({FB_USED}{{{_USED}}} + {FB_FREE}{{{_USED}}})"
     return [
         {"record": UTILIZATION_RECORD, "expr": _with_pod_labels(f"avg by ({_BY_POD}) ({GPU_UTIL}{{{_USED}}})")},
@@ -111,7 +114,8 @@ def alerting_rules() -> list[dict[str, Any]]:
         _alert("GpuHot", f"{GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
         _alert(
             "GpuIdleButTaken",
-            # The hour is that of `for`, which begins when the window holds no use any more; a new pod gets all of it.
+            # The hour is the duration of `for`. It begins when the window contains no use any more. A new pod gets all
+            # of it.
             f"max by ({_BY_POD}) (max_over_time({GPU_UTIL}{{{_USED}}}[5m])) < {_IDLE_PERCENT}",
             "1h",
             "info",
@@ -158,7 +162,7 @@ def _alert(name: str, expression: str, duration: str, severity: str, summary: st
 
 
 def prometheus_rule(*, name: str, namespace: str) -> dict[str, Any]:
-    """Return the rules as an object that Prometheus' operator takes up."""
+    """Return the rules as an object that Prometheus' operator reads."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",

@@ -106,7 +106,7 @@ def test_objects_of_every_kind_are_taken_up(chart_values: Path) -> None:
 
 
 def test_refuses_what_is_no_workspace(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    with pytest.raises(ValueError, match=r"Test/Prometheus: workspace_arn must be one of a workspace, .* got 'ws-1'"):
+    with pytest.raises(ValueError, match="Test/Prometheus: workspace_arn must be the ARN of a workspace, got 'ws-1'"):
         PrometheusStack(stack, "Prometheus", cluster=cluster, workspace_arn="ws-1")
 
 
