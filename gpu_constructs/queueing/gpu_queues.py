@@ -1,6 +1,4 @@
-"""Kueue's queues of teams over the GPU pools of an app.
-
-The objects of Kueue.
+"""Kueue's queues of teams over the GPU pools of an app, and the objects of Kueue.
 
 Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/
 """
@@ -31,12 +29,12 @@ from gpu_facts.refusals import words
 from gpu_facts.resources import DISK, EFA, HUGE_PAGES
 
 _API = f"{KUEUE_DOMAIN}/v1beta2"
-# A cohort of one queue may have others that another app makes, from which the queue borrows.
+# In a cohort of one queue, other apps may have queues from which it borrows.
 _WHOLE_COHORT = 2
 
 
 def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
-    """Return the flavor of a pool: jobs admitted to it run on its nodes, whose taints they then tolerate."""
+    """Return the flavor of a pool. Jobs that are admitted to it run on its nodes and tolerate their taints."""
     tolerations = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         for taint in pool.shape.node_taints
@@ -60,9 +58,9 @@ def topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
 def cluster_queue(
     *, name: str, namespace: str, cohort: str, shares: Sequence[tuple[Pool, int]], weight: int
 ) -> dict[str, Any]:
-    """Return the queue of a team with the quota of so many nodes of each pool."""
+    """Return the queue of a team, with a quota for a number of nodes of each pool."""
     quotas = [(pool, quota(pool, nodes)) for pool, nodes in shares]
-    # Kueue asks for one list of resources, in one order, of every flavor.
+    # Kueue requires the same list of resources, in one order, for every flavor.
     covered = list(dict.fromkeys(resource for _, found in quotas for resource in found))
     flavors = [
         {
@@ -80,7 +78,7 @@ def cluster_queue(
             "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}},
             "queueingStrategy": "BestEffortFIFO",
             "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
-            # What was lent comes back when its owner wants it; nobody's own is taken.
+            # The owner can reclaim lent quota. No team can preempt guaranteed quota of another one.
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
             "fairSharing": {"weight": str(weight)},
         },
@@ -88,7 +86,7 @@ def cluster_queue(
 
 
 def local_queue(name: str, namespace: str) -> dict[str, Any]:
-    """Return what jobs of a namespace name."""
+    """Return the local queue that jobs of a namespace refer to."""
     return {
         "apiVersion": _API,
         "kind": "LocalQueue",
@@ -98,10 +96,10 @@ def local_queue(name: str, namespace: str) -> dict[str, Any]:
 
 
 def quota(pool: Pool, nodes: int) -> dict[str, str]:
-    """Return what so many nodes of a pool have, by resource."""
+    """Return the resources of a number of nodes of a pool, by name."""
     shape = pool.shape
     found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
-    # What scratch is asked for as: Kueue never admits a job that asks for something without a quota.
+    # Scratch requests this resource. Kueue never admits a job that requests a resource without quota.
     # Source: kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/flavorassigner.go
     found[DISK] = f"{shape.ephemeral_storage_gib * nodes}Gi"
     for resource, amount in shape.gpu_resources(shape.gpus).items():
@@ -115,13 +113,13 @@ def quota(pool: Pool, nodes: int) -> dict[str, str]:
 
 
 def order_jobs_after(needed: Construct) -> Callable[[Applied], None]:
-    """Return what applies a job after ``needed``."""
+    """Return a function that applies a job after ``needed``."""
     put_after = apply_before(needed)
     return lambda job: put_after(job.construct)
 
 
 def admit_jobs(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
-    """Return what applies a job after its queue, and refuses a job that no queue of the teams ever admits."""
+    """Return a function that applies a job after its queue, and rejects a job that no team's queue ever admits."""
     put_after = order_jobs_after(queue)
 
     def admit(job: Applied) -> None:
@@ -132,7 +130,7 @@ def admit_jobs(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueu
 
 
 def _refuse_larger_than_cohort(job: Applied, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> None:
-    """Refuse a job that requests more than all teams have together of its pool: a queue can't borrow more.
+    """Reject a job that requests more of its pool than all teams have together, because a queue can't borrow more.
 
     Kueue admits all pods of a Job together, on the flavor of the pool that they select.
 
@@ -150,14 +148,14 @@ def _refuse_larger_than_cohort(job: Applied, pools: Sequence[Pool], teams: Seque
         if (found := _shortage(pod_requests(pod), number, quota(pool, nodes))) is not None:
             most, requested = found
             raise ValueError(
-                f"{job.construct.node.path.removesuffix('/Resource')}: pods must ask at once for at most the {most} of "
+                f"{job.construct.node.path.removesuffix('/Resource')}: pods must request at once at most the {most} of "
                 f"the {nodes} nodes that the teams have of pool {pool.name!r}, got {requested}; give the teams more of "
                 "its nodes, or run fewer pods [GPU203]"
             )
 
 
 def _shortage(requests: Resources, pods: int, quotas: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return how much there is of a resource and how much pods request of it, if that is more."""
+    """Return the amount of a resource and the amount that pods request, if they request more."""
     for resource in sorted(requests.keys() & quotas.keys(), key=_devices_first):
         limit, requested = quantity(resource, quotas[resource]) or 0, requests[resource] * pods
         if requested > limit:
@@ -171,7 +169,7 @@ def _devices_first(resource: str) -> tuple[bool, str]:
 
 
 def _pods_at_once(manifests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Yield the pods of each role, and how many of them Kueue admits together."""
+    """Yield the pods of each role, and the number of them that Kueue admits together."""
     for each in manifests:
         spec = each.get("spec") or {}
         if each["kind"] == "Job":
@@ -183,24 +181,24 @@ def _pods_at_once(manifests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapp
 
 @named_arguments
 class GpuQueues(Construct):
-    """A flavor for each pool, and for each team a queue with its part of the pools' nodes.
+    """A flavor for each pool, and a queue for each team with its share of the pools' nodes.
 
     Quotas follow from the pools: CPU, memory, disk, GPUs by the names that the nodes advertise, and EFA interfaces. All
-    teams are of one cohort, so that nodes nobody uses are lent.
+    teams are in one cohort, so that they can borrow unused nodes.
 
     Args:
-        cluster: Cluster of the pools; needs a kubectl provider.
+        cluster: Cluster of the pools. It needs a kubectl provider.
         kueue: Controller of this app.
-        pools: Pools that jobs may run on, the first choice first.
+        pools: Pools that jobs may run on, in order of preference.
         teams: The teams.
         cohort: Name of the cohort.
-        topology_levels: Node labels from the widest to the narrowest part of the network, by which jobs that ask for it
-            are kept together. Default: none.
+        topology_levels: Node labels from the widest to the narrowest part of the network. Kueue uses them to place jobs
+            close together if they request it. Default: none.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Teams have more nodes than a pool may have, or of a pool that is not there, or a job in one of their
-            queues asks for more than they have together.
+        ValueError: Teams have more nodes than a pool can have, or nodes of an unknown pool. Or a job in one of their
+            queues requests more than they have together.
     """
 
     def __init__(
@@ -219,7 +217,7 @@ class GpuQueues(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(kueue, Kueue):
-            raise TypeError(f"{who}: kueue must be a Kueue, got {kueue!r}")
+            raise TypeError(f"{who}: kueue must be a Kueue, got {kueue!r}; create Kueue(stack, ...)")
         refuse_unless_pools(who, pools)
         refuse_unless_teams(who, teams)
         _refuse_where_kueue_does_not_look(who, kueue, teams)
@@ -246,7 +244,7 @@ class GpuQueues(Construct):
     def _apply(
         self, cluster: ClusterRef, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]
     ) -> dict[str, Construct]:
-        """Apply each after the one before it: a queue whose flavor is missing admits nothing."""
+        """Apply each object after the previous one, because a queue without its flavor admits no job."""
         before: Construct = kueue.chart
         applied = {}
         for id, made in objects.items():
@@ -262,6 +260,6 @@ def _refuse_where_kueue_does_not_look(who: object, kueue: Kueue, teams: Sequence
     for team in teams:
         if team.namespace in kueue.unmanaged:
             raise ValueError(
-                f"{who}: team {team.name!r} must have a namespace where Kueue looks at jobs, got {team.namespace!r}; "
-                "jobs there would start without quota"
+                f"{who}: team {team.name!r} must have a namespace that Kueue manages, got {team.namespace!r}; use "
+                "another one, because jobs there would start without quota"
             )

@@ -1,4 +1,4 @@
-"""KAI Scheduler: a scheduler of its own for GPU jobs, with queues of teams."""
+"""KAI Scheduler: a separate scheduler for GPU jobs, with queues of teams."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _UNLIMITED = -1
 
 @named_arguments
 class KaiScheduler(Construct):
-    """The scheduler. It places the pods of jobs in its queues, and no others.
+    """The scheduler. It schedules only the pods of jobs in its queues.
 
-    Take it or `Kueue`: both decide when a job may start.
+    Use either it or `Kueue`, because both decide when a job may start.
 
     Source: https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart, laid over ours.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        values: Values of the chart that override the library's values.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has a queueing system from this library, or no kubectl provider.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster already has a queueing system from this library, or has no kubectl provider.
 
     Attributes:
-        chart: The release; queues depend on it.
+        chart: The Helm release. Queues depend on it.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class KaiScheduler(Construct):
 
 
 def kai_values() -> Mapping[str, Any]:
-    """Return the values of the chart, by which helm waits for the scheduler and not only for its operator.
+    """Return the values of the chart, with which helm waits for the scheduler, not only for its operator.
 
-    The operator makes the scheduler from a ``Config``, and reports on it there. By default a hook applies that object
-    when helm has already reported success.
+    The operator creates the scheduler from a ``Config``, and reports its status there. By default a hook applies that
+    object after helm has already reported success.
 
     Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml, docs/gitops/README.md
     """
@@ -82,13 +82,13 @@ def kai_values() -> Mapping[str, Any]:
 
 @named_arguments
 class KaiQueues(Construct):
-    """A queue for each team with the GPUs of its nodes, under one department that has them all.
+    """A queue for each team with the GPUs of its nodes, under one department with all of them.
 
-    Quotas are in GPUs; CPU and memory are not limited. What a team does not use the others borrow by weight, and give
-    back when it does.
+    Quotas are in GPUs. CPU and memory aren't limited. Teams can borrow unused GPUs of other teams by weight, and return
+    them when the owner needs them.
 
     Args:
-        cluster: Cluster of the pools; needs a kubectl provider.
+        cluster: Cluster of the pools. It needs a kubectl provider.
         scheduler: Scheduler of this app.
         pools: Pools that jobs may run on.
         teams: The teams.
@@ -96,7 +96,7 @@ class KaiQueues(Construct):
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: Teams have more nodes than a pool may have, or a pool has no whole GPUs.
+        ValueError: Teams have more nodes than a pool can have, or a pool has no whole GPUs.
     """
 
     def __init__(
@@ -114,14 +114,16 @@ class KaiQueues(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(scheduler, KaiScheduler):
-            raise TypeError(f"{who}: scheduler must be a KaiScheduler, got {scheduler!r}")
+            raise TypeError(
+                f"{who}: scheduler must be a KaiScheduler, got {scheduler!r}; create KaiScheduler(stack, ...)"
+            )
         refuse_unless_pools(who, pools)
         _refuse_parts_of_gpus(who, pools)
         refuse_unless_teams(who, teams)
         refuse_more_than_there_is(who, pools, teams)
         refuse_unless_object_name(who, "department", department)
         if department in {team.name for team in teams}:
-            raise ValueError(f"{who}: department must differ from every team, got {department!r}")
+            raise ValueError(f"{who}: department must differ from every team, got {department!r}; rename it")
 
         gpus = {team.name: sum(pool.shape.gpus * team.nodes.get(pool.name, 0) for pool in pools) for team in teams}
         self._teams = frozenset(gpus)
@@ -137,15 +139,17 @@ class KaiQueues(Construct):
         """Return the queue of a team, for ``GpuJob(queue=...)``.
 
         Raises:
-            ValueError: It has none.
+            ValueError: The team has none.
         """
         if team not in self._teams:
-            raise ValueError(f"{PathOf(self)}: team must be one of {', '.join(sorted(self._teams))}, got {team!r}")
+            raise ValueError(
+                f"{PathOf(self)}: team must be one of {', '.join(sorted(self._teams))}, got {team!r}; choose one"
+            )
         return KaiQueue(team)
 
 
 def queue(name: str, gpus: int, weight: int, *, parent: str | None = None) -> dict[str, Any]:
-    """Return a queue with so many GPUs of its own.
+    """Return a queue with a number of guaranteed GPUs.
 
     Source: kai-scheduler/KAI-Scheduler v0.17.0 pkg/apis/scheduling/v2/queue_types.go
     """
@@ -163,6 +167,6 @@ def _refuse_parts_of_gpus(who: object, pools: Sequence[Pool]) -> None:
     for pool in pools:
         if set(pool.shape.gpu_resources(1)) != {GPU}:
             raise ValueError(
-                f"{who}: pools must have whole GPUs, which a queue counts, got {pool.name!r} with "
-                f"{pool.shape.sharing!r}"
+                f"{who}: pools must have whole GPUs, because a queue counts them, got {pool.name!r} with "
+                f"{pool.shape.sharing!r}; remove it"
             )

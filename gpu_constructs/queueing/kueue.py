@@ -1,4 +1,4 @@
-"""Kueue and the operators of jobs that it queues."""
+"""Kueue, and the operators of jobs that it queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_nu
 from gpu_facts.versions import DYNAMO, JOBSET, KUBERAY, KUEUE, LEADER_WORKER_SET, Chart
 
 NAMESPACE = NAMESPACES[KUEUE.name]
-# The chart's own, without those that look at plain pods, Deployments and StatefulSets.
+# The chart's default, without the integrations of plain pods, Deployments and StatefulSets.
 _FRAMEWORKS = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -31,7 +31,7 @@ _FRAMEWORKS = (
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )
-# The chart's own; the controller itself would work on one of each at a time.
+# The chart's default. Without it the controller processes one object of each kind at a time.
 _CONCURRENCY = {
     "Job.batch": 5,
     "Pod": 5,
@@ -40,7 +40,7 @@ _CONCURRENCY = {
     "ClusterQueue.kueue.x-k8s.io": 5,
     "ResourceFlavor.kueue.x-k8s.io": 1,
 }
-# The chart's own default since 1.4, where requests go by TCP and events by ZMQ; before it was True.
+# The chart's default since 1.4, in which requests use TCP and events ZMQ. It was True before.
 # Source: https://github.com/ai-dynamo/dynamo/pull/11951
 DYNAMO_VALUES: Mapping[str, Any] = {"global": {"nats": {"install": False}}}
 _NATS_CLASS = "nats.config.jetstream.fileStore.pvc.storageClassName"
@@ -50,28 +50,28 @@ _NATS_CLASS = "nats.config.jetstream.fileStore.pvc.storageClassName"
 class Kueue(Construct):
     """Kueue's controller. A job waits, without pods, until its queue has the quota for all of them at once.
 
-    While the controller does not answer, the API server refuses every job, with or without a queue. So it looks at no
-    job in the namespaces of this library's charts, which run jobs while they are installed, and jobs of its stack are
-    applied after it.
+    While the controller's webhook doesn't answer, the API server rejects every job, with or without a queue. So Kueue
+    ignores jobs in the namespaces of this library's charts, which run jobs during their installation. Jobs of the same
+    stack are applied after Kueue.
 
     Source: https://kueue.sigs.k8s.io/docs/
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        ready_minutes: How long an admitted job may take until all its pods run, nodes from zero included; after that it
-            goes back into its queue, so that two halves of two jobs never wait for each other.
-        fair_sharing: Teams that use less of what they borrow come first.
-        unmanaged_namespaces: Namespaces beside those in which it looks at no job, such as of charts of yours that run
-            jobs while they are installed.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        ready_minutes: Max time until all pods of an admitted job run, including the launch of nodes. After that the job
+            returns to its queue, so that two jobs with half of their pods never wait for each other.
+        fair_sharing: Whether teams that have borrowed less come first.
+        unmanaged_namespaces: Additional namespaces in which Kueue ignores jobs, for example of your own charts that run
+            jobs during their installation.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or has Kueue from this library.
+        ValueError: The cluster has no kubectl provider, or already has Kueue from this library.
 
     Attributes:
-        chart: The release; queues depend on it.
-        unmanaged: Namespaces in which it looks at no job.
+        chart: The Helm release. Queues depend on it.
+        unmanaged: Namespaces in which Kueue ignores jobs.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Kueue(Construct):
 
 
 def kueue_values(*, ready_minutes: int, fair_sharing: bool, unmanaged: Iterable[str]) -> Mapping[str, Any]:
-    """Return the values of the chart, which takes the controller's configuration as one text.
+    """Return the values of the chart, in which the controller's configuration is one string.
 
     Source: kubernetes-sigs/kueue v0.19.2 charts/kueue/values.yaml
     """
@@ -134,7 +134,7 @@ def kueue_values(*, ready_minutes: int, fair_sharing: bool, unmanaged: Iterable[
 
 @named_arguments
 class _Operator(Construct):
-    """A controller that is its chart."""
+    """A controller that consists of its chart."""
 
     _release: ClassVar[Chart]
     _values: ClassVar[Mapping[str, Any] | None] = None
@@ -161,19 +161,19 @@ class _Operator(Construct):
 
     @staticmethod
     def _refuse_values(who: object, values: object) -> None:
-        """Refuse values of the chart with which it could not start."""
+        """Reject values of the chart with which the controller couldn't start."""
 
 
 class JobSets(_Operator):
     """The controller of JobSet: several Jobs that start and fail together, as distributed training does.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         values: Values of the chart.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has the controller from this library.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or already has the controller from this library.
 
     Attributes:
         chart: The release.
@@ -186,12 +186,12 @@ class LeaderWorkerSets(_Operator):
     """The controller of LeaderWorkerSet: groups of pods that serve one model over several nodes.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         values: Values of the chart.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has the controller from this library.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or already has the controller from this library.
 
     Attributes:
         chart: The release.
@@ -204,12 +204,12 @@ class KubeRay(_Operator):
     """The operator of Ray: clusters, jobs and services.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         values: Values of the chart.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has the operator from this library.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or already has the operator from this library.
 
     Attributes:
         chart: The release.
@@ -221,17 +221,17 @@ class KubeRay(_Operator):
 class Dynamo(_Operator):
     """NVIDIA's Dynamo platform: the operator that serves one model over many GPUs.
 
-    Its graphs (``DynamoGraphDeployment``) are yours to apply; their shape still changes between releases. It comes
-    without NATS, which graphs need no longer; to have it, its volume takes a storage class.
+    You apply its graphs (``DynamoGraphDeployment``) yourself, because their schema still changes between releases. It
+    is installed without NATS, which graphs no longer need. To install NATS, set a storage class for its volume.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart, laid over ours.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        values: Values of the chart that override the library's values.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has the platform from this library, or ``values`` install
-            NATS on a volume that nobody makes.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or already has the platform from this library, or ``values``
+            install NATS without a storage class for its volume.
 
     Attributes:
         chart: The release.
@@ -246,6 +246,6 @@ class Dynamo(_Operator):
         claimed = find_value(volume, "enabled") is not False and not find_value(volume, "storageClassName")
         if find_value(values, "global", "nats", "install") is True and claimed:
             raise ValueError(
-                f"{who}: values must name {_NATS_CLASS} with global.nats.install=True, got none; EKS makes no default "
-                "class, and NATS would stay Pending"
+                f"{who}: values must name {_NATS_CLASS} with global.nats.install=True, got none; set it, because EKS "
+                "sets no default class and NATS would stay Pending"
             )

@@ -283,7 +283,7 @@ def test_a_job_of_another_stack_is_in_no_circle_with_kueue(stack: cdk.Stack, clu
 def test_refuses_a_team_where_kueue_does_not_look(app: App) -> None:
     team = TeamQueue(name="a", namespace="monitoring", nodes={"p5": 1})
 
-    with pytest.raises(ValueError, match="team 'a' must have a namespace where Kueue looks at jobs, got 'monitoring'"):
+    with pytest.raises(ValueError, match="team 'a' must have a namespace that Kueue manages, got 'monitoring'"):
         app.queues(teams=[team])
 
 
@@ -303,7 +303,7 @@ def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.IClus
         "kuberay-operator": "1.7.0",
         "dynamo-platform": "1.5.0",
     }
-    with pytest.raises(ValueError, match=r"Test/Again: cluster must have one helm release 'lws', .* beside"):
+    with pytest.raises(ValueError, match="Test/Again: cluster must have one helm release 'lws', got"):
         LeaderWorkerSets(stack, "Again", cluster=cluster)
 
 
@@ -345,7 +345,7 @@ def test_dynamo_takes_nats_that_can_start(stack: cdk.Stack, cluster: eks.ICluste
     [
         (
             [TeamQueue(name="a", namespace="a", nodes={"p5": 3}), TeamQueue(name="b", namespace="b", nodes={"p5": 2})],
-            r"teams must have at most the 4 nodes of pool 'p5', got 5; admitted jobs would stay Pending",
+            "teams must have at most the 4 nodes of pool .*admitted jobs would stay Pending",
         ),
         ([TeamQueue(name="a", namespace="a", nodes={"p4": 1})], r"team 'a' must have nodes of p5, l4, l40s, got 'p4'"),
         (
@@ -418,7 +418,7 @@ def test_refuses_a_job_that_is_more_than_all_teams_have(app: App, queues_first: 
     first()
 
     rule = (
-        r"Test/Job: pods must ask at once for at most the 32 nvidia.com/gpu of the 4 nodes that the teams have of pool "
+        r"Test/Job: pods must request at once at most the 32 nvidia.com/gpu of the 4 nodes that the teams have of pool "
         r"'p5', got 40; give the teams more of its nodes, or run fewer pods \[GPU203\]"
     )
     with pytest.raises(ValueError, match=rule):
