@@ -1,4 +1,4 @@
-"""More replicas when GPUs are busy or work waits, and right-sized requests."""
+"""Scaling of replicas by GPU use or pending work, and of CPU and memory requests."""
 
 from gpu_facts.lazy_names import lazy_names
 

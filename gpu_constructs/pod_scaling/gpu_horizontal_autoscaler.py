@@ -1,4 +1,4 @@
-"""Scales the pods of a deployment on GPUs."""
+"""Scales the pods of a GPU deployment."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gpu_facts.refusals import refuse_unless_whole_number, words
 from gpu_facts.versions import KEDA
 
 NAMESPACE = NAMESPACES[KEDA.name]
-# EKS sets the variables of a role in containers when it creates a pod. So pods that run get the role only if another
+# EKS adds the variables of a role to containers when it creates a pod. So running pods get the role only if another
 # annotation replaces them.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html (2026-11)
 _WITH_ROLE = {f"{OUR_DOMAIN}/role": "true"}
-# Slow, because a GPU takes minutes to come and a model minutes to load.
+# Slow, because a GPU takes minutes to launch and a model minutes to load.
 BEHAVIOR: dict[str, Any] = {
     "scaleUp": {
         "stabilizationWindowSeconds": 60,
@@ -46,24 +46,24 @@ _COOLDOWN_SECONDS = 900
 
 @named_arguments
 class Keda(Construct):
-    """KEDA with the permissions to read the queues and workspaces that pods are scaled by.
+    """KEDA with permissions to read the queues and workspaces of scaling signals.
 
-    It takes over the API of external metrics, of which a cluster has one provider.
+    It provides the API of external metrics, for which a cluster has only one provider.
 
     Source: https://keda.sh/docs/2.20/
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         sqs_queue_arns: SQS queues whose length it may read.
         prometheus_workspace_arns: Workspaces of Amazon Managed Prometheus that it may query.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or has KEDA from this library.
+        ValueError: The cluster has no kubectl provider, or already has KEDA from this library.
 
     Attributes:
-        chart: The release; what uses KEDA's objects depends on it.
+        chart: The Helm release. Constructs that create KEDA's objects depend on it.
     """
 
     def __init__(
@@ -125,14 +125,14 @@ def _statements(queues: Sequence[str], workspaces: Sequence[str]) -> list[dict[s
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
-    """How many pods a Deployment has, and by what.
+    """Limits and signals for the number of a Deployment's pods.
 
     Attributes:
         name: Name of the Deployment.
         namespace: Its namespace.
-        signals: What its pods are scaled by.
-        min_replicas: Least pods.
-        max_replicas: Most pods.
+        signals: Signals that scale its pods.
+        min_replicas: Min number of pods.
+        max_replicas: Max number of pods.
     """
 
     name: str
@@ -146,7 +146,7 @@ def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
     """Return an HPA on records of the pods themselves.
 
     KEDA's webhook doesn't reject a ScaledObject of the same Deployment because of it. When a deployment replaces one by
-    the other, the new one exists before the old one is deleted. Until then neither scales: Kubernetes stops both.
+    the other, the new one exists before the old one is deleted. In that time Kubernetes stops both, and neither scales.
 
     Source: https://keda.sh/docs/2.19/operate/admission-webhooks/#validation-enforcement
     """
@@ -174,7 +174,7 @@ def _metric(signal: GpuUse | CpuUtilization) -> dict[str, Any]:
 
 
 def scaled_object(scale: Scale, *, prometheus_url: str, region: str | None = None) -> dict[str, Any]:
-    """Return what KEDA scales by; of a Prometheus that AWS manages, with its region.
+    """Return the ScaledObject of KEDA, with the region for a Prometheus that AWS manages.
 
     Source: https://keda.sh/docs/2.20/reference/scaledobject-spec/
     """
@@ -195,7 +195,7 @@ def scaled_object(scale: Scale, *, prometheus_url: str, region: str | None = Non
 
 
 def trigger_authentication(*, name: str, namespace: str) -> dict[str, Any]:
-    """Return that KEDA reads AWS as itself, by Pod Identity."""
+    """Return the TriggerAuthentication with which KEDA reads AWS with its own role, by Pod Identity."""
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "TriggerAuthentication",
@@ -212,7 +212,7 @@ def _trigger(signal: Signal, scale: Scale, prometheus_url: str) -> dict[str, Any
                 "queueURL": signal.url,
                 "awsRegion": signal.region,
                 "queueLength": str(signal.per_pod),
-                # KEDA wakes above it.
+                # KEDA activates above this value.
                 "activationQueueLength": str(signal.wakes_at - 1),
             },
             "authenticationRef": {"name": scale.name},
@@ -227,7 +227,7 @@ def _trigger(signal: Signal, scale: Scale, prometheus_url: str) -> dict[str, Any
 
 
 def _signed(trigger: dict[str, Any], scale: Scale, region: str | None) -> dict[str, Any]:
-    """Return a trigger that reads a Prometheus of AWS as KEDA itself."""
+    """Return a trigger that reads an AWS Prometheus with KEDA's own role."""
     if region is None or trigger["type"] != "prometheus":
         return trigger
     metadata = trigger["metadata"] | {"awsRegion": region}
@@ -243,7 +243,7 @@ def _measured(prometheus_url: str, query: str, per_pod: int, wakes_at: int) -> d
             "query": query,
             "threshold": str(per_pod),
             "activationThreshold": str(wakes_at - 1),
-            # A series that is missing is an exporter that is down, and no reason to remove pods.
+            # A missing series means that an exporter is down. It must not remove pods.
             "ignoreNullValues": "false",
         },
     }
@@ -251,11 +251,11 @@ def _measured(prometheus_url: str, query: str, per_pod: int, wakes_at: int) -> d
 
 @named_arguments
 class GpuHorizontalAutoscaler(Construct):
-    """Keeps as many pods as the signals ask for: the largest number that one of them does.
+    """Keeps the number of pods that the signals require: the largest number of all signals.
 
-    Through KEDA it takes every signal and scales to none and up again by what waits; through prometheus-adapter it is a
-    plain HorizontalPodAutoscaler on the use of GPUs. By CPU alone it needs neither. Pods are added one a minute and
-    removed one in two.
+    Through KEDA it supports every signal, and scales to zero and up again when work waits. Through prometheus-adapter
+    it is a plain HorizontalPodAutoscaler on the use of GPUs. With CPU only, it needs neither. It adds one pod per
+    minute, and removes one pod in two minutes.
 
     You can change ``through`` later. Its controller may leave the app in the same deployment.
 
@@ -267,18 +267,18 @@ class GpuHorizontalAutoscaler(Construct):
     StatefulSets to horizontal autoscaling)
 
     Args:
-        cluster: Cluster of the deployment; needs a kubectl provider.
-        target: Deployment without ``replicas`` of its own.
-        signals: What to scale by.
-        max_replicas: Most pods.
-        min_replicas: Least pods; 0 takes a signal of what waits, because pods that are not there use no GPU.
-        through: What reads the signals. Default: for `CpuUtilization` alone, the cluster's `MetricsServer`.
-        prometheus: Where use and demand are measured: in the cluster, or, with Keda, a workspace of AWS.
-            Default: none, for queues and CPU alone.
+        cluster: Cluster of the deployment. It needs a kubectl provider.
+        target: Deployment without ``replicas``.
+        signals: Signals to scale by.
+        max_replicas: Max number of pods.
+        min_replicas: Min number of pods. 0 requires a signal of pending work, because without pods no GPU is in use.
+        through: Component that reads the signals. Default: for `CpuUtilization` only, the cluster's `MetricsServer`.
+        prometheus: Prometheus that measures use and demand: in the cluster, or, with Keda, an AWS workspace. Default:
+            none, for queues and CPU only.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The deployment would be scaled wrongly, twice, or never again.
+        ValueError: The deployment would be scaled wrongly, by two scalers, or never up again.
     """
 
     def __init__(
@@ -304,10 +304,10 @@ class GpuHorizontalAutoscaler(Construct):
         _refuse_sleep_without_waking(who, min_replicas, signals, through)
         _refuse_use_of_shared_gpus(who, target, signals)
         for signal in signals:
-            said = f"{who}: signals must be what the exporter reports, got {type(signal).__name__}"
+            said = f"{who}: signals must be reported by the exporter, got {type(signal).__name__}"
             for field in getattr(signal, "fields", ()):
                 ref.fields.ask((said, field))
-        ref.claim(who, f"scaler of {target.namespace}/{target.name}", why="each would undo what the other does")
+        ref.claim(who, f"scaler of {target.namespace}/{target.name}", why="each would undo the changes of the other")
 
         scale = Scale(
             name=target.name,
@@ -338,35 +338,45 @@ class GpuHorizontalAutoscaler(Construct):
 
 def _refuse_unless_target(who: object, target: object) -> None:
     if not isinstance(target, GpuDeployment):
-        raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}")
+        raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}; pass the construct")
     if target.replicas is not None:
         raise ValueError(
-            f"{who}: target must be without replicas, got {target.replicas}; each deployment would set them back"
+            f"{who}: target must be without replicas, got {target.replicas}; remove them, because each deployment "
+            "would reset them"
         )
 
 
 def _refuse_unless_signals(who: object, signals: object, through: object, prometheus: object) -> None:
     if through is not None and not isinstance(through, (Keda, PrometheusAdapter)):
-        raise TypeError(f"{who}: through must be a Keda or a PrometheusAdapter, got {through!r}")
+        raise TypeError(
+            f"{who}: through must be a Keda or a PrometheusAdapter, got {through!r}; create Keda(stack, ...)"
+        )
     if prometheus is not None and not isinstance(prometheus, (PrometheusStack, ManagedPrometheus)):
-        raise TypeError(f"{who}: prometheus must be a PrometheusStack or ManagedPrometheus, got {prometheus!r}")
+        raise TypeError(
+            f"{who}: prometheus must be a PrometheusStack or ManagedPrometheus, got {prometheus!r}; create one"
+        )
     if isinstance(through, PrometheusAdapter) and isinstance(prometheus, ManagedPrometheus):
         raise ValueError(
-            f"{who}: through must be a Keda with a ManagedPrometheus, got a PrometheusAdapter; it signs nothing"
+            f"{who}: through must be a Keda with a ManagedPrometheus, got a PrometheusAdapter; use Keda, because the "
+            "adapter doesn't sign requests"
         )
     if not isinstance(signals, (list, tuple)) or not all(isinstance(each, get_args(Signal)) for each in signals):
-        raise TypeError(f"{who}: signals must be a list such as [GpuUtilization(percent=70)], got {signals!r}")
+        raise TypeError(
+            f"{who}: signals must be a list of signals, got {signals!r}; write [GpuUtilization(percent=70)]"
+        )
     if not signals:
-        raise ValueError(f"{who}: signals must name at least one, got none")
+        raise ValueError(f"{who}: signals must name at least one, got none; write [GpuUtilization(percent=70)]")
     others = [type(each).__name__ for each in signals if not isinstance(each, CpuUtilization)]
     if through is None and others:
-        raise ValueError(f"{who}: through must be given for {', '.join(others)}, got None; make a Keda")
+        raise ValueError(f"{who}: through must be given for {', '.join(others)}, got None; create a Keda")
     foreign = [type(each).__name__ for each in signals if isinstance(each, (Demand, SqsQueue))]
     if isinstance(through, PrometheusAdapter) and foreign:
-        raise ValueError(f"{who}: through must be a Keda for {', '.join(foreign)}, got a PrometheusAdapter")
+        raise ValueError(f"{who}: through must be a Keda for {', '.join(foreign)}, got a PrometheusAdapter; use Keda")
     measured = any(not isinstance(each, (SqsQueue, CpuUtilization)) for each in signals)
     if isinstance(through, Keda) and measured and prometheus is None:
-        raise ValueError(f"{who}: prometheus must be given for signals that it measures, got None")
+        raise ValueError(
+            f"{who}: prometheus must be given for signals that it measures, got None; pass a PrometheusStack"
+        )
 
 
 def _refuse_sleep_without_waking(who: object, least: int, signals: Sequence[Signal], through: object) -> None:
@@ -377,8 +387,8 @@ def _refuse_sleep_without_waking(who: object, least: int, signals: Sequence[Sign
         raise ValueError(f"{who}: min_replicas must be at least 1 {reader}, got 0; use Keda")
     if not any(isinstance(each, (Demand, SqsQueue)) for each in signals):
         raise ValueError(
-            f"{who}: min_replicas must be at least 1 without a Demand or SqsQueue, got 0; no pod uses no GPU, and "
-            "nothing would ever start one again"
+            f"{who}: min_replicas must be at least 1 without a Demand or SqsQueue, got 0; add one, because without "
+            "pods no GPU is in use and no signal would start a pod"
         )
 
 
@@ -386,6 +396,6 @@ def _refuse_use_of_shared_gpus(who: object, target: GpuDeployment, signals: Sequ
     measured = [type(each).__name__ for each in signals if isinstance(each, get_args(GpuUse))]
     if measured and not isinstance(target.pool.shape.sharing, Exclusive):
         raise ValueError(
-            f"{who}: signals must not measure GPUs of a pool with {target.pool.shape.sharing!r}, whose use is not "
-            f"known by pod, got {', '.join(measured)}; write Demand(...)"
+            f"{who}: signals must not measure GPUs of a pool with {target.pool.shape.sharing!r}, whose use isn't known "
+            f"by pod, got {', '.join(measured)}; write Demand(...)"
         )

@@ -25,18 +25,18 @@ _ONE = "metrics server"
 class MetricsServer(Construct):
     """The EKS add-on ``metrics-server``.
 
-    A cluster of this app gets it with the first `VerticalPodAutoscaler` or `CpuUtilization`. Make it yourself before
-    them to state its version, or for an imported cluster that has none: two collide over one API.
+    A cluster of this app gets it with the first `VerticalPodAutoscaler` or `CpuUtilization`. Create it before them to
+    set its version, or for an imported cluster without it. Two would conflict over one API.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/community-addons.html
 
     Args:
         cluster: Cluster to install into.
-        version: Version of the add-on, e.g. ``v0.8.0-eksbuild.2``. Default: EKS' own.
+        version: Version of the add-on, e.g. ``v0.8.0-eksbuild.2``. Default: the default of EKS.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has it from this library.
+        ValueError: The cluster already has it from this library.
 
     Attributes:
         resource: The add-on.
@@ -47,7 +47,7 @@ class MetricsServer(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
         if version is not None and (not isinstance(version, str) or not version):
-            raise TypeError(f"{who}: version must be one such as 'v0.8.0-eksbuild.2', got {version!r}")
+            raise TypeError(f"{who}: version must be a string, got {version!r}; write one such as 'v0.8.0-eksbuild.2'")
         ref.claim(who, _ONE, why="both provide the API of resource metrics")
         self.resource = eks_resources.CfnAddon(
             self,
@@ -55,7 +55,7 @@ class MetricsServer(Construct):
             addon_name=METRICS_SERVER,
             addon_version=version,
             cluster_name=ref.name_token,
-            # The template is what counts, not what somebody edited in the cluster.
+            # The template takes precedence over manual changes in the cluster.
             resolve_conflicts="OVERWRITE",
         )
         ref.software.addons[METRICS_SERVER] = {}
@@ -65,7 +65,7 @@ class MetricsServer(Construct):
 
 
 def bring_metrics_server(cluster: ClusterRef) -> None:
-    """Install it, once, into a cluster of this app; an imported one may have its own, which nobody can see."""
+    """Install it once into a cluster of this app. An imported one may have its own, which the app can't detect."""
     made_here = cluster.auto_mode is not None
     if made_here and cluster.holder(_ONE) is None:
         MetricsServer(cluster.shared(cluster.stack), "MetricsServer", cluster=cluster.cluster)
@@ -73,16 +73,16 @@ def bring_metrics_server(cluster: ClusterRef) -> None:
 
 @named_arguments
 class PrometheusAdapter(Construct):
-    """The adapter with the two records of GPUs, and the API of custom metrics to itself.
+    """The adapter with the two records of GPUs. It is the only provider of the API of custom metrics.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         prometheus: Prometheus of this app, with the rules of a `DcgmExporter`.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider, or has the adapter from this library.
+        ValueError: The cluster has no kubectl provider, or already has the adapter from this library.
 
     Attributes:
         chart: The release.
@@ -101,7 +101,9 @@ class PrometheusAdapter(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(prometheus, PrometheusStack):
-            raise TypeError(f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}")
+            raise TypeError(
+                f"{who}: prometheus must be a PrometheusStack, got {prometheus!r}; create PrometheusStack(stack, ...)"
+            )
         ref.claim(who, PROMETHEUS_ADAPTER.name, why="both provide the API of custom metrics")
         self.chart = install_helm_chart(
             self,
@@ -116,7 +118,7 @@ class PrometheusAdapter(Construct):
 
 
 def adapter_values(url: str) -> Mapping[str, Any]:
-    """Return the values of the chart; none for external metrics, which are KEDA's.
+    """Return the values of the chart, without external metrics, which KEDA provides.
 
     Source: prometheus-community/helm-charts prometheus-adapter 5.3.0 values.yaml
     """
@@ -125,7 +127,7 @@ def adapter_values(url: str) -> Mapping[str, Any]:
     return {
         "prometheus": {"url": address, "port": int(port)},
         "rules": {"default": False, "custom": rules},
-        # As the chart suggests; it sets none, and the kubelet evicts a pod without requests first.
+        # As the chart suggests. It sets none, and the kubelet evicts pods without requests first.
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
     }
 

@@ -1,4 +1,4 @@
-"""Recommends and sets what a deployment on GPUs asks for of CPU and memory."""
+"""Recommends and sets the CPU and memory requests of a GPU deployment."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class VerticalPodAutoscaler(Construct):
     They need a `MetricsServer`, which a cluster of this app gets with them.
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has no kubectl provider, or has them from this library.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster has no kubectl provider, or already has them from this library.
 
     Attributes:
         chart: The release.
@@ -61,7 +61,7 @@ class VerticalPodAutoscaler(Construct):
 
 
 def controller_values() -> Mapping[str, Any]:
-    """Return the values of the chart: requests as it suggests them, since the kubelet evicts pods without first.
+    """Return the values of the chart, with requests: the kubelet evicts pods without requests first.
 
     Source: kubernetes/autoscaler vertical-pod-autoscaler chart 0.11.0 values.yaml
     """
@@ -71,22 +71,22 @@ def controller_values() -> Mapping[str, Any]:
 
 @named_arguments
 class CpuMemoryRightsizing(Construct):
-    """What a deployment's pods ask for of CPU and memory, from what they used.
+    """Recommends or sets the CPU and memory requests of a deployment's pods, from their use.
 
-    Never of GPUs: the autoscaler knows CPU and memory only, devices come in whole numbers, and a running pod gets no
-    other ones.
+    It never changes GPUs: the autoscaler supports only CPU and memory, devices are whole numbers, and a running pod
+    can't get other devices.
 
     Args:
-        cluster: Cluster of the deployment; needs a kubectl provider.
+        cluster: Cluster of the deployment. It needs a kubectl provider.
         target: The deployment.
-        vpa: Controllers of this app. Default: the cluster runs them already.
-        mode: ``Off`` recommends, ``Initial`` sets it on new pods, ``InPlaceOrRecreate`` changes running ones, and
-            restarts a pod, model and all, where that fails.
-        resources: What it is about, of ``cpu`` and ``memory``.
+        vpa: Controllers of this app. Default: the cluster already runs them.
+        mode: ``Off`` only recommends. ``Initial`` sets requests on new pods. ``InPlaceOrRecreate`` changes running
+            pods, and if that fails, restarts a pod including its model.
+        resources: Resources to change, of ``cpu`` and ``memory``.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A resource is another one, such as a GPU, or the cluster has no kubectl provider.
+        ValueError: A resource isn't supported, such as a GPU, or the cluster has no kubectl provider.
     """
 
     def __init__(
@@ -104,9 +104,11 @@ class CpuMemoryRightsizing(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(target, GpuDeployment):
-            raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}")
+            raise TypeError(f"{who}: target must be a GpuDeployment, got {target!r}; pass the construct")
         if vpa is not None and not isinstance(vpa, VerticalPodAutoscaler):
-            raise TypeError(f"{who}: vpa must be a VerticalPodAutoscaler, got {vpa!r}")
+            raise TypeError(
+                f"{who}: vpa must be a VerticalPodAutoscaler, got {vpa!r}; create VerticalPodAutoscaler(stack, ...)"
+            )
         refuse_unless_choice(who, "mode", mode, get_args(Mode))
         chosen = words(who, "resources", resources)
         _refuse_devices(who, chosen)
@@ -134,10 +136,10 @@ def vertical_pod_autoscaler(*, name: str, namespace: str, mode: str, resources: 
 
 def _refuse_devices(who: object, resources: Sequence[str]) -> None:
     if not resources:
-        raise ValueError(f"{who}: resources must name cpu or memory, got none")
+        raise ValueError(f"{who}: resources must name cpu or memory, got none; write ('cpu', 'memory')")
     for each in resources:
         if each not in _RESOURCES:
             raise ValueError(
-                f"{who}: resources must be of {', '.join(_RESOURCES)}, got {each!r}; a VerticalPodAutoscaler changes "
-                "nothing else, and another number of GPUs is another Deployment"
+                f"{who}: resources must be of {', '.join(_RESOURCES)}, got {each!r}; remove it, because a "
+                "VerticalPodAutoscaler changes nothing else"
             )

@@ -1,4 +1,4 @@
-"""What pods on GPUs are scaled by."""
+"""Signals for the scaling of GPU pods."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ _FULL = 100
 class GpuUtilization:
     """The mean use of each pod's GPUs, in percent of time in which at least one kernel ran.
 
-    It says that a GPU is in use, not that it is full: prefer demand where there is a number for it, or `SmActivity`.
+    It shows that a GPU is in use, not that it is fully used. Prefer `Demand` if you have such a metric, or
+    `SmActivity`.
 
     Attributes:
         percent: Use above which pods are added, 1 to 100.
 
     Raises:
-        TypeError: ``percent`` is no whole number.
-        ValueError: It is no percentage.
+        TypeError: ``percent`` isn't an integer.
+        ValueError: It isn't a percentage.
     """
 
     percent: int = 70
@@ -44,7 +45,7 @@ class GpuUtilization:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """DCGM fields that it is measured by."""
+        """DCGM fields that measure it."""
         return (GPU_UTIL,)
 
     @property
@@ -53,7 +54,7 @@ class GpuUtilization:
         return UTILIZATION_RECORD
 
     def query(self, pods: str) -> str:
-        """Return the sum over pods; each counts once, however many GPUs it has."""
+        """Return the sum over pods. Each pod counts once, for any number of GPUs."""
         return f"sum(avg by (exported_namespace, exported_pod) ({GPU_UTIL}{{{pods}}}))"
 
 
@@ -62,8 +63,8 @@ class GpuUtilization:
 class SmActivity:
     """The mean activity of the multiprocessors of each pod's GPUs, in percent of time in which one had a warp.
 
-    Where it is 80, a kernel may fill the GPU; below 50 none does. The exporter must report
-    ``DCGM_FI_PROF_SM_ACTIVE``, as it does by default.
+    At 80 a kernel may use the whole GPU. Below 50 none does. The exporter must report ``DCGM_FI_PROF_SM_ACTIVE``, as it
+    does by default.
 
     Source: https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html#metrics
 
@@ -71,8 +72,8 @@ class SmActivity:
         percent: Activity above which pods are added, 1 to 100.
 
     Raises:
-        TypeError: ``percent`` is no whole number.
-        ValueError: It is no percentage.
+        TypeError: ``percent`` isn't an integer.
+        ValueError: It isn't a percentage.
     """
 
     percent: int = 70
@@ -82,7 +83,7 @@ class SmActivity:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """DCGM fields that it is measured by."""
+        """DCGM fields that measure it."""
         return (SM_ACTIVE,)
 
     @property
@@ -91,7 +92,7 @@ class SmActivity:
         return SM_RECORD
 
     def query(self, pods: str) -> str:
-        """Return the sum over pods; each counts once, however many GPUs it has."""
+        """Return the sum over pods. Each pod counts once, for any number of GPUs."""
         return f"sum(100 * avg by (exported_namespace, exported_pod) ({SM_ACTIVE}{{{pods}}}))"
 
 
@@ -100,14 +101,14 @@ class SmActivity:
 class GpuMemory:
     """The memory in use on the fullest GPU of each pod, in percent.
 
-    Servers such as vLLM take nearly all memory when they start: by this signal they would only ever grow.
+    Servers such as vLLM allocate nearly all memory at start, so with this signal they would only scale up.
 
     Attributes:
         percent: Use above which pods are added, 1 to 100.
 
     Raises:
-        TypeError: ``percent`` is no whole number.
-        ValueError: It is no percentage.
+        TypeError: ``percent`` isn't an integer.
+        ValueError: It isn't a percentage.
     """
 
     percent: int = 85
@@ -117,7 +118,7 @@ class GpuMemory:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """DCGM fields that it is measured by."""
+        """DCGM fields that measure it."""
         return (FB_USED, FB_FREE)
 
     @property
@@ -126,7 +127,7 @@ class GpuMemory:
         return MEMORY_RECORD
 
     def query(self, pods: str) -> str:
-        """Return the sum over pods; each counts by its fullest GPU."""
+        """Return the sum over pods. Each pod counts by its fullest GPU."""
         used, free = f"{FB_USED}{{{pods}}}", f"{FB_FREE}{{{pods}}}"
         return f"sum(max by (exported_namespace, exported_pod) (100 * {used} / ({used} + {free})))"
 
@@ -134,34 +135,35 @@ class GpuMemory:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuUtilization:
-    """The mean use of CPU, in percent of what the pods ask for.
+    """The mean use of CPU, in percent of the pods' requests.
 
-    It needs neither DCGM nor Prometheus, and says little of a GPU: a server that waits for its GPU uses no CPU.
+    It needs neither DCGM nor Prometheus, but doesn't show the use of a GPU: a server that waits for its GPU uses no
+    CPU.
 
     Attributes:
-        percent: Use above which pods are added; above 100 where pods may take more than they ask for.
+        percent: Use above which pods are added. It may be above 100 if pods may use more than they request.
 
     Raises:
-        TypeError: ``percent`` is no whole number.
+        TypeError: ``percent`` isn't an integer.
         ValueError: It is below 1.
     """
 
     percent: int = 70
 
     def __post_init__(self) -> None:
-        refuse_unless_whole_number("cpu utilization", "percent", self.percent, least=1, fix="70 is 70 percent")
+        refuse_unless_whole_number("cpu utilization", "percent", self.percent, least=1, fix="write 70 for 70 percent")
 
 
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
-    """Work that waits, from Prometheus: requests in a queue, sessions, tokens to produce.
+    """Pending work, measured by Prometheus: requests in a queue, sessions, tokens to produce.
 
     Attributes:
-        query: PromQL that gives one number for all pods together, e.g.
+        query: PromQL that returns one number for all pods together, e.g.
             ``sum(vllm:num_requests_waiting{namespace="chat"})``.
-        per_pod: How much of it one pod takes.
-        wakes_at: How much of it starts the first pod where there is none.
+        per_pod: Amount for one pod.
+        wakes_at: Amount that starts the first pod if there is none.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -174,9 +176,9 @@ class Demand:
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
-            raise TypeError(f"demand: query must be PromQL, got {self.query!r}")
+            raise TypeError(f"demand: query must be PromQL, got {self.query!r}; write it as a string")
         if not self.query.strip():
-            raise ValueError(f"demand: query must be PromQL, got {self.query!r}")
+            raise ValueError(f"demand: query must be PromQL, got {self.query!r}; write a query that returns one number")
         refuse_unless_whole_number("demand", "per_pod", self.per_pod, least=1)
         refuse_unless_whole_number("demand", "wakes_at", self.wakes_at, least=1)
 
@@ -184,17 +186,17 @@ class Demand:
 @named_arguments
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqsQueue:
-    """Messages that wait in an SQS queue, which KEDA must be allowed to read: ``Keda(sqs_queue_arns=...)``.
+    """Messages in an SQS queue. KEDA needs access to read it: ``Keda(sqs_queue_arns=...)``.
 
     Attributes:
         url: URL of the queue.
         region: Its region.
-        per_pod: How many messages one pod takes at once.
-        wakes_at: How many start the first pod where there is none.
+        per_pod: Number of messages for one pod.
+        wakes_at: Number of messages that starts the first pod if there is none.
 
     Raises:
-        TypeError: A number is no whole number.
-        ValueError: ``url`` is no queue's, ``region`` is none, or a number is below 1.
+        TypeError: A number isn't an integer.
+        ValueError: ``url`` isn't the URL of a queue, ``region`` isn't a region, or a number is below 1.
     """
 
     url: str
@@ -204,18 +206,18 @@ class SqsQueue:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not (is_token(self.url) or _QUEUE_URL.fullmatch(self.url)):
-            raise ValueError(f"sqs queue: url must be one of a queue, 'https://sqs...', got {self.url!r}")
+            raise ValueError(f"sqs queue: url must be the URL of a queue, got {self.url!r}; write 'https://sqs...'")
         refuse_unless_region("sqs queue", "region", self.region)
         refuse_unless_whole_number("sqs queue", "per_pod", self.per_pod, least=1)
         refuse_unless_whole_number("sqs queue", "wakes_at", self.wakes_at, least=1)
 
 
-# What is measured on the GPUs of a pod.
+# Signals that are measured on the GPUs of a pod.
 GpuUse = GpuUtilization | GpuMemory | SmActivity
 Signal = GpuUse | CpuUtilization | Demand | SqsQueue
 
 
 def _refuse_unless_percent(who: str, percent: object) -> None:
-    refuse_unless_whole_number(who, "percent", percent, least=1, fix="it is a percentage, 70 and not 0.7")
+    refuse_unless_whole_number(who, "percent", percent, least=1, fix="write a percentage, 70 and not 0.7")
     if isinstance(percent, int) and percent > _FULL:
-        raise ValueError(f"{who}: percent must be at most {_FULL}, got {percent}")
+        raise ValueError(f"{who}: percent must be at most {_FULL}, got {percent}; lower it")
