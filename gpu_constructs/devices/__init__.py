@@ -1,4 +1,4 @@
-"""What makes the GPUs of a node visible to Kubernetes. Exactly one device manager runs on a node."""
+"""Components that advertise the GPUs of a node to Kubernetes. Each node has exactly one device manager."""
 
 from gpu_facts.lazy_names import lazy_names
 

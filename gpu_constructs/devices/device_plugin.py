@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin: tells kubelet how many GPUs a node has."""
+"""NVIDIA's device plugin: reports the GPUs of a node to the kubelet."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")
 class DevicePlugin(Construct):
     """The device plugin on every AL2023 GPU node of a cluster.
 
-    It runs on the nodes labelled ``gpu-constructs.io/device-manager=device-plugin``, as all AL2023 pools of this
-    library are, whatever their taints. Label the GPU nodes of other origin so that it serves them too. Each way of
-    sharing GPUs among the pools of the app gets a DaemonSet of its own. It stays off Bottlerocket and EKS Auto Mode,
+    It runs on the nodes with the label ``gpu-constructs.io/device-manager=device-plugin``, independent of taints. All
+    AL2023 pools of this library have it. Add the label to other GPU nodes to run the plugin there, too. Each way of
+    sharing GPUs among the pools of the app gets a separate DaemonSet. It doesn't run on Bottlerocket and EKS Auto Mode,
     whose images contain a device plugin.
 
     Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/deployments/static/nvidia-device-plugin.yml
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        image: Image with tag or digest. Never v0.19.0 to v0.19.2, which take the EFA devices.
-        sharing: Ways of sharing on pools that are not defined in this app; those of its own pools are served anyway.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        image: Image with tag or digest. It must not be v0.19.0 to v0.19.2, which take over the EFA devices.
+        sharing: Ways of sharing on pools that other apps define. The ways of this app's pools are always included.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has a device manager or no kubectl provider, or the image breaks EFA.
+        ValueError: The cluster already has a device manager, has no kubectl provider, or the image breaks EFA.
     """
 
     manages: ClassVar[DeviceManagerName] = "device-plugin"
@@ -59,15 +59,18 @@ class DevicePlugin(Construct):
         refuse_unless_image(who, "image", image)
         _refuse_efa_thief(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
-            raise TypeError(f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}")
+            raise TypeError(
+                f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}; write "
+                "[TimeSlicing(4)]"
+            )
         ref.claim(who, registry.DEVICE_MANAGER, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.devices import device_plugin_manifests as manifests
 
         def serve(sharing: Sharing) -> None:
-            """Add the DaemonSet for one more way of sharing."""
+            """Add the DaemonSet for another way of sharing."""
             if not isinstance(sharing, Exclusive):
                 chart = manifests.sharing_chart(image, sharing)
                 apply_chart(self, f"Sharing-{sharing.profile}", cluster=ref, chart=chart)
@@ -82,6 +85,6 @@ def _refuse_efa_thief(who: object, image: str) -> None:
     tag = image.partition("@")[0].rpartition(":")[2]
     if tag in _EFA_THIEVES:
         raise ValueError(
-            f"{who}: image must not be one of {', '.join(_EFA_THIEVES)}, which take the EFA devices, got {image!r}; "
-            f"use {DEVICE_PLUGIN.reference!r}"
+            f"{who}: image must not be one of {', '.join(_EFA_THIEVES)}, which take over the EFA devices, got "
+            f"{image!r}; use {DEVICE_PLUGIN.reference!r}"
         )

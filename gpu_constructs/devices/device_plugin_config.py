@@ -1,4 +1,4 @@
-"""What the device plugin and NVIDIA's operator share: the plugin's configuration, and which of both a node may have."""
+"""The device plugin's configuration, also for NVIDIA's operator, and checks that a node has only one of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plugin_config(sharing: Sharing) -> dict[str, Any]:
         case Mig():
             found["flags"]["migStrategy"] = "mixed"
         case TimeSlicing(replicas=replicas):
-            # Two shares are neither twice the time nor twice the memory: a pod that asks for two is told so.
+            # Two shares are neither twice the time nor twice the memory, so the plugin rejects a request for two.
             slicing = {"renameByDefault": True, "failRequestsGreaterThanOne": True, "resources": _replicas(replicas)}
             found["sharing"] = {"timeSlicing": slicing}
         case Mps(replicas=replicas):
@@ -36,28 +36,29 @@ def _replicas(replicas: int) -> list[dict[str, Any]]:
 
 
 def warn_of_both(manager: Construct, cluster: ClusterRef) -> None:
-    """Warn where GPUs are both counted and claimed: since Kubernetes 1.36 a count may be met by a claim.
+    """Warn if GPUs are both counted and claimed: since Kubernetes 1.36 a claim may satisfy a counted request.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (extended resources)
     """
     if cluster.holder(registry.DEVICE_MANAGER) is not None and cluster.holder(registry.DRA_DRIVER) is not None:
         cdk.Annotations.of(manager).add_warning_v2(
             "gpu-constructs:countedAndClaimed",
-            "the cluster has a device plugin and the DRA driver: from Kubernetes 1.36 on a pod that asks for "
-            "nvidia.com/gpu without selecting its pool may get a GPU that is meant to be claimed",
+            "the cluster has a device plugin and the DRA driver: from Kubernetes 1.36 a pod that requests "
+            "nvidia.com/gpu without selecting its pool may get a GPU that is reserved for claims",
         )
 
 
 class _Installed(Protocol):
-    """What has a release."""
+    """A construct with a Helm release."""
 
     chart: Construct
 
 
 def install_in_order(cluster: ClusterRef) -> None:
-    """Install the DRA driver after the GPU Operator, where one stack has both.
+    """Install the DRA driver after the GPU Operator, if one stack has both.
 
-    Each chart has a definition of ComputeDomain of its own, and the later one stays: the driver reads those objects.
+    Each chart has its own CRD of ComputeDomain, and the later one stays. It must be the driver's, which reads these
+    objects.
     Source: NVIDIA/gpu-operator v26.7.0, kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, their crds
     """
     operator, driver = (cluster.holder(each) for each in (registry.GPU_OPERATOR, registry.DRA_DRIVER))

@@ -25,7 +25,7 @@ _CONFIG = "/config/config.yaml"
 
 
 def device_plugin_chart(image: str) -> cdk8s.Chart:
-    """Return the DaemonSet for nodes whose GPUs nobody shares."""
+    """Return the DaemonSet for nodes without GPU sharing."""
     chart = cdk8s.Chart(cdk8s.App(), NAME)
     _daemon_set(chart, "DaemonSet", name=NAME, pod=_plugin(image, None))
     return chart
@@ -35,7 +35,7 @@ def sharing_chart(image: str, sharing: Sharing) -> cdk8s.Chart:
     """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
     name = f"{NAME}-{sharing.profile}"
     chart = cdk8s.Chart(cdk8s.App(), name)
-    # JSON is YAML, which is what the plugin reads.
+    # The plugin reads YAML, which includes JSON.
     config = {"config.yaml": json.dumps(plugin_config(sharing), indent=2)}
     k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE), data=config)
     _daemon_set(chart, "DaemonSet", name=name, pod=_plugin(image, sharing))
@@ -88,7 +88,7 @@ def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
         automount_service_account_token=False,
         tolerations=[k8s.Toleration(operator="Exists")],
         affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
-        # The server looks its own process up under /proc, where the driver sees it.
+        # The server reads its own process under /proc by the id that the driver reports.
         host_pid=True,
         init_containers=[
             k8s.Container(
@@ -117,7 +117,7 @@ def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
 
 
 def _environment(sharing: Sharing | None) -> list[k8s.EnvVar]:
-    # Explicit, because some releases switch it on and then take the EFA devices from EFA's plugin.
+    # Explicit, because some releases enable it by default and then take over the EFA devices from EFA's plugin.
     found = [_variable("MOFED_ENABLED", "false")]
     if sharing is not None:
         found.append(_variable("CONFIG_FILE", _CONFIG))
@@ -153,7 +153,7 @@ def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
 def _security(sharing: Sharing | None) -> k8s.SecurityContext:
     seccomp = k8s.SeccompProfile(type="RuntimeDefault")
     if isinstance(sharing, Mig):
-        # What reading MIG devices takes.
+        # Reading MIG devices needs this capability.
         return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]), seccomp_profile=seccomp)
     return k8s.SecurityContext(
         allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"]), seccomp_profile=seccomp
@@ -164,7 +164,7 @@ def _resources(*, limited: bool) -> k8s.ResourceRequirements:
     quantity = k8s.Quantity.from_string
     return k8s.ResourceRequirements(
         requests={"cpu": quantity("10m"), "memory": quantity("64Mi")},
-        # Far above what it takes: without its plugin a node has no GPUs.
+        # Far more than it needs, because a node without its plugin has no GPUs.
         limits={"memory": quantity("512Mi")} if limited else None,
     )
 

@@ -26,22 +26,22 @@ NAMESPACE = NAMESPACES[DRA_DRIVER.name]
 class DraDriver(Construct):
     """The driver for Dynamic Resource Allocation on the nodes of pools with ``device_manager="dra"``.
 
-    `GpuJob` and `GpuDeployment` on such a pool claim their GPUs; `SharedGpuClaim` is one that several pods use.
-    A `DevicePlugin` may serve the other pools of the cluster: each keeps to its own nodes by their label.
+    `GpuJob` and `GpuDeployment` on such a pool claim their GPUs. `SharedGpuClaim` is a claim that several pods use.
+    A `DevicePlugin` may serve the other pools of the cluster. Each runs only on its own nodes, by their label.
 
-    What DRA cannot do yet: launch a pool's first node (managed groups keep one, Karpenter pools are static), Auto Mode,
-    queues by quota. From Kubernetes 1.36 on a pod that asks for ``nvidia.com/gpu`` may be given a claimed GPU as well,
-    because the driver's device class names that resource.
+    DRA doesn't support the launch of a pool's first node yet, so managed node groups keep one, and Karpenter pools are
+    static. It also doesn't support Auto Mode and queues by quota. From Kubernetes 1.36, a pod that requests
+    ``nvidia.com/gpu`` may also get a claimed GPU, because the driver's device class names that resource.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         kubernetes_version: Minor version of an imported cluster. Default: the cluster's own.
         values: Values of the chart.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: Kubernetes is too old, or the cluster has the driver or no kubectl provider.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: Kubernetes is too old, the cluster already has the driver, or it has no kubectl provider.
 
     Attributes:
         chart: The release.
@@ -62,8 +62,8 @@ class DraDriver(Construct):
         version = ref.kubernetes_version(kubernetes_version, who=who)
         if version in WITHOUT_CLAIMS:
             raise ValueError(
-                f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; older API servers do not serve "
-                "resource.k8s.io/v1"
+                f"{who}: kubernetes_version must be 1.34 or newer, got {version!r}; upgrade, because older API servers "
+                "have no resource.k8s.io/v1"
             )
         ref.claim(who, registry.DRA_DRIVER, why="two offer every GPU twice")
         warn_of_both(self, ref)
@@ -79,7 +79,7 @@ class DraDriver(Construct):
             user_values=values,
         )
         install_in_order(ref)
-        # Without it no pod that has a claim ends.
+        # Without the driver a pod with a claim can't terminate.
         ref.claimants.serve(lambda workload: workload.node.add_dependency(self.chart))
 
 
@@ -91,15 +91,15 @@ def dra_driver_values() -> Mapping[str, Any]:
     ours = {"key": DEVICE_MANAGER, "operator": "In", "values": ["dra"]}
     terms = [{"matchExpressions": [ours]}]
     return {
-        # The chart refuses to offer GPUs without it.
+        # The chart rejects GPUs without this value.
         "gpuResourcesEnabledOverride": True,
-        # Channels between nodes of one NVLink network, which GB200 has alone.
+        # Channels between nodes of one NVLink network, which only GB200 has.
         "resources": {"gpus": {"enabled": True}, "computeDomains": {"enabled": False}},
-        # EKS' images have the driver themselves.
+        # EKS' images contain the driver.
         "nvidiaDriverRoot": "/",
         "kubeletPlugin": {
             "tolerations": [{"operator": "Exists"}],
-            # The chart's own asks for labels of software that is not there.
+            # The chart's default selects labels of software that isn't installed.
             "affinity": {
                 "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
             },
@@ -109,21 +109,22 @@ def dra_driver_values() -> Mapping[str, Any]:
 
 @named_arguments
 class SharedGpuClaim(Construct):
-    """A claim that every pod with ``GpuPod(claim=<its name>)`` uses, all of them on the node that it was given.
+    """A claim that every pod with ``GpuPod(claim=<its name>)`` uses. All of them run on the node that was allocated.
 
-    The pods take turns on the GPU. Each sees all of its memory, and nothing keeps one from taking it.
+    The pods take turns on the GPU. Each can use all of its memory, without isolation.
 
     Kubernetes never changes a claim. If you change ``gpu``, change ``name`` in the same deployment.
 
     Args:
-        cluster: Cluster of the pods; needs a kubectl provider.
+        cluster: Cluster of the pods. It needs a kubectl provider.
         name: Name of the claim.
-        namespace: Existing namespace, the pods' own.
-        gpu: What is claimed.
+        namespace: Existing namespace of the pods.
+        gpu: Claimed GPUs.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has no kubectl provider. At synth: the app makes the cluster and installs no DRA driver.
+        ValueError: The cluster has no kubectl provider. At synth: the app creates the cluster and installs no DRA
+            driver.
 
     Attributes:
         name: Name of the claim.
@@ -143,7 +144,7 @@ class SharedGpuClaim(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if not isinstance(gpu, GpuClaim):
-            raise TypeError(f"{who}: gpu must be a GpuClaim, got {gpu!r}")
+            raise TypeError(f"{who}: gpu must be a GpuClaim, got {gpu!r}; write GpuClaim(count=1)")
         refuse_unless_object_name(who, "name", name)
         refuse_unless_object_name(who, "namespace", namespace)
 

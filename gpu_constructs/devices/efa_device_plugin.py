@@ -1,4 +1,4 @@
-"""EFA's device plugin: tells kubelet how many EFA interfaces a node has."""
+"""EFA's device plugin: reports the EFA interfaces of a node to the kubelet."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ NAMESPACE = KUBE_SYSTEM
 
 @named_arguments
 class EfaDevicePlugin(Construct):
-    """The plugin on every node of a pool with ``NodeShape(efa=True)``, whatever its taints.
+    """The plugin on every node of a pool with ``NodeShape(efa=True)``, independent of taints.
 
     A pod gets interfaces by the limit ``vpc.amazonaws.com/efa``, and on node groups also needs ``hugepages-2Mi``.
-    Karpenter knows no huge pages: a pod that asks for them never gets a node from it.
+    Karpenter doesn't support huge pages. It never launches a node for a pod that requests them.
 
-    The chart's own tolerations keep it off GPU nodes, and its list of instance types ages; both are replaced.
+    The construct replaces the chart's tolerations, which don't cover GPU nodes, and its outdated list of instance
+    types.
     Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
-        values: Values of the chart, laid over ours, e.g. for an image of your own registry. The chart's is in
-            us-west-2 of the partition ``aws``.
+        cluster: Cluster to install into. It needs a kubectl provider.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry. The
+            chart's image is in us-west-2 of the partition ``aws``.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The cluster has the plugin or no kubectl provider.
+        ValueError: The cluster already has the plugin or has no kubectl provider.
     """
 
     def __init__(

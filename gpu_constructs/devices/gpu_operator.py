@@ -1,8 +1,8 @@
 """NVIDIA's GPU Operator: the device plugin and its helpers, installed by a controller.
 
-The values that the GPU Operator's chart knows; it has no schema, and takes a misspelt one without a word.
+The chart has no schema and silently ignores misspelt values. So this module has the list of its values.
 
-Source: NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml, those in its comments included
+Source: NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml, including values in its comments
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import did_you_mean, refuse_unless_bool
 from gpu_facts.versions import GPU_OPERATOR
 
-# By section; one without names takes any.
+# Names by section. A section without names accepts any.
 KNOWN: Mapping[str, frozenset[str]] = {
     section: frozenset(names.split())
     for section, names in {
@@ -106,11 +106,11 @@ def refuse_unknown_values(who: object, values: object) -> None:
     """Refuse values that the chart would silently ignore.
 
     Raises:
-        TypeError: ``values`` is no mapping, or a section is none.
-        ValueError: One is unknown.
+        TypeError: ``values`` isn't a mapping, or a section isn't one.
+        ValueError: A section or a name is unknown.
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"{who}: values must be a mapping, got {values!r}")
+        raise TypeError(f"{who}: values must be a mapping, got {values!r}; write {{'section': {{'name': ...}}}}")
     for section, told in values.items():
         if section not in KNOWN:
             raise ValueError(
@@ -119,7 +119,7 @@ def refuse_unknown_values(who: object, values: object) -> None:
         if not KNOWN[section]:
             continue
         if not isinstance(told, Mapping):
-            raise TypeError(f"{who}: values[{section!r}] must be a mapping, got {told!r}")
+            raise TypeError(f"{who}: values[{section!r}] must be a mapping, got {told!r}; write {{'name': ...}}")
         for name in told:
             if name not in KNOWN[section]:
                 raise ValueError(
@@ -130,25 +130,26 @@ def refuse_unknown_values(who: object, values: object) -> None:
 
 @named_arguments
 class GpuOperator(Construct):
-    """The operator for the nodes of pools with ``device_manager="gpu-operator"``, and for no others.
+    """The operator for the nodes of pools with ``device_manager="gpu-operator"``, and only for them.
 
-    It runs the device plugin there, each way of sharing among the pools as a part of its configuration. Driver and
-    container toolkit come with the AL2023 image, MIG is set by the node's own boot script, and metrics are the work of
-    `DcgmExporter`; the operator's own of these are off. NVIDIA supports neither AL2023 nor Bottlerocket with it; AWS
-    documents AL2023. A deployment waits neither for the operator nor for what it runs on each node: ``kubectl get
-    clusterpolicy`` says how far it is.
+    It runs the device plugin there, and each way of sharing among the pools is a part of its configuration. Driver and
+    container toolkit are in the AL2023 image, the node's own boot script configures MIG, and `DcgmExporter` reports
+    metrics. So these components of the operator are off. NVIDIA doesn't support the operator on AL2023 or Bottlerocket.
+    AWS documents it for AL2023. A deployment waits neither for the operator nor for the components that it runs on each
+    node. ``kubectl get clusterpolicy`` shows their status.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html
 
     Args:
-        cluster: Cluster to install into; needs a kubectl provider.
+        cluster: Cluster to install into. It needs a kubectl provider.
         values: Values of the chart.
-        acknowledge_bottlerocket: Run it for the Bottlerocket pools instead, whose makers advise against it: without
-            device plugin, for its labels and diagnostics alone.
+        acknowledge_bottlerocket: Run it for the Bottlerocket pools instead, although Bottlerocket's maintainers advise
+            against it. It then provides only its labels and diagnostics, without device plugin.
 
     Raises:
-        TypeError: ``cluster`` is no cluster of ``aws_eks_v2``.
-        ValueError: The cluster has a device manager or no kubectl provider, or a value switches on what the image has.
+        TypeError: ``cluster`` isn't a cluster of ``aws_eks_v2``.
+        ValueError: The cluster already has a device manager, has no kubectl provider, or a value enables a component
+            that the image has.
 
     Attributes:
         chart: The release.
@@ -173,8 +174,8 @@ class GpuOperator(Construct):
         for component in ("driver", "toolkit"):
             if ((values or {}).get(component) or {}).get("enabled"):
                 raise ValueError(
-                    f"{who}: values must leave {component}.enabled False, got True; the image has its own, and both "
-                    "break each other"
+                    f"{who}: values must leave {component}.enabled False, got True; remove it, because the image has "
+                    "its own and both break each other"
                 )
         refuse_unless_bool(who, "acknowledge_bottlerocket", acknowledge_bottlerocket)
         ref.claim(who, registry.GPU_OPERATOR, why="both are the helm release 'gpu-operator'")
@@ -196,8 +197,8 @@ class GpuOperator(Construct):
             create_namespace=True,
             values=ours,
             user_values=values,
-            # Helm would wait for its ClusterPolicy, which is not ready while one GPU node has something that is not: a
-            # change of the values would then fail, after minutes, for a node that has nothing to do with it.
+            # Helm would wait for its ClusterPolicy, which isn't ready while a component on one GPU node isn't ready.
+            # So a change of the values would fail after minutes because of an unrelated node.
             until_ready=False,
         )
         install_in_order(ref)
@@ -207,8 +208,8 @@ class GpuOperator(Construct):
             ref.sharing.serve(self._serve)
 
     def _serve(self, sharing: Sharing) -> None:
-        """Add the configuration for one more way of sharing."""
-        # JSON is YAML, which is what the plugin reads.
+        """Add the configuration for another way of sharing."""
+        # The plugin reads YAML, which includes JSON.
         self._configs[sharing.profile] = json.dumps(plugin_config(sharing), indent=2)
 
 
@@ -243,7 +244,7 @@ def _values(device_manager: DeviceManagerName) -> dict[str, Any]:
         "mig": {"strategy": "mixed"},
         "dcgmExporter": {"enabled": False},
         "daemonsets": {"tolerations": anywhere},
-        # The operator works on the nodes where this one finds a GPU.
+        # The operator runs on nodes where this component finds a GPU.
         "node-feature-discovery": {
             "worker": {"tolerations": anywhere, "nodeSelector": {DEVICE_MANAGER: device_manager}}
         },

@@ -134,7 +134,7 @@ def test_a_cluster_made_here_needs_the_driver(
 ) -> None:
     define(stack, created_cluster)
 
-    rule = rf"{path}: cluster must have a DraDriver, got none; make DraDriver\(stack, ..., cluster=...\) \[GPU132\]"
+    rule = rf"{path}: cluster must have a DraDriver, got none; create DraDriver\(stack, ..., cluster=...\) \[GPU132\]"
     with pytest.raises(RuntimeError, match=rule):
         resources_of(stack)
 
@@ -284,7 +284,7 @@ def test_refuses_what_cannot_claim(stack: cdk.Stack, cluster: eks.ICluster) -> N
     [
         ({"count": 0}, ValueError, "gpu claim: count must be at least 1, got 0"),
         ({"memory_gib": "40"}, TypeError, "gpu claim: memory_gib must be a whole number, got '40'"),
-        ({"mig_profile": "banana"}, ValueError, "gpu claim: mig_profile must be one such as '1g.10gb', got 'banana'"),
+        ({"mig_profile": "banana"}, ValueError, "gpu claim: mig_profile must be the name of a profile, got 'banana'"),
         ({"mig_profile": 1}, TypeError, "gpu claim: mig_profile must be a string, got 1"),
     ],
 )
@@ -294,7 +294,7 @@ def test_refuses_claims(changes: dict[str, Any], error: type[Exception], rule: s
 
 
 def test_refuses_a_number_beside_a_claim() -> None:
-    with pytest.raises(ValueError, match="gpu pod: gpus must be left out with claim, which says how many, got 4"):
+    with pytest.raises(ValueError, match="gpu pod: gpus must be left out with claim, got 4"):
         GpuPod(image=IMAGE, gpus=4, claim="shared")
 
 
