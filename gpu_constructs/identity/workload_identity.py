@@ -1,4 +1,4 @@
-"""What the pods of a service account may do in AWS."""
+"""IAM permissions of the pods of a service account."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
 
-# Every namespace has it, and every pod that names none runs as it.
+# Every namespace has it, and every pod without a service account name runs as it.
 _OF_EVERYBODY = "default"
-# A role of Pod Identity takes a target role as the pod it is taken for, whose tags it hands on.
+# A role of Pod Identity assumes a target role for its pod, and passes on the pod's tags.
 _TAKE = ["sts:AssumeRole", "sts:TagSession"]
 
 
@@ -32,31 +32,32 @@ _TAKE = ["sts:AssumeRole", "sts:TagSession"]
 class WorkloadIdentity(Construct):
     """A role for the pods of one service account, through EKS Pod Identity: ``bucket.grant_read(identity)``.
 
-    Nobody else takes the role: its trust names cluster, namespace and service account. A pod gets credentials only if
-    the association is there when it starts, so the service account that is made here comes after it and after all that
-    is granted. The cluster needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
+    Only these pods can assume the role: its trust policy names cluster, namespace and service account. A pod gets
+    credentials only if the association exists when the pod starts. So CloudFormation creates the service account after
+    the association and all grants. The cluster needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html,
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html (2026-11)
 
     Args:
-        cluster: Cluster of the pods; needs a kubectl provider where the service account is made.
+        cluster: Cluster of the pods. It needs a kubectl provider if this construct creates the service account.
         service_account: Name of the service account, which pods state as ``serviceAccountName``.
-        namespace: Existing namespace, the pods' own.
-        create_service_account: Make the service account. If not, it exists, and pods that use it have to depend on
-            this construct.
-        target_role: Role, mostly of another account, that pods act as: EKS takes it by way of ours, which is all that
-            ours may do then. It has to trust ours, see ``docs/storage.md``; what is granted is granted to it.
-            Default: pods act as our role.
+        namespace: Existing namespace of the pods.
+        create_service_account: Whether to create the service account. If not, it must exist, and pods that use it must
+            depend on this construct.
+        target_role: Role that pods act as, usually of another account. EKS assumes it through the construct's role,
+            which then has no other permission. It must trust the construct's role, see ``docs/storage.md``. Grants
+            apply to the target role. Default: pods act as the construct's role.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name is none, the service account has a role from this library, or ``default`` shall be made.
+        ValueError: A name is invalid, this library already gave the service account a role, or the service account is
+            ``default`` and shall be created.
 
     Attributes:
-        role: The role that EKS takes for the pods, in the account of the cluster.
-        association: What gives it to the service account.
-        target_role: The role that pods act as, where it is another one.
+        role: The role that EKS assumes for the pods, in the account of the cluster.
+        association: The Pod Identity association of role and service account.
+        target_role: The role that pods act as, if it is another one.
         service_account: Name of the service account.
         namespace: Its namespace.
     """
@@ -81,13 +82,13 @@ class WorkloadIdentity(Construct):
         refuse_unless_role(who, "target_role", target_role)
         if create_service_account and service_account == _OF_EVERYBODY:
             raise ValueError(
-                f"{who}: service_account must not be {_OF_EVERYBODY!r}, which Kubernetes makes in every namespace, got "
-                "it; name one of the workload's own"
+                f"{who}: service_account must not be {_OF_EVERYBODY!r}, which Kubernetes creates in every namespace, "
+                f"got {_OF_EVERYBODY!r}; use a service account for this workload only"
             )
         ref.claim(
             who,
             service_account_claim(namespace, service_account),
-            why="EKS takes one association for a service account",
+            why="EKS allows one association for a service account",
         )
 
         self.service_account, self.namespace = service_account, namespace
@@ -114,20 +115,20 @@ class WorkloadIdentity(Construct):
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """The role that pods act as, for every ``grant`` of the CDK."""
+        """The role that pods act as, for every ``grant`` method of the CDK."""
         acts_as = self.target_role if self.target_role is not None else self.role
         return acts_as.grant_principal
 
     def _make_service_account(self, cluster: ClusterRef) -> None:
-        # Not above: it loads cdk8s, which takes a second.
+        # Imported here because cdk8s takes a second to load.
         from gpu_constructs.identity.service_account_manifest import service_account_chart
 
         chart = service_account_chart(name=self.service_account, namespace=self.namespace)
         made = apply_chart(self, "ServiceAccount", cluster=cluster, chart=chart)
-        # Also after policies that are granted later.
+        # Also after policies that are granted later in the app.
         made.node.add_dependency(self.role, self.association)
 
 
 def service_account_claim(namespace: str, service_account: str) -> str:
-    """Return what an identity claims of its cluster."""
+    """Return the key under which a cluster registers the role of a service account."""
     return f"role of service account {namespace}/{service_account}"

@@ -140,7 +140,7 @@ def test_a_cluster_made_here_tells_its_name(stack: cdk.Stack) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"service_account": "default"}, ValueError, "service_account must not be 'default', which Kubernetes makes"),
+        ({"service_account": "default"}, ValueError, "service_account must not be 'default', which Kubernetes creates"),
         ({"service_account": "Train"}, ValueError, "service_account must be 1 to 63 lower-case letters"),
         ({"namespace": ""}, ValueError, "namespace must be 1 to 63 lower-case letters"),
         ({"service_account": 1}, TypeError, "service_account must be a string, got 1"),
@@ -160,7 +160,7 @@ def test_refuses(
 def test_refuses_a_second_role_of_one_account(define: Define) -> None:
     define()
 
-    with pytest.raises(ValueError, match="one role of service account research/train, got a second one beside"):
+    with pytest.raises(ValueError, match="one role of service account research/train, got a second one next"):
         define(id="Again")
 
 
