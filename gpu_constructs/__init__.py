@@ -1,7 +1,7 @@
 """GPU clusters on EKS as code.
 
-The names that most apps need are here, the others in the folder that they belong to:
-``from gpu_constructs.queueing import Kueue``. Values and the catalogue never load the CDK.
+This package has the names that most apps need. The others are in the folder of their subject:
+``from gpu_constructs.queueing import Kueue``. Value classes and the catalogue never load the CDK.
 """
 
 from gpu_facts._version import __version__ as __version__

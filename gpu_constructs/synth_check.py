@@ -1,8 +1,8 @@
-"""Runs the checker during ``cdk synth``: errors end it, and its report lists every finding.
+"""Runs the checker during ``cdk synth``. Errors stop synth, and the report lists every finding.
 
     check_gpus(app)
 
-This is the one bridge from CDK to preflight, which itself knows nothing of CDK.
+This is the only link from CDK to preflight. Preflight itself doesn't depend on the CDK.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from gpu_preflight.rules import rules
 if TYPE_CHECKING:
     from constructs import IConstruct
 
-# A construct accepts a finding by Validations.of(construct).acknowledge(Acknowledgment(id="gpu-constructs::GPU010",
+# A construct acknowledges a finding by
+# Validations.of(construct).acknowledge(Acknowledgment(id="gpu-constructs::GPU010",
 # reason="...")).
 NAME = "gpu-constructs"
 
 
 @jsii.implements(cdk.IPolicyValidationPlugin)
 class GpuPreflight:
-    """A policy validation plugin that judges every template of an app by the rules of preflight."""
+    """A policy validation plugin that checks every template of an app against the rules of preflight."""
 
     @property
     def name(self) -> str:
-        """Its name in the report, and the prefix of an acknowledged rule."""
+        """Name in the report, and prefix of an acknowledged rule."""
         return NAME
 
     @property
@@ -48,21 +49,21 @@ class GpuPreflight:
 
     @property
     def rule_ids(self) -> list[str]:
-        """Every rule that it judges by."""
+        """Ids of all rules."""
         return list(rules())
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
-        """Judge the templates of an app.
+        """Check the templates of an app.
 
         Raises:
-            ValueError: A template cannot be judged.
+            ValueError: A template can't be checked.
         """
         stacks = [_stack(each) for each in context.stack_templates]
         try:
             findings = check(read_stacks(stacks)).findings
         except UnusableInput as error:
             raise ValueError(str(error)) from error
-        # A note, such as the quota that pools need, is for `gpu-constructs check`: it would be said at every synth.
+        # Notes, such as the quota that pools need, would appear at every synth. `gpu-constructs check` shows them.
         shown = [each for each in findings if each.acknowledged is None and each.rule.severity != "note"]
         # CDK names the innermost frame, which is one of this library where the library creates the resource.
         lines = CreationStacks()
@@ -73,7 +74,7 @@ class GpuPreflight:
 
 
 def check_gpus(app: IConstruct) -> None:
-    """Judge an app's templates at every synth.
+    """Check an app's templates at every synth.
 
     Args:
         app: The app or the stage.
@@ -82,7 +83,7 @@ def check_gpus(app: IConstruct) -> None:
 
 
 def _stack(template: cdk.PolicyValidationStack) -> Stack:
-    # aws-cdk-lib before 2.269 does not say where a stack goes.
+    # aws-cdk-lib before 2.269 doesn't return the account and region of a stack.
     account, region = (getattr(template, name, None) for name in ("account_id", "region"))
     return Stack(template.template_path, Path(template.stack_construct_path).name, account, region)
 
