@@ -1,1 +1,1 @@
-"""Facts from outside, with source and date: hardware, versions, names and limits of other projects, node software."""
+"""External facts, each with source and date: hardware, versions, names and limits of other projects, node software."""

@@ -1,3 +1,3 @@
-"""The version of this library, where whoever needs it loads nothing else."""
+"""The version of this library, in a module without imports."""
 
 __version__ = "0.1.0a1"

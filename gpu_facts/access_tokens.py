@@ -1,6 +1,6 @@
-"""How access tokens look, so that one is found where it does not belong.
+"""Formats of access tokens, to find tokens in the wrong place.
 
-Only what cannot be anything else is here: a beginning that its issuer keeps for tokens, and a length.
+The list has only formats that can't be anything else: a prefix that the issuer reserves for tokens, and a length.
 
 Sources: gitleaks/gitleaks b58d3f1 config/gitleaks.toml (2026-07-22); for NVIDIA's mongodb/kingfisher f2a45c9
 crates/kingfisher-rules/data/rules/nvidia.yml (2026-11);
@@ -23,12 +23,12 @@ _LOOKS: Final = {
     "a token of Slack": r"\bxox[abeprs]-\d{10,}-[\w-]{10,}",
     "a key of Weights & Biases": r"\bwandb_v1_\w{40,}",
     "a private key": r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----",
-    # CloudFormation writes the secret itself into what it sends.
+    # CloudFormation writes the secret itself into its API requests.
     # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html
     "a secret that CloudFormation writes out": r"\{\{resolve:(?:secretsmanager|ssm-secure):",
 }
 _PATTERNS: Final = {kind: re.compile(look, re.ASCII) for kind, look in _LOOKS.items()}
-# What only its variable tells from a hash.
+# Values that only the name of their variable distinguishes from a hash.
 # Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_access-keys.html,
 # https://github.com/wandb/wandb/blob/main/wandb/sdk/lib/apikey.py (2026-11)
 _NAMED: Final = {
@@ -38,7 +38,7 @@ _NAMED: Final = {
 
 
 def access_token_kind(text: str, *, variable: str = "") -> str | None:
-    """Return what kind of access token is in a text, in words that do not repeat it; ``None`` where none is.
+    """Return the kind of access token in a text, without the token itself, or ``None`` if there is none.
 
     Args:
         text: The text.

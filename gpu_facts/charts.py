@@ -1,6 +1,6 @@
 """Names of charts, add-ons and registries.
 
-A pinned chart's version stands in `versions`; what charts and add-ons put on nodes, in `software`.
+The versions of pinned charts are in `versions`. The objects that charts and add-ons install on nodes are in `software`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-# Of NVIDIA. The driver for claims changed its name with its home.
+# NVIDIA's charts. The DRA driver changed its name when it moved to another organization.
 DEVICE_PLUGIN: Final = "nvidia-device-plugin"
 GPU_OPERATOR: Final = "gpu-operator"
 DRA_DRIVER: Final = "dra-driver-nvidia-gpu"
@@ -17,26 +17,26 @@ DRA_DRIVERS: Final = (DRA_DRIVER, OLD_DRA_DRIVER)
 DCGM_EXPORTER: Final = "dcgm-exporter"
 DYNAMO: Final = "dynamo-platform"
 DYNAMO_CRDS: Final = "dynamo-crds"
-# Of AWS.
+# AWS charts and add-ons.
 EFA_DEVICE_PLUGIN: Final = "aws-efa-k8s-device-plugin"
 DRANET: Final = "aws-dranet"
 NODE_TERMINATION_HANDLER: Final = "aws-node-termination-handler"
 VPC_CNI_CHART: Final = "aws-vpc-cni"
 LOAD_BALANCER_CONTROLLER: Final = "aws-load-balancer-controller"
-# Charts that bring the network of pods, beside the add-on.
+# Charts that install the pod network, in addition to the add-on.
 NETWORKS: Final = (VPC_CNI_CHART, "cilium", "tigera-operator", "calico")
-# Of AWS, charts and add-ons of the same name.
+# AWS charts and add-ons with the same name.
 EBS_CSI_DRIVER: Final = "aws-ebs-csi-driver"
 EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
 FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
 S3_CSI_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
 POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
 NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
-# Add-ons only.
+# Only add-ons.
 VPC_CNI: Final = "vpc-cni"
 KUBE_PROXY: Final = "kube-proxy"
 COREDNS: Final = "coredns"
-# DaemonSets whose name is not their chart's.
+# DaemonSets with other names than their charts.
 AWS_NODE: Final = "aws-node"
 EBS_NODE: Final = "ebs-csi-node"
 EFS_NODE: Final = "efs-csi-node"
@@ -44,32 +44,32 @@ FSX_NODE: Final = "fsx-csi-node"
 S3_NODE: Final = "s3-csi-node"
 DCGM_SERVER: Final = "dcgm-server"
 OPERATOR_DCGM_EXPORTER: Final = "nvidia-dcgm-exporter"
-# What scales.
+# Autoscalers.
 CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
-# The ConfigMap in which it looks up the priorities of groups.
+# ConfigMap with the priorities of node groups.
 PRIORITY_EXPANDER: Final = "cluster-autoscaler-priority-expander"
 KARPENTER: Final = "karpenter"
 KARPENTER_CRDS: Final = "karpenter-crd"
 KEDA: Final = "keda"
-# Its service account, and who manages the HorizontalPodAutoscalers that it makes.
+# Its service account, and the manager name of the HorizontalPodAutoscalers that it creates.
 KEDA_OPERATOR: Final = "keda-operator"
 PROMETHEUS_ADAPTER: Final = "prometheus-adapter"
 VERTICAL_POD_AUTOSCALER: Final = "vertical-pod-autoscaler"
-# What measures.
+# Monitoring.
 KUBE_PROMETHEUS_STACK: Final = "kube-prometheus-stack"
 KUBE_STATE_METRICS: Final = "kube-state-metrics"
 METRICS_SERVER: Final = "metrics-server"
-# What queues, and what runs several pods as one.
+# Queueing systems, and controllers that run several pods as one workload.
 KUEUE: Final = "kueue"
 KAI_SCHEDULER: Final = "kai-scheduler"
 VOLCANO: Final = "volcano"
 JOBSET: Final = "jobset"
 LEADER_WORKER_SET: Final = "lws"
 KUBERAY: Final = "kuberay-operator"
-# Of what comes in manifests, and the pods that mount buckets for others: namespaces that no chart is released into.
+# Names of components that are installed from manifests, and of pods that mount buckets: namespaces without a chart.
 MPI_OPERATOR: Final = "mpi-operator"
 OTHER_NAMESPACES: Final = (MPI_OPERATOR, "mount-s3")
-# Namespaces of the releases that are installed here; the others go to kube-system.
+# Namespaces of the releases that this library installs. All others are in kube-system.
 NAMESPACES: Final[Mapping[str, str]] = {
     GPU_OPERATOR: GPU_OPERATOR,
     DRA_DRIVER: DRA_DRIVER,
@@ -85,7 +85,7 @@ NAMESPACES: Final[Mapping[str, str]] = {
     DYNAMO: "dynamo-system",
 }
 NVIDIA_REGISTRY: Final = "nvcr.io"
-# Any other registry may be in the VPC.
+# Other registries may be in the VPC.
 PUBLIC_REGISTRIES: Final = (
     NVIDIA_REGISTRY,
     "docker.io",
@@ -99,7 +99,7 @@ PUBLIC_REGISTRIES: Final = (
     "ghcr.io",
     "public.ecr.aws",
 )
-# Charts whose images are on nvcr.io by default, and the value that names another registry.
+# Charts with images on nvcr.io by default, and the value that sets another registry.
 NVIDIA_CHARTS: Final[Mapping[str, tuple[str, str]]] = {
     DEVICE_PLUGIN: ("image", "repository"),
     DCGM_EXPORTER: ("image", "repository"),

@@ -1,4 +1,4 @@
-"""Flags of cluster autoscaler by what their values must be.
+"""Flags of cluster autoscaler by the type of their values.
 
 Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go (2026-11-22)
 """
@@ -57,21 +57,22 @@ node-group-auto-discovery nodes startup-taint startup-taint-prefix status-config
 user-agent
 """
 
-# Beginnings of keys of taints that it takes for startup taints without being told.
+# Prefixes of taint keys that it treats as startup taints by default.
 # Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go (2026-11-22)
 STARTUP_TAINTS: Final = (
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
 
-# What Go's flag package parses. Source: https://pkg.go.dev/strconv#ParseBool, https://pkg.go.dev/time#ParseDuration
+# Formats that Go's flag package parses. Source: https://pkg.go.dev/strconv#ParseBool,
+# https://pkg.go.dev/time#ParseDuration
 _DURATION = (re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"), "a duration such as 10m")
 _INTEGER = (re.compile(r"[-+]?(0[xX][\da-fA-F]+|\d+)"), "a whole number")
 _NUMBER = (re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"), "a number")
 _SWITCH = (re.compile(r"1|0|t|f|T|F|true|false|TRUE|FALSE|True|False"), "true or false")
 _ANYTHING = (re.compile(r".*", re.DOTALL), "")
 
-# What the value of each flag matches, and how that is called.
+# Format of each flag's value, and its description.
 FLAGS: Final = {
     name: wanted
     for names, wanted in (
@@ -84,9 +85,9 @@ FLAGS: Final = {
     for name in names.split()
 }
 
-# Source: the same tag, cluster-autoscaler/expander/expander.go and factory/expander_factory.go; price ends the program
-# on AWS, whose provider has no prices.
+# Source: the same tag, cluster-autoscaler/expander/expander.go and factory/expander_factory.go. With price the program
+# exits on AWS, because the AWS provider has no prices.
 EXPANDERS: Final = ("random", "most-pods", "least-waste", "least-nodes", "priority", "grpc")
 PRICE_EXPANDER: Final = "price"
-# Always leaves one, so that no expander may follow.
+# It always selects one group, so no expander may follow.
 LAST_EXPANDER: Final = "random"

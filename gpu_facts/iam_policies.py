@@ -1,4 +1,4 @@
-"""How large IAM policies may be, and what those of AWS allow.
+"""Size limits of IAM policies, and the permissions of AWS managed policies.
 
 Source of the sizes: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entity-length
 (2026-11)
@@ -11,20 +11,20 @@ from typing import Final
 
 from gpu_facts.light import regex
 
-# Characters without white space, of all inline policies of a role together, and of one managed policy.
+# Max characters without white space, of all inline policies of a role together, and of one managed policy.
 MAX_INLINE: Final = 10_240
 MAX_MANAGED: Final = 6_144
-# Managed policies of one role, unless AWS raises the quota of the account.
+# Max managed policies of one role, unless AWS raises the quota of the account.
 MAX_ATTACHED: Final = 10
 _OPEN = regex(r"\$\{[^{}]*\}")
 
 
 def policy_size(text: str, *, open_characters: int = 0) -> int:
-    """Return the characters of a policy without white space, each value that only deployment sets as so many."""
+    """Return the characters of a policy without white space. A value of the deployment has a fixed length."""
     return len(re.sub(r"\s", "", _OPEN.sub("x" * open_characters, text)))
 
 
-# What policies of AWS allow, or patterns that cover it.
+# Actions that AWS managed policies allow, or patterns that include them.
 # Source: https://docs.aws.amazon.com/aws-managed-policy/latest/reference/ (2026-11-24)
 ACTIONS_OF_AWS = {
     "AmazonEKSWorkerNodePolicy": (

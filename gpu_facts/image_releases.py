@@ -8,17 +8,19 @@ from typing import Literal, get_args
 from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import refuse_unless_choice
 
-# Branches of the driver, as NVIDIA numbers them: the one with long-term support, and the production branch.
+# NVIDIA's driver branches: the one with long-term support, and the production branch.
 LTS, PRODUCTION = 580, 595
 DRIVER_BRANCHES = (LTS, PRODUCTION)
-# The branch before them.
+# The branch before the LTS branch.
 _BEFORE_LTS = 570
-# What Bottlerocket calls them in settings.kernel.drivers.nvidia.branch, which chooses one for all types.
+# Names of the branches in Bottlerocket's setting settings.kernel.drivers.nvidia.branch, which selects one for all
+# types.
 BOTTLEROCKET_BRANCHES = {"lts": LTS, "pb": PRODUCTION}
-# An image with both boots the first that drives every GPU of the node.
+# An image with both branches boots the first one that supports every GPU of the node.
 # Source: awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh (2026-11-21)
 _AL2023_WITH_BOTH = "20260917"
-# The first release of each minor version with 580; from 1.34 on the earliest. Those of April 2025 and later had 570.
+# The first release of each minor version with 580, and from 1.34 the earliest. Releases since April 2025 had 570
+# before.
 # Source: awslabs/amazon-eks-ami v20260724 CHANGELOG.md (2026-11-21)
 _AL2023_WITH_LTS = {
     **dict.fromkeys(("1.29", "1.30"), "20251120"),
@@ -29,10 +31,10 @@ _AL2023_FIRST_WITH_LTS, _AL2023_SURELY_WITH_LTS, _AL2023_FIRST_STATED = "2025102
 # Source: https://github.com/bottlerocket-os/bottlerocket/releases/tag/v1.66.0 and v1.68.0 (2026-11-21)
 _BOTTLEROCKET_1_37_WITH_BOTH = (1, 66)
 _BOTTLEROCKET_WITH_BOTH = (1, 68)
-# The kernel of Kubernetes 1.36 without FIPS is another one, of which no release says that it got the second branch.
+# The kernel of Kubernetes 1.36 without FIPS is different, and no release notes state that it got the second branch.
 _UNSTATED = (1, 36)
-# The first releases of AL2023: of the variant with NVIDIA's driver, and of the one without. The newest that was read is
-# v20260714.
+# The first releases of AL2023: of the variant with NVIDIA's driver, and of the variant without. The newest release that
+# was read is v20260714.
 # Source: awslabs/amazon-eks-ami 81fec2e CHANGELOG.md (2026-11-24)
 AL2023_FIRST_WITH_NVIDIA, AL2023_FIRST = "20241024", "20240213"
 # GiB of the snapshot behind /dev/xvda in each of them.
@@ -43,9 +45,9 @@ NEWEST = "latest"
 _DATE = regex(r"(?:v|\d+\.\d+\.\d+-)(\d{8})")
 _MINOR = regex(r"(\d+)\.(\d+)", re.ASCII)
 _VERSION = regex(r"v?(\d+)\.(\d+)\.\d+(?:-[0-9a-f]{8})?")
-# The newest release that was read, and has none of them.
+# The newest release that was read and has none of the faults.
 NEWEST_WITHOUT_FAULT = "v20261012"
-# What to take where a type needs the second branch, as an error names it.
+# Suggested releases for types that need the second branch, for messages.
 TAKE_WITH_BOTH = {"al2023": repr(NEWEST_WITHOUT_FAULT), "bottlerocket": "'1.68.0' or newer"}
 OperatingSystem = Literal["al2023", "bottlerocket"]
 
@@ -53,12 +55,12 @@ OperatingSystem = Literal["al2023", "bottlerocket"]
 def driver_branches(
     operating_system: str, release: str | None, kubernetes_version: str | None, *, fips: bool = False
 ) -> tuple[int, ...] | None:
-    """Return the driver branches of an image that EKS publishes, ``None`` where no source states them.
+    """Return the driver branches of an image that EKS publishes, or ``None`` if no source states them.
 
     Args:
         operating_system: ``al2023`` or ``bottlerocket``.
-        release: As EKS or Karpenter names it, ``latest`` for the newest, or ``None`` where it is not known.
-        kubernetes_version: Minor version of the image, ``None`` where it is not known.
+        release: Release name of EKS or Karpenter, ``latest`` for the newest, or ``None`` if it is unknown.
+        kubernetes_version: Minor version of the image, or ``None`` if it is unknown.
         fips: Whether it is a FIPS variant of Bottlerocket.
     """
     if operating_system == "al2023":
@@ -75,7 +77,7 @@ def _al2023_branches(release: str | None, kubernetes_version: str | None) -> tup
     if date is None or date < _AL2023_FIRST_STATED:
         return None
     if date < _first_with_lts(kubernetes_version):
-        # Which it is of an image whose version is not known, the months between do not tell.
+        # The months between don't determine the branch of an image without a known version.
         known = kubernetes_version is not None or date < _AL2023_FIRST_WITH_LTS
         return (_BEFORE_LTS,) if known else None
     return DRIVER_BRANCHES if date >= _AL2023_WITH_BOTH else (LTS,)
@@ -116,24 +118,24 @@ def _bottlerocket_version(release: str | None) -> tuple[float, ...] | None:
 
 
 def release_date(release: str | None) -> str | None:
-    """Return the date of a release of AL2023, ``20260714`` of ``v20260714`` or ``1.36.2-20260714``."""
+    """Return the date of a release of AL2023, ``20260714`` for ``v20260714`` or ``1.36.2-20260714``."""
     found = _DATE.fullmatch(release or "")
     return found[1] if found else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """What is wrong with some releases of AL2023.
+    """A fault of some releases of AL2023.
 
     Attributes:
         first: Date of the first release with it.
         last: Date of the last one.
-        mended: Release that mended it.
-        what: What happens.
-        kubernetes: Minor versions whose images have it; empty for all.
-        gpu_only: Whether only nodes with GPUs feel it.
-        source: Where it was read.
-        as_of: Day it was read, ISO 8601.
+        mended: Release with the fix.
+        what: Effect of the fault.
+        kubernetes: Minor versions whose images have it, or empty for all.
+        gpu_only: Whether it affects only nodes with GPUs.
+        source: Place where it was read.
+        as_of: Day on which it was read, ISO 8601.
     """
 
     first: str
@@ -146,7 +148,7 @@ class Fault:
     as_of: str
 
     def affects(self, release: str | None, kubernetes_version: str | None) -> bool:
-        """Whether a release for a minor version has it; without a version, whether one of its images has it."""
+        """Whether a release for a minor version has it. Without a version, whether any of its images has it."""
         date = release_date(release)
         concerns = not self.kubernetes or kubernetes_version is None or kubernetes_version in self.kubernetes
         return date is not None and self.first <= date <= self.last and concerns
@@ -175,14 +177,14 @@ FAULTS = (
 
 
 def refuse_unless_operating_system(who: object, operating_system: object) -> None:
-    """Refuse an operating system that has no NVIDIA image for current Kubernetes versions.
+    """Reject an operating system that has no NVIDIA image for current Kubernetes versions.
 
     Raises:
-        ValueError: It is none of `OperatingSystem`.
+        ValueError: The value isn't one of `OperatingSystem`.
     """
     if isinstance(operating_system, str) and operating_system.lower() in ("al2", "amazon-linux-2"):
         raise ValueError(
-            f"{who}: operating_system must be one of {', '.join(get_args(OperatingSystem))}, got "
-            f"{operating_system!r}; AWS published the last Amazon Linux 2 image on 2025-11-26, use 'al2023'"
+            f"{who}: operating_system must be one of {', '.join(get_args(OperatingSystem))}, got {operating_system!r}; "
+            "use 'al2023', because AWS published the last Amazon Linux 2 image on 2025-11-26"
         )
     refuse_unless_choice(who, "operating_system", operating_system, get_args(OperatingSystem))

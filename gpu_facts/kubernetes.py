@@ -1,9 +1,9 @@
-"""Names and formats that Kubernetes fixes, APIs that are gone, and how long EKS supports each minor version.
+"""Names and formats that Kubernetes defines, removed APIs, and the support periods of EKS for minor versions.
 
-Sources of what Kueue compares in the pods of a group: kubernetes-sigs/kueue v0.19.2 pkg/util/pod/pod.go,
+Sources of the fields that Kueue compares in the pods of a group: kubernetes-sigs/kueue v0.19.2 pkg/util/pod/pod.go,
 pkg/controller/jobframework/validation.go and pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go (2026-11).
 
-Sources of API versions that are gone: https://kubernetes.io/docs/reference/using-api/deprecation-guide/,
+Sources of removed API versions: https://kubernetes.io/docs/reference/using-api/deprecation-guide/,
 https://karpenter.sh/docs/upgrading/upgrade-guide/, https://karpenter.sh/docs/upgrading/compatibility/,
 https://keda.sh/docs/2.0/migration/ (2026-11).
 """
@@ -25,7 +25,7 @@ _DNS_LABEL = regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DNS_SUBDOMAIN = regex(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
 _DATA_KEY = regex(r"(?!\.\.)(?!\.\Z)[-._a-zA-Z0-9]{1,253}")
-# A node gives itself no label of these domains, but those of kubelet's own and a few by name.
+# A node sets no label of these domains on itself, except the kubelet's own domains and a few labels by name.
 # Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
 RESTRICTED_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
@@ -41,7 +41,7 @@ KUBELET_LABELS: Final = (
     labels.OLD_ZONE,
     labels.OLD_REGION,
 )
-# EC2's names of CPU architectures, and those in labels of nodes.
+# EC2's names of CPU architectures, and their names in node labels.
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 # Source: https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/ (2026-08)
 CLUSTER_CRITICAL: Final = "system-cluster-critical"
@@ -50,7 +50,7 @@ KUBE_SYSTEM: Final = "kube-system"
 # Kinds of the training operator's jobs.
 # Source: kubeflow/training-operator v1.9 pkg/apis/kubeflow.org/v1/
 TRAINING_JOBS: Final = ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")
-# The name that one container of each part must have; of an MPIJob any will do.
+# The name that one container of each role must have. For an MPIJob any name works.
 # Source: kubeflow/training-operator v1.9.0 pkg/webhooks/, v1.7.0 pkg/apis/kubeflow.org/v1/*_validation.go
 TRAINING_CONTAINERS: Final = {
     "PyTorchJob": "pytorch",
@@ -59,7 +59,7 @@ TRAINING_CONTAINERS: Final = {
     "PaddleJob": "paddle",
     "JAXJob": "jax",
 }
-# Conditions of the node monitoring agent, and those of kubelet that it passes on.
+# Conditions of the node monitoring agent, and the kubelet's conditions that it passes on.
 # Source: aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go
 NodeCondition = Literal[
     "AcceleratedHardwareReady",
@@ -71,7 +71,7 @@ NodeCondition = Literal[
     "Ready",
     "StorageReady",
 ]
-# Kinds of the whole cluster, of Kubernetes and of what runs GPUs, which a namespace says nothing of.
+# Cluster-scoped kinds of Kubernetes and of GPU components. A namespace doesn't apply to them.
 # Source: https://kubernetes.io/docs/reference/kubernetes-api/, definitions of Karpenter, Kueue, GPU Operator (2026-11)
 # fmt: off
 CLUSTER_SCOPED: Final = frozenset({
@@ -96,13 +96,13 @@ _FIELDS = (
 _PLATFORM_VERSIONS = "https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html"
 _QUOTED = f"{_PLATFORM_VERSIONS}; eks:DescribeClusterVersions as somebody quoted it on 2026-07-28"
 _COUNTED = f"{_PLATFORM_VERSIONS}; not stated, but 14 and 26 months after EKS opened it"
-# Minor versions that kubelet and kube-proxy may be behind the API server; neither may be ahead of it.
+# Max number of minor versions that kubelet and kube-proxy may be behind the API server. Neither may be ahead of it.
 # Source: https://kubernetes.io/releases/version-skew-policy/ (2026-11-22)
 OLDEST_KUBELET = 3
-# The least Karpenter for Kubernetes 1.31, 1.32, ..., by the number of the minor version.
+# Min version of Karpenter for Kubernetes 1.31, 1.32, ..., by the number of the minor version.
 # Source: https://karpenter.sh/v1.15/upgrading/compatibility/ (2026-11-21)
 LEAST_KARPENTER = {31: (1, 0), 32: (1, 2), 33: (1, 5), 34: (1, 6), 35: (1, 9), 36: (1, 13), 37: (1, 15)}
-# What an hour in extended support costs more, US dollars a cluster.
+# Additional price of an hour in extended support, US dollars for each cluster.
 # Source: https://aws.amazon.com/eks/pricing/, as texts of 2026 quote it (2026-11-21)
 EXTENDED_SUPPORT_USD_PER_HOUR = 0.5
 # The last version whose extended support has ended, on 2026-07-23 (same source).
@@ -112,23 +112,23 @@ _APPS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 def is_under(key: str, domains: Iterable[str]) -> bool:
-    """Whether the key of a label is of one of some domains, or of a part of one."""
+    """Whether the key of a label is in one of some domains, or in a subdomain of one."""
     domain = key.rpartition("/")[0]
     return any(domain == each or domain.endswith(f".{each}") for each in domains)
 
 
 def refuse_unless_object_name(who: object, argument: str, name: object, *, fix: str = "") -> None:
-    """Refuse what cannot be both the name of an object and a label value.
+    """Reject a name that can't be both the name of an object and a label value.
 
     Args:
-        who: Who asks.
-        argument: What the name is called.
+        who: Name of the construct in messages.
+        argument: Name of the argument.
         name: The name.
-        fix: What to write instead of what is no string.
+        fix: Suggested value for a value that isn't a string.
 
     Raises:
-        TypeError: ``name`` is no string.
-        ValueError: ``name`` is no DNS label.
+        TypeError: ``name`` isn't a string.
+        ValueError: ``name`` isn't a DNS label.
     """
     if not isinstance(name, str):
         raise _no_string(who, argument, name, fix)
@@ -143,33 +143,35 @@ def checked_labels(who: object, labels: object) -> dict[str, str]:
     """Return labels of an object as a dict.
 
     Raises:
-        TypeError: ``labels`` is no mapping.
-        ValueError: Kubernetes takes no such key or value.
+        TypeError: ``labels`` isn't a mapping.
+        ValueError: Kubernetes doesn't accept a key or a value.
     """
     if not isinstance(labels, Mapping):
-        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}")
+        raise TypeError(f"{who}: labels must map keys to values, got {labels!r}; write {{'example.com/team': 'a'}}")
     for key, value in labels.items():
         if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
             raise ValueError(
                 f"{who}: labels must have qualified names as keys, got {key!r}; write one such as 'example.com/team'"
             )
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ValueError(f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}")
+            raise ValueError(
+                f"{who}: label {key!r} must be at most 63 letters, digits, '-', '_' or '.', got {value!r}; shorten it"
+            )
     return dict(labels)
 
 
 def refuse_unless_dotted_name(who: object, argument: str, name: object, *, fix: str = "") -> None:
-    """Refuse what cannot be the name of a claim, a Secret or a ConfigMap, which may have dots and be long.
+    """Reject an invalid name of a claim, a Secret or a ConfigMap, which may have dots and be long.
 
     Args:
-        who: Who asks.
-        argument: What the name is called.
+        who: Name of the construct in messages.
+        argument: Name of the argument.
         name: The name.
-        fix: What to write instead of what is no string.
+        fix: Suggested value for a value that isn't a string.
 
     Raises:
-        TypeError: ``name`` is no string.
-        ValueError: ``name`` is no DNS subdomain.
+        TypeError: ``name`` isn't a string.
+        ValueError: ``name`` isn't a DNS subdomain.
     """
     if not isinstance(name, str):
         raise _no_string(who, argument, name, fix)
@@ -186,11 +188,11 @@ def _no_string(who: object, argument: str, given: object, fix: str) -> TypeError
 
 
 def refuse_unless_data_key(who: object, argument: str, key: object) -> None:
-    """Refuse what cannot be a key of a Secret or a ConfigMap.
+    """Reject an invalid key of a Secret or a ConfigMap.
 
     Raises:
-        TypeError: ``key`` is no string.
-        ValueError: ``key`` is none.
+        TypeError: ``key`` isn't a string.
+        ValueError: ``key`` is invalid.
     """
     if not isinstance(key, str):
         raise TypeError(f"{who}: {argument} must be a string, got {key!r}")
@@ -205,7 +207,7 @@ def refuse_unless_data_key(who: object, argument: str, key: object) -> None:
 
 
 def queued_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a pod's specification that Kueue keeps, by field."""
+    """Return the fields of a pod's specification that Kueue stores, by name."""
     found = {field: spec.get(field) for field in _FIELDS}
     for containers in ("containers", "initContainers"):
         listed = spec.get(containers)
@@ -220,7 +222,7 @@ def _container(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requests(value: Mapping[str, Any]) -> Any:
-    """Return what is requested; Kueue counts a limit without a request as one."""
+    """Return the requests. Kueue counts a limit without a request as a request."""
     resources = value.get("resources")
     if not isinstance(resources, Mapping):
         return resources
@@ -232,13 +234,13 @@ def _requests(value: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Support:
-    """How long EKS supports a minor version. Support ends at midnight UTC, when the day begins.
+    """Support period of EKS for a minor version. Support ends at midnight UTC, at the start of the day.
 
     Attributes:
         standard_ends: Day on which standard support ends, ISO 8601.
         extended_ends: Day on which extended support ends.
-        source: Where they were read.
-        as_of: Day they were read.
+        source: Place where they were read.
+        as_of: Day on which they were read.
     """
 
     standard_ends: str
@@ -259,7 +261,7 @@ SUPPORT = {
 
 
 def is_ended(minor: str) -> bool:
-    """Whether EKS runs a minor version no more; of words that are no version it does not know."""
+    """Whether EKS no longer runs a minor version. False for a text that isn't a version."""
     numbers = minor.split(".")
     if len(numbers) != 2 or not all(each.isdecimal() and each.isascii() for each in numbers):
         return False
@@ -267,7 +269,7 @@ def is_ended(minor: str) -> bool:
 
 
 def how_support_ended(minor: str) -> str:
-    """Return that EKS ended its support of a minor version, and when, as the beginning of a sentence; else nothing."""
+    """Return a clause that states when EKS ended its support of a minor version, or an empty string if it didn't."""
     if support := SUPPORT.get(minor):
         return f"EKS ended its standard support on {support.standard_ends}, "
     return "EKS ended its support, " if is_ended(minor) else ""
@@ -275,13 +277,13 @@ def how_support_ended(minor: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gone:
-    """An API version that is served no more.
+    """An API version that is no longer served.
 
     Attributes:
-        since: Version that does not serve it: of Kubernetes, or of the program whose API it was.
-        until: Newest Kubernetes for which a version that serves it was made.
-        of: That program.
-        now: API version and kind that came instead; empty where nothing did.
+        since: First version that doesn't serve it: of Kubernetes, or of the program that defines the API.
+        until: Newest Kubernetes that a version with this API supports.
+        of: The program that defines the API.
+        now: API version and kind that replace it, or empty if nothing does.
     """
 
     since: str
@@ -299,7 +301,7 @@ def _karpenter_removal(since: str, until: str, now: str) -> Gone:
     return Gone(since=since, until=until, of="Karpenter", now=now)
 
 
-# By API version and kind. Versions of the HorizontalPodAutoscaler are told by a rule of their own.
+# By API version and kind. A separate rule checks the versions of the HorizontalPodAutoscaler.
 GONE: dict[tuple[str, str], Gone] = {
     **_kubernetes_removals("extensions/v1beta1", "1.16", "apps/v1", *_APPS),
     **_kubernetes_removals("apps/v1beta1", "1.16", "apps/v1", *_APPS),

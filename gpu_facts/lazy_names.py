@@ -1,6 +1,6 @@
-"""Names of a package that load when they are first used.
+"""Names of a package that load at first use.
 
-Each name stands once, in the package's stub ``__init__.pyi``, which type checkers, editors and this module read.
+Each name is declared once, in the package's stub ``__init__.pyi``. Type checkers, editors and this module read it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
 
 def _homes(package: str) -> dict[str, str]:
-    """Return the module of each name, by its stub; a package without one exports nothing.
+    """Return the module of each name, from its stub. A package without a stub exports nothing.
 
     ``pkgutil.get_data`` would load a package that isn't imported yet, and wouldn't set it as an attribute of its
     parent. A later ``import gpu_constructs.teams`` finds the loaded module and doesn't set the attribute either.
@@ -47,13 +47,13 @@ def _homes(package: str) -> dict[str, str]:
 
 
 def _unknown(package: str, name: str) -> Exception:
-    """Return the error for a name that a package does not have, with the folder or the case that has it."""
+    """Return the error for a name that a package doesn't have, with the folder or the spelling that exists."""
     here = importlib.import_module(package).__path__
     folders = [each.name for each in pkgutil.iter_modules(here, f"{package}.") if each.ispkg] if name[:1] != "_" else []
     for folder in folders:
         if name in _homes(folder):
             return ImportError(f"{name} is one folder down: from {folder} import {name}", name=package)
-    # Not for names that are only similar: hasattr() is how an app asks whether a release has something.
+    # Not for names that are only similar, because apps use hasattr() to test whether a release has a name.
     for known in _homes(package):
         if known.lower() == name.lower():
             return ImportError(f"cannot import name {name!r} from {package!r}; did you mean {known!r}?", name=package)

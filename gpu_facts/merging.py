@@ -1,4 +1,4 @@
-"""Values laid over others, mapping by mapping."""
+"""Recursive merge of mappings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def _replaced(_: str, __: Any, theirs: Any) -> Any:
 def merged(
     values: Mapping[str, Any], more: Mapping[str, Any], *, other: Callable[[str, Any, Any], Any] = _replaced
 ) -> dict[str, Any]:
-    """Return values with others laid over them, mapping by mapping.
+    """Return values with others merged into them, mapping by mapping.
 
     Args:
-        values: What is there.
-        more: What is laid over it.
-        other: What becomes of a key whose two values are no mappings both, by key and values. Default: the value that
-            is laid over.
+        values: Existing values.
+        more: Values that take precedence.
+        other: Function for a key whose values aren't both mappings, called with the key and both values. Default: the
+            value of ``more``.
     """
     found = dict(values)
     for key, value in more.items():

@@ -15,7 +15,7 @@ Sources (2026-11-23):
 * SGLang: release 0.5.6, ``add_argument`` in python/sglang/srt/server_args.py.
 * text-generation-inference: commit db931fc (after v3.3.7), the fields of ``Args`` in launcher/src/main.rs.
 
-Other releases have other options, so that an option that is missing here isn't an error for certain.
+Other releases have other options. So a missing option isn't always an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Mapping
 
 from gpu_facts.light import dataclass, regex
 
-# Billions of parameters and bits of one, of models whose names state neither, or state something else.
+# Billions of parameters, and bits of each, for models whose names don't state them or state other numbers.
 # Sources: model cards of mistralai/Mixtral-8x7B-v0.1, mistralai/Mixtral-8x22B-v0.1, meta-llama/Llama-4-Scout-17B-16E,
 # meta-llama/Llama-4-Maverick-17B-128E, deepseek-ai/DeepSeek-V3, deepseek-ai/DeepSeek-R1, moonshotai/Kimi-K2-Instruct,
 # moonshotai/Kimi-K2-Thinking, openai/gpt-oss-120b, openai/gpt-oss-20b (2026-11)
@@ -41,12 +41,12 @@ _KNOWN: tuple[tuple[str, float, float], ...] = (
     (r"gpt-oss-120b", 116.8, 4.25),
     (r"gpt-oss-20b", 20.9, 4.25),
 )
-# Names of experts (8x7B), of parameters (70B, 0.5B, 1.5b) and not of active parameters (A3B).
+# Numbers of experts (8x7B) and of parameters (70B, 0.5B, 1.5b), but not of active parameters (A3B).
 _EXPERTS = regex(r"(?<![A-Za-z0-9.])(\d{1,3})x(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
 _PARAMETERS = regex(r"(?<![A-Za-z0-9.])(\d{1,4}(?:[._]\d{1,3})?)[bB](?![A-Za-z0-9])")
-# Experts share attention, so that the total is below the product: 46.7 of 56 for Mixtral 8x7B.
+# Experts share attention, so the total is below the product: 46.7 instead of 56 for Mixtral 8x7B.
 _SHARED_PART = 0.75
-# A name rounds: Vicuna 33B has 32.5 billion.
+# Names round numbers: Vicuna 33B has 32.5 billion.
 _ROUNDING = 0.95
 _BITS: tuple[tuple[str, float], ...] = (
     (r"gptq[-_]?int8|int8|w8a8|w8a16|8[-_]?bit|fp8[a-z]*|float8|f8|w8a8[-_]?fp8|q8[-_]0", 8),
@@ -59,15 +59,15 @@ _BITS: tuple[tuple[str, float], ...] = (
     (r"bf16|fp16|f16", 16),
     (r"fp32|f32", 32),
 )
-# Names of what is loaded next to a model, and of formats that state no bits.
+# Names of adapters that are loaded next to a model, and of formats that don't state their bits.
 _PART = r"lora|qlora|adapter|eagle\d?|speculator|medusa|draft"
 _UNCLEAR = (
     r"gguf|exl[23]|mlx|onnx|bitnet|hqq|quantized|bpw|ternary|1[._]58bit|torchao|qat|sparse\w*|pruned|trt\w*|tensorrt\w*|"
     r"engine"
 )
-# Whose models have 16 bits unless their names state others.
+# Publishers whose models have 16 bits unless their names state otherwise.
 _IN_16_BITS = ("meta-llama", "qwen", "google", "tiiuae", "codellama", "nousresearch", "lmsys", "01-ai", "eleutherai")
-# Bits of a parameter at least, by the method that a server is configured to use.
+# Min bits of a parameter, by the quantization method of a server.
 _BITS_OF_METHOD = {
     "fp8": 8, "int8": 8, "eetq": 8, "w8a8_fp8": 8, "w8a8_int8": 8, "bitsandbytes-nf4": 4, "bitsandbytes-fp4": 4,
 }  # fmt: skip
@@ -227,8 +227,8 @@ class Weights:
     """The size of a model's weights.
 
     Attributes:
-        billions: Billions of parameters that its name states.
-        bits: Bits of one, as far as the name states them; 16 otherwise.
+        billions: Billions of parameters in its name.
+        bits: Bits of each parameter from its name, or 16.
         bytes_min: Minimum size of the weights.
         bytes_likely: Size of the weights if the name is right.
     """
@@ -245,14 +245,14 @@ class Weights:
 
 
 def estimate_weights(model: str, *, quantization: str | None = "", dtype: str | None = "") -> Weights | None:
-    """Return the size of a model's weights; ``None`` where its name doesn't state it.
+    """Return the size of a model's weights, or ``None`` if its name doesn't state it.
 
     ``Qwen/Qwen2.5-72B-Instruct-AWQ`` has 72 billion parameters of 4 bits: 36 GB.
 
     Args:
         model: Name at Hugging Face, or a folder.
-        quantization: Method that a server is configured to use; ``None`` where it is not known, empty for none.
-        dtype: Data type that a server is configured to use, likewise.
+        quantization: Quantization method of the server, ``None`` if it is unknown, or empty for none.
+        dtype: Data type of the server, ``None`` if it is unknown, or empty for none.
     """
     name = model.rstrip("/").rpartition("/")[2]
     stated = next((bits for words, bits in _BITS if _has_word(name, words)), None)
@@ -280,11 +280,11 @@ def _has_word(name: str, words: str) -> bool:
 
 
 def _parameters(name: str) -> tuple[float, float]:
-    """Return the billions of parameters in a name, and the share of them that the model has at least; 0 for none."""
+    """Return the billions of parameters in a name, and the min fraction of them that the model has, or 0 for none."""
     if experts := _EXPERTS.search(name):
         return int(experts[1]) * float(experts[2]), _SHARED_PART
     found = [float(each.replace("_", ".")) for each in _PARAMETERS.findall(name)]
-    # Of several, such as in names of merges and distillations, the smallest is certain.
+    # If a name has several numbers, as in names of merges and distillations, only the smallest is certain.
     return (min(found), _ROUNDING) if found else (0.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Wrong, missing and unnamed arguments, refused with the nearest right name instead of Python's bare TypeError."""
+"""Errors for wrong, missing and unnamed arguments, with a suggestion, instead of Python's plain TypeError."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def named_arguments(cls: type[T]) -> type[T]:
-    """Have a class say what is wrong with the names of its arguments. It stands above ``@dataclass``.
+    """Explain wrong argument names in errors of a class. Put it above ``@dataclass``.
 
-    Python itself binds the arguments, so that a right call costs no more than one call more, 0.3 us.
+    Python itself binds the arguments, so a correct call has only one additional call, 0.3 us.
     """
     kind: Any = cls
     own = kind.__init__
@@ -45,7 +45,7 @@ def named_arguments(cls: type[T]) -> type[T]:
 
 
 def named_call(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function, or a method of a construct, say what is wrong with the names of its arguments."""
+    """Explain wrong argument names in errors of a function, or of a method of a construct."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -63,7 +63,7 @@ def named_call(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _was_not_called(error: TypeError) -> bool:
-    """Whether Python could not make a call, of which there then is no frame."""
+    """Whether Python couldn't bind the arguments of a call. The traceback then has no frame of the function."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
@@ -73,7 +73,7 @@ def _parameters(function: Callable[..., object]) -> tuple[Parameter, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that Python could not make; ``owner`` has the method that was called."""
+    """A call whose arguments Python couldn't bind. ``owner`` has the method."""
 
     called: Callable[..., object]
     parameters: Sequence[Parameter]
@@ -83,7 +83,7 @@ class _Call:
 
     @property
     def refusal(self) -> str:
-        """Who is called, and what is wrong first."""
+        """Name of the called object, and its first fault."""
         checks = (self._unknown, self._unnamed, self._twice, self._missing)
         return f"{self._who}: {next(wrong for check in checks if (wrong := check()))}"
 
@@ -97,7 +97,7 @@ class _Call:
 
     @property
     def _placed(self) -> dict[str, Any]:
-        """What was given by its place."""
+        """Arguments that were passed by position."""
         return dict(zip(self._positional, self.args, strict=False))
 
     @property
@@ -106,7 +106,7 @@ class _Call:
 
     @property
     def _who(self) -> str:
-        """The path that a construct has or would have, or the name of what is called."""
+        """The path of a construct, or the path that it would have, or the name of another called object."""
         given = {**self.kwargs, **self._placed}
         node: Any = getattr(self.owner if self.owner is not None else given.get("scope"), "node", None)
         if self.owner is not None and node is not None:
@@ -119,7 +119,7 @@ class _Call:
         if wrong is None:
             return ""
         known = self._names[2:] if self._is_construct else self._names
-        # A long list hides the fix, which is certain enough to leave the list out.
+        # A long list would hide the suggestion, which is certain enough to replace the list.
         certain = _longer(wrong, known) or did_you_mean(wrong, known, closeness=0.8) or self._accepting(wrong)
         fix = certain or did_you_mean(wrong, known) or _shorter(wrong, known) or self._alternative(wrong)
         is_short = bool(certain) and len(known) > _MAX_LISTED
@@ -139,7 +139,7 @@ class _Call:
         return f"; write {names[0]}=..." if len(names) == 1 else ""
 
     def _needed(self, wrong: str) -> str:
-        """Return the fix where one required argument is missing, for which the unknown one probably stands."""
+        """Return the fix if one required argument is missing, which the unknown argument probably means."""
         if len(self._absent) != 1:
             return ""
         [name] = self._absent
@@ -148,7 +148,7 @@ class _Call:
         return f"; {fix}" if fix else f"; write {name}=...{self._meaning(name)}"
 
     def _alternative(self, name: str) -> str:
-        """Return what has the argument among the classes of a union such as ``Size = UpTo | Static``."""
+        """Return the class of a union such as ``Size = UpTo | Static`` that has the argument."""
         module = vars(sys.modules[self.called.__module__])
         unions = [get_args(each) for each in module.values() if isinstance(each, UnionType)]
         others = dict.fromkeys(each for union in unions if self.called in union for each in union)
@@ -182,7 +182,7 @@ class _Call:
             return ""
         try:
             self.called(**self._placed, **kwargs)
-        except Exception as error:  # A value of another type can fail in any way.
+        except Exception as error:  # A value of another type can raise any error.
             return str(error)
         return ""
 
@@ -212,9 +212,10 @@ class _Call:
         return f"{wrong}{names[0]} must be given, got none{self._meaning(names[0])}"
 
     def _wrong_value(self, absent: Sequence[str]) -> str:
-        """Return what is wrong with a value that was given, although arguments are missing.
+        """Return the error about a wrong value, even if arguments are missing.
 
-        An object stands in for each missing argument. An error about it, or that shows it, isn't reported.
+        A placeholder object replaces each missing argument. An error about a placeholder, or with its text, isn't
+        reported.
         """
         stand_in = object()
         error = self._construction_error({**self.kwargs, **dict.fromkeys(absent, stand_in)})
@@ -232,19 +233,19 @@ class _Call:
 
 
 def _longer(name: str, known: Sequence[str]) -> str:
-    """Return ``; did you mean 'kubernetes_version'?`` for ``version``, where it is a word of one name alone."""
+    """Return ``; did you mean 'kubernetes_version'?`` for ``version``, if exactly one name contains this word."""
     longer = [each for each in known if name in each.split("_")]
     return f"; did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 
 def _shorter(name: str, known: Sequence[str]) -> str:
-    """Return ``; did you mean 'id'?`` for ``reservation_id``, where one name alone is a word of it."""
+    """Return ``; did you mean 'id'?`` for ``reservation_id``, if it contains exactly one name as a word."""
     shorter = [each for each in known if each in name.split("_")]
     return f"; did you mean {shorter[0]!r}?" if len(shorter) == 1 else ""
 
 
 def _kinds(annotation: str, module: Mapping[str, Any]) -> list[Any]:
-    """Return the classes that an annotation names, also as a part of a union such as ``Size = UpTo | Static``."""
+    """Return the classes in an annotation, also as a part of a union such as ``Size = UpTo | Static``."""
     named = [module[word] for word in re.findall(r"\w+", annotation) if word in module]
     return [kind for each in named for kind in (each, *get_args(each))]
 

@@ -1,4 +1,4 @@
-"""Kubernetes quantities, as they are written and in base units: CPU in thousandths, everything else in whole units."""
+"""Kubernetes quantities, as text and in base units: CPU in thousandths, everything else in whole units."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIB: Final = 1024**2
 
 @lru_cache(maxsize=4096)
 def decimal_value(text: str) -> Decimal | None:
-    """Return the value of a quantity, of CPU in cores; ``None`` if the text is no quantity."""
+    """Return the value of a quantity, for CPU in cores, or ``None`` if the text isn't a quantity."""
     found = _QUANTITY.fullmatch(text)
     if not found:
         return None
@@ -43,7 +43,7 @@ def decimal_value(text: str) -> Decimal | None:
 
 
 def quantity(name: str, value: Any) -> int | None:
-    """Return the amount of a resource in base units, rounded up; ``None`` when it is no quantity."""
+    """Return the amount of a resource in base units, rounded up, or ``None`` if the value isn't a quantity."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     amount = decimal_value(str(value).strip())
@@ -54,7 +54,7 @@ def quantity(name: str, value: Any) -> int | None:
 
 
 def millicores(cpus: float) -> str:
-    """Return virtual CPUs as they are written, to the nearest thousandth, which is the least that Kubernetes counts."""
+    """Return virtual CPUs as text, rounded to a thousandth, the smallest amount in Kubernetes."""
     return f"{round(cpus * 1000)}m"
 
 
@@ -74,7 +74,7 @@ def add(*parts: Resources) -> dict[str, int]:
 
 
 def pod_requests(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return what the containers of a pod request together: those that run as long as it does, in base units."""
+    """Return the total requests of a pod's containers that run as long as the pod, in base units."""
     sidecars = (each for each in pod.get("initContainers") or () if each.get("restartPolicy") == "Always")
     return add(*(_requests(each.get("resources") or {}) for each in (*(pod.get("containers") or ()), *sidecars)))
 
@@ -84,7 +84,7 @@ def _requests(written: Mapping[str, Any]) -> dict[str, int]:
 
 
 def total(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the sum of resources as they are written; what one part alone has keeps its spelling."""
+    """Return the sum of resources as text. A resource that only one part has keeps its spelling."""
     amounts: dict[str, list[str]] = {}
     for part in parts:
         for name, amount in part.items():
@@ -101,7 +101,7 @@ def _written(name: str, amounts: Iterable[str]) -> str:
 
 
 def show(name: str, amount: int) -> str:
-    """Return an amount as people write it, e.g. ``3920m`` or ``14.2Gi``."""
+    """Return an amount for messages, e.g. ``3920m`` or ``14.2Gi``."""
     if name == "cpu":
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
     if name in ("memory", DISK) or name.startswith("hugepages-"):
@@ -111,7 +111,7 @@ def show(name: str, amount: int) -> str:
 
 
 def distinct(name: str, left: int, right: int) -> tuple[str, str]:
-    """Return two amounts as people write them, exactly where rounding would make them look equal."""
+    """Return two amounts for messages, with enough digits to show their difference."""
     shown = show(name, left), show(name, right)
     return shown if shown[0] != shown[1] else (f"{left / MIB:.0f}Mi", f"{right / MIB:.0f}Mi")
 

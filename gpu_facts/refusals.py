@@ -1,4 +1,4 @@
-"""The words in which bad input is refused: who, argument, rule, value, nearest right one."""
+"""Validation errors for bad input: who, argument, rule, value, suggestion."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PINNED_IMAGE = regex(rf"({_HOST}/)?{_WORD}(/{_WORD})*(:\w[\w.-]{{0,127}}({_DIGE
 # Source: aws-cdk-lib 2.275.0 core/lib/private/encoding.ts, token-map.ts (a name, and a number that counts up).
 _TOKEN = regex(r"\$\{Token\[[a-zA-Z0-9:._-]*\.\d+\]\}")
 _PLAIN = regex(r"[!#-\[\]-z|~]*")
-# us-east-1a, or of a Local Zone us-west-2-lax-1a.
+# us-east-1a, or in a Local Zone us-west-2-lax-1a.
 _ZONE = regex(r"[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]", re.ASCII)
 
 
-# The largest number that Kubernetes and CloudFormation take for a count.
+# The largest count that Kubernetes and CloudFormation accept.
 INT32 = 2**31 - 1
 _MAX_SHOWN = 100
 
@@ -34,30 +34,30 @@ _MAX_SHOWN = 100
 def did_you_mean(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
     """Return ``; did you mean 'x'?`` for the known word nearest to ``value``, or an empty string.
 
-    Case does not matter. Another number is no slip but another version, size or id.
+    Case doesn't matter. Another number isn't a typo but another version, size or id.
     """
     nearest = near(value, known, closeness=closeness)
     return f"; did you mean {nearest!r}?" if nearest is not None else ""
 
 
 def near(value: str, known: Iterable[str], *, closeness: float = 0.6) -> str | None:
-    """Return the known word that ``value`` is most likely a slip for, if any."""
+    """Return the known word that ``value`` most likely means, if any."""
     plain = {word.lower(): word for word in known}
     matches = difflib.get_close_matches(value.lower(), plain, n=5, cutoff=closeness)
     return next((plain[each] for each in matches if not _is_another_number(value.lower(), each)), None)
 
 
 def _is_another_number(value: str, known: str) -> bool:
-    """Whether numbers differ, which are written with as many digits; two that changed places are a slip."""
+    """Whether two texts differ in their digits. Two swapped digits are a typo, not another number."""
     pairs = list(zip(re.findall(r"\d+", value), re.findall(r"\d+", known), strict=False))
     return any(len(said) == len(meant) and sorted(said) != sorted(meant) for said, meant in pairs)
 
 
 def refuse_unless_choice(who: object, argument: str, value: object, known: Iterable[str]) -> None:
-    """Refuse a value that is not one of the known words.
+    """Reject a value that isn't one of the known words.
 
     Raises:
-        ValueError: ``value`` is none of ``known``.
+        ValueError: ``value`` isn't in ``known``.
     """
     words = tuple(known)
     if value in words:
@@ -69,19 +69,18 @@ def refuse_unless_choice(who: object, argument: str, value: object, known: Itera
 def refuse_unless_instance(
     who: object, argument: str, value: object, kinds: type | tuple[type, ...], written: str, *, fix: str = ""
 ) -> None:
-    """Refuse a value that is not an instance of one of the classes, for example the class itself.
+    """Reject a value that isn't an instance of one of the classes, for example the class itself.
 
     Args:
-        who: Who asks.
+        who: Name of the construct in messages.
         argument: Name of the argument.
         value: The value.
         kinds: Classes that are accepted.
-        written: How each is written, such as ``UpTo(gpus=8) or Static(nodes=2)``.
-        fix: What to write instead. Default: the part of ``written`` that makes an instance of ``value``, if it is a
-            class.
+        written: Example of each in code, such as ``UpTo(gpus=8) or Static(nodes=2)``.
+        fix: Suggested code. Default: if ``value`` is a class, the part of ``written`` that creates an instance of it.
 
     Raises:
-        TypeError: ``value`` is an instance of none of them.
+        TypeError: ``value`` isn't an instance of any of them.
     """
     if not isinstance(value, kinds):
         raise TypeError(
@@ -90,9 +89,9 @@ def refuse_unless_instance(
 
 
 def format_value(value: object) -> str:
-    """Return the value as a message shows it.
+    """Return the value as messages show it.
 
-    A class, an object without a ``__repr__`` and a dataclass with a long text are shown by their names.
+    Messages show only the name of a class, of an object without a ``__repr__``, and of a dataclass with a long text.
     """
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -104,7 +103,7 @@ def format_value(value: object) -> str:
 
 
 def suggest_call(value: object, written: str) -> str:
-    """Return ``; write Spot()`` where the class is given whose instance is wanted, or an empty string."""
+    """Return ``; write Spot()`` if a class is passed instead of its instance, or an empty string."""
     call = re.search(rf"\b{value.__name__}\([^)]*\)", written) if isinstance(value, type) else None
     return f"; write {call[0]}" if call else ""
 
@@ -112,11 +111,11 @@ def suggest_call(value: object, written: str) -> str:
 def refuse_unless_whole_number(
     who: object, argument: str, value: object, *, least: int, most: int = INT32, fix: str = ""
 ) -> None:
-    """Refuse what is not a whole number of at least ``least`` and at most ``most``.
+    """Reject a value that isn't an integer of at least ``least`` and at most ``most``.
 
     Raises:
-        TypeError: ``value`` is no ``int``.
-        ValueError: ``value`` is below ``least`` or above ``most``, or known at deployment only.
+        TypeError: ``value`` isn't an ``int``.
+        ValueError: ``value`` is below ``least`` or above ``most``, or known only at deployment.
     """
     if is_number_token(value):
         raise ValueError(f"{who}: {argument} must be known at synth, got a token")
@@ -130,27 +129,27 @@ def refuse_unless_whole_number(
 
 
 def refuse_unless_bool(who: object, argument: str, value: object) -> None:
-    """Refuse what is neither true nor false: any text would count as true.
+    """Reject a value that isn't a boolean, because any string would count as true.
 
     Raises:
-        TypeError: ``value`` is no ``bool``.
+        TypeError: ``value`` isn't a ``bool``.
     """
     if not isinstance(value, bool):
         raise TypeError(f"{who}: {argument} must be True or False, got {value!r}")
 
 
 def is_token(text: str) -> bool:
-    """Whether a string is known at deployment only, as CDK writes it; beside it no space, quote or brace."""
+    """Whether a string is a CDK token, whose value is known only at deployment, without other characters."""
     return has_token(text) and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
 
 
 def has_token(text: str) -> bool:
-    """Whether any part of a string is known at deployment only. `cdk.Token.is_unresolved` asks another process."""
+    """Whether any part of a string is a CDK token. `cdk.Token.is_unresolved` would call another process."""
     return _TOKEN.search(text) is not None
 
 
 def is_number_token(number: object) -> bool:
-    """Whether a number is known at deployment only, as CDK writes it: a double that begins with the bits 0xFBFF.
+    """Whether a number is a CDK token: a double that begins with the bits 0xFBFF.
 
     Source: aws-cdk-lib 2.275.0 core/lib/private/encoding.ts (DOUBLE_TOKEN_MARKER_BITS)
     """
@@ -158,10 +157,10 @@ def is_number_token(number: object) -> bool:
 
 
 def refuse_unless_image(who: object, argument: str, image: object) -> None:
-    """Refuse a container image without tag or digest: it would change under a template that does not.
+    """Reject a container image without tag or digest, because the image would change without the template.
 
     Raises:
-        TypeError: ``image`` is no string.
+        TypeError: ``image`` isn't a string.
         ValueError: It has neither tag nor digest, or the tag ``latest``.
     """
     if not isinstance(image, str):
@@ -174,7 +173,7 @@ def refuse_unless_image(who: object, argument: str, image: object) -> None:
 
 
 def _rule_of_images(image: str) -> str:
-    """Return the rule that a wrong image breaks, the most telling first."""
+    """Return the most important rule that a wrong image breaks."""
     name = re.split(r"@|:(?!.*/)", image, maxsplit=1)[0]
     if re.search(r"\s", image):
         return "have no space"
@@ -188,20 +187,20 @@ def _rule_of_images(image: str) -> str:
 
 
 def refuse_unless_zone(who: object, argument: str, zone: object) -> None:
-    """Refuse what is no name of an Availability Zone or Local Zone.
+    """Reject a value that isn't the name of an Availability Zone or Local Zone.
 
     Raises:
-        ValueError: ``zone`` is none.
+        ValueError: ``zone`` isn't a zone name.
     """
     if not isinstance(zone, str) or not (is_token(zone) or _ZONE.fullmatch(zone)):
         raise ValueError(f"{who}: {argument} must be a zone name such as 'us-east-1a', got {zone!r}")
 
 
 def address_block(who: object, argument: str, block: str, *, example: str) -> IPv4Network | IPv6Network:
-    """Return a block of addresses that is written as ``203.0.113.0/24``.
+    """Return a block of addresses in the form ``203.0.113.0/24``.
 
     Raises:
-        ValueError: ``block`` is none, has no length, or an address that is not its first.
+        ValueError: ``block`` isn't a block, has no length, or has another address than its first.
     """
     from ipaddress import ip_address, ip_network
 
@@ -216,10 +215,10 @@ def address_block(who: object, argument: str, block: str, *, example: str) -> IP
 
 
 def words(who: object, argument: str, value: object) -> tuple[str, ...]:
-    """Return a list or tuple of words as a tuple.
+    """Return a list or tuple of strings as a tuple.
 
     Raises:
-        TypeError: ``value`` is one string, or holds something that is none.
+        TypeError: ``value`` is one string, or contains other types.
     """
     if isinstance(value, str):
         raise TypeError(f"{who}: {argument} must be a list of names, got {value!r}; write [{value!r}]")
@@ -230,16 +229,16 @@ def words(who: object, argument: str, value: object) -> tuple[str, ...]:
 
 
 def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *, as_text: bool = False) -> None:
-    """Refuse a list that holds something else than strings, and say which item.
+    """Reject a list that contains other types than strings, and name the item.
 
     Args:
-        who: Who asks.
-        argument: What the list is called.
+        who: Name of the construct in messages.
+        argument: Name of the argument.
         items: The list.
-        as_text: Whether a number may be meant as its digits.
+        as_text: Whether to suggest the digits of a number as a string.
 
     Raises:
-        TypeError: An item is no string.
+        TypeError: An item isn't a string.
     """
     for at, each in enumerate(items):
         if isinstance(each, str):
@@ -251,27 +250,27 @@ def refuse_unless_strings(who: object, argument: str, items: Sequence[object], *
 
 
 def suggest_attribute(value: object, kind: str, attribute: str) -> str:
-    """Return ``write volume.name`` where a construct of some kind was given for its attribute, or an empty string."""
+    """Return ``write volume.name`` if a construct was passed instead of its attribute, or an empty string."""
     if all(each.__name__ != kind for each in type(value).__mro__):
         return ""
     return f"write {re.findall('[A-Z][a-z]+', kind)[-1].lower()}.{attribute}"
 
 
 def refuse_unless_key(who: object, argument: str, key: object) -> None:
-    """Refuse what is neither a key nor absent.
+    """Reject a value that is neither a KMS key nor `None`.
 
     Raises:
-        TypeError: ``key`` is something else, for example an ARN.
+        TypeError: ``key`` has another type, for example an ARN.
     """
     if key is not None and not hasattr(key, "key_arn"):
         raise TypeError(f"{who}: {argument} must be a kms.IKey, got {key!r}; import one with Key.from_key_arn")
 
 
 def refuse_unless_role(who: object, argument: str, role: object) -> None:
-    """Refuse what is neither a role nor absent.
+    """Reject a value that is neither an IAM role nor `None`.
 
     Raises:
-        TypeError: ``role`` is something else, for example an ARN.
+        TypeError: ``role`` has another type, for example an ARN.
     """
     if role is not None and not hasattr(role, "role_arn"):
         raise TypeError(f"{who}: {argument} must be an iam.IRole, got {role!r}; import one with iam.Role.from_role_arn")

@@ -1,4 +1,4 @@
-"""The moment as of which something is judged, in one place: rules about dates read no clock of their own."""
+"""The time as of which rules with dates are evaluated. No other module reads a clock."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SAID: ContextVar[datetime | None] = ContextVar("as_of", default=None)
 
 
 def now() -> datetime:
-    """Return the moment that ``say`` was told, else that of the variable ``SOURCE_DATE_EPOCH``, else this one; in UTC.
+    """Return the time that ``say`` set, or the time of ``SOURCE_DATE_EPOCH``, or the current time, in UTC.
 
     Raises:
-        ValueError: The variable holds no number of seconds since 1970.
+        ValueError: The variable isn't a number of seconds since 1970.
     """
     said = _SAID.get()
     if said is not None:
@@ -34,7 +34,7 @@ def today() -> date:
 
 
 def say(moment: datetime) -> None:
-    """Have answers be given as of another moment."""
+    """Evaluate rules as of another time."""
     _SAID.set(moment.astimezone(timezone.utc))
 
 
@@ -42,4 +42,4 @@ def _moment(epoch: str) -> datetime:
     try:
         return datetime.fromtimestamp(int(epoch), timezone.utc)
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"today: {_EPOCH} must be seconds since 1970, got {epoch!r}") from None
+        raise ValueError(f"today: {_EPOCH} must be seconds since 1970, got {epoch!r}; write an integer") from None

@@ -1,4 +1,4 @@
-"""Every pinned version in one table, each with its source and the day it was read."""
+"""Every pinned version in one table, each with its source and the day on which it was read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpu_facts.refusals import did_you_mean
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
-    """A version somebody else publishes.
+    """A version that another project publishes.
 
     Attributes:
-        version: The version as its publisher writes it.
-        source: Where it was read.
-        as_of: Day it was read, ISO 8601.
+        version: The version in the publisher's spelling.
+        source: Place where it was read.
+        as_of: Day on which it was read, ISO 8601.
     """
 
     version: str
@@ -49,7 +49,7 @@ class Chart(Pin):
     Attributes:
         name: Chart name, which is also the name of its release.
         repository: ``oci://`` reference of the chart, or URL of the repository index.
-        leaves_definitions: Whether definitions lie inside it (under ``crds/``) that nothing of its own upgrades.
+        leaves_definitions: Whether it contains CRDs (under ``crds/``) that Helm doesn't upgrade.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Chart(Pin):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KubernetesMinor:
-    """What goes with one Kubernetes minor version.
+    """Versions of components for one Kubernetes minor version.
 
     Attributes:
-        kubectl_layer: Module of the Lambda layer with kubectl and helm; its package is in requirements.txt.
-        cluster_autoscaler: Image of cluster autoscaler, whose minor must equal the cluster's; ``None`` where none was
-            seen yet.
+        kubectl_layer: Module of the Lambda layer with kubectl and helm. Its package is in requirements.txt.
+        cluster_autoscaler: Image of cluster autoscaler, whose minor version must equal the cluster's, or ``None`` if
+            none has been released yet.
         al2023: Release of the AL2023 images, as managed node groups name it.
-        karpenter: Least release of Karpenter that is for it.
+        karpenter: Min release of Karpenter that supports it.
     """
 
     kubectl_layer: str
@@ -112,7 +112,8 @@ KUBERNETES = {
     "1.36": KubernetesMinor(
         kubectl_layer="aws_cdk.lambda_layer_kubectl_v36",
         cluster_autoscaler=_autoscaler("v1.36.1"),
-        # Newer releases have the faults of `image_releases`, or no source here for their Kubernetes patch (v20261012).
+        # Newer releases have the faults in `image_releases`, or no source states their Kubernetes patch version
+        # (v20261012).
         al2023=Pin(
             version="1.36.3-20260903",
             source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20260903",
@@ -131,11 +132,11 @@ KUBERNETES = {
     ),
 }
 
-# Minor versions that do not serve resource.k8s.io/v1, by which pods claim devices.
+# Minor versions without resource.k8s.io/v1, with which pods claim devices.
 # Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 WITHOUT_CLAIMS = ("1.33",)
 
-# The first minor version whose API server keeps image volumes: older ones drop the volume and its mounts.
+# The first minor version whose API server supports image volumes. Older ones drop the volume and its mounts.
 # Sources: https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/, kubernetes/kubernetes v1.34
 # pkg/api/pod/util.go ``dropImageVolumes`` (2026-11)
 WITH_IMAGE_VOLUMES = (1, 35)
@@ -146,7 +147,7 @@ DEVICE_PLUGIN = Image(
     source="https://github.com/NVIDIA/k8s-device-plugin/releases/tag/v0.20.0",
     as_of="2026-08-19",
 )
-# Copies from S3: it knows Pod Identity, runs as any user, and from 2.37.0 takes its faster client on GPU instances.
+# Copies from S3: it supports Pod Identity, runs as any user, and from 2.37.0 uses its faster client on GPU instances.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
 # https://github.com/aws/aws-cli/issues/10676 (2026-09)
 AWS_CLI = Image(
@@ -155,7 +156,7 @@ AWS_CLI = Image(
     source="https://gallery.ecr.aws/aws-cli/aws-cli",
     as_of="2026-10-02",
 )
-# Small glibc image; the container toolkit of the node brings nvidia-smi along.
+# Small glibc image. The container toolkit of the node provides nvidia-smi.
 SMOKE_TEST = Image(
     version="2023-minimal",
     repository="public.ecr.aws/amazonlinux/amazonlinux",
@@ -163,7 +164,7 @@ SMOKE_TEST = Image(
     as_of="2026-10-10",
 )
 
-# Adds two vectors on a GPU and says whether the sum is right.
+# Adds two vectors on a GPU and prints whether the sum is correct.
 CUDA_SAMPLE = Image(
     version="vectoradd-cuda12.5.0",
     repository="nvcr.io/nvidia/k8s/cuda-sample",
@@ -185,7 +186,7 @@ NCCL_TESTS = Image(
     as_of="2026-10-10",
 )
 
-# Examples and docs run it. The index of Python packages names the release, which has the tag of the image.
+# Examples and docs use it. The Python package index has the release, whose name is the tag of the image.
 # v0.11.1 closed three advisories: https://github.com/vllm-project/vllm/issues/26928
 VLLM = Image(
     version="v0.33.0",
@@ -200,9 +201,9 @@ class KarpenterRelease:
     """A release of Karpenter: two charts of one version.
 
     Attributes:
-        crds: Chart of its definitions.
+        crds: Chart of its CRDs.
         controller: Chart of the controller.
-        newer_gates: Whether it has the gates of 1.15: reboots before repair, and nodes for claimed devices.
+        newer_gates: Whether it has the feature gates of 1.15: reboots before repair, and nodes for claimed devices.
     """
 
     crds: Chart
@@ -231,8 +232,8 @@ def _karpenter(version: str, *, as_of: str, newer_gates: bool = False) -> Karpen
     )
 
 
-# The releases whose policies, definitions and values were read whole, the oldest first. 1.14 has support until 2027-07
-# and is not for Kubernetes 1.37; 1.15 has it until the next minor release.
+# The releases whose policies, CRDs and values were read completely, the oldest first. 1.14 has support until 2027-07
+# and doesn't support Kubernetes 1.37. 1.15 has support until the next minor release.
 KARPENTER_RELEASES = {
     "1.14.1": _karpenter("1.14.1", as_of="2026-08-20"),
     "1.15.1": _karpenter("1.15.1", as_of="2026-11-21", newer_gates=True),
@@ -247,7 +248,7 @@ EFA_DEVICE_PLUGIN = Chart(
     as_of="2026-08-03",
 )
 
-# Its policy (gpu_constructs/exposure/load_balancer_policy.json) is of the same release.
+# Its policy (gpu_constructs/exposure/load_balancer_policy.json) is from the same release.
 LOAD_BALANCER_CONTROLLER = Chart(
     version="3.5.0",
     name=charts.LOAD_BALANCER_CONTROLLER,
@@ -294,9 +295,9 @@ PROMETHEUS_ADAPTER = Chart(
     source="https://github.com/prometheus-community/helm-charts",
     as_of="2026-08-20",
 )
-# 2.21 mends CVE-2026-77524, as several texts say of 2.20; KEDA's own advisory was not read. Definitions, RBAC and the
-# SQS scaler of the module github.com/kedacore/keda/v2 are those of 2.20.2; the values of the chart were not to be had,
-# and the one that is set was read in 2.20.2.
+# 2.21 fixes CVE-2026-77524 of 2.20, according to several texts. KEDA's own advisory was not read. CRDs, RBAC and the
+# SQS scaler of the module github.com/kedacore/keda/v2 are the same as in 2.20.2. The values of the chart weren't
+# available, and the only value that is set was read in 2.20.2.
 KEDA = Chart(
     version="2.21.0",
     name=charts.KEDA,
@@ -368,7 +369,7 @@ NODE_TERMINATION_HANDLER = Chart(
     as_of="2026-04-02",
 )
 
-# What an EC2NodeClass names in `alias: <family>@<version>`. A pinned release keeps nodes until the pin moves.
+# Value in `alias: <family>@<version>` of an EC2NodeClass. A pinned release keeps nodes until the pin changes.
 AMI_RELEASES = {
     "al2023": Pin(
         version=NEWEST_WITHOUT_FAULT,
@@ -382,11 +383,11 @@ AMI_RELEASES = {
 
 
 def kubernetes_minor(version: object, *, who: object) -> KubernetesMinor:
-    """Return what goes with a Kubernetes minor version such as ``1.36``.
+    """Return the versions for a Kubernetes minor version such as ``1.36``.
 
     Raises:
-        TypeError: The version is no string.
-        ValueError: It is none this library supports.
+        TypeError: The version isn't a string.
+        ValueError: This library doesn't support it.
     """
     if isinstance(version, str) and version in KUBERNETES:
         return KUBERNETES[version]
@@ -402,22 +403,22 @@ def autoscaler_image(kubernetes_version: str, *, who: object) -> Image:
     """Return the image of cluster autoscaler for a Kubernetes minor version.
 
     Raises:
-        ValueError: None was seen, or the version is none this library supports.
+        ValueError: There is no image, or this library doesn't support the version.
     """
     pinned = kubernetes_minor(kubernetes_version, who=who).cluster_autoscaler
     if pinned is None:
         raise ValueError(
-            f"{who}: ClusterAutoscaler must have an image on Kubernetes {kubernetes_version}, for which no release of "
-            "it was seen, got none; use Karpenter or EKS Auto Mode there, or make ClusterAutoscaler(image=...)"
+            f"{who}: ClusterAutoscaler must have an image on Kubernetes {kubernetes_version}, for which no release was "
+            "found, got none; use Karpenter or EKS Auto Mode, or pass ClusterAutoscaler(image=...)"
         )
     return pinned
 
 
 def karpenter_release(version: object, kubernetes_version: str | None, *, who: object) -> KarpenterRelease:
-    """Return a release of Karpenter, without a version the least that is for the cluster.
+    """Return a release of Karpenter. Without a version, the oldest one that supports the cluster.
 
     Raises:
-        ValueError: None of them was read, or it is not for the Kubernetes version.
+        ValueError: This library has no data about the release, or the release doesn't support the Kubernetes version.
     """
     minor = KUBERNETES.get(kubernetes_version or "")
     least = minor.karpenter if minor else KARPENTER.version
@@ -432,7 +433,7 @@ def karpenter_release(version: object, kubernetes_version: str | None, *, who: o
 
 
 def pinned_charts() -> tuple[Chart, ...]:
-    """Return every chart that is installed here."""
+    """Return every chart that this library installs."""
     releases = [chart for each in KARPENTER_RELEASES.values() for chart in (each.crds, each.controller)]
     return (*releases, *(each for each in globals().values() if isinstance(each, Chart) and each not in releases))
 
@@ -441,20 +442,20 @@ _VERSION = regex(r"v?(\d+)\.(\d+)(\.[\w.+-]+)?", re.IGNORECASE)
 
 
 def _why_not(version: str) -> str:
-    """Return what is the case with a version that is not supported."""
+    """Return the reason why a version isn't supported."""
     found = _VERSION.fullmatch(version.strip())
     if found is None:
         return did_you_mean(version, KUBERNETES)
     minor = f"{int(found[1])}.{int(found[2])}"
     if minor in KUBERNETES:
-        return f"; EKS takes minor versions, write {minor!r}"
-    # Digits that changed places; a missing or another one is another version.
+        return f"; write {minor!r}, because EKS versions are minor versions"
+    # Swapped digits are a typo. A missing or different digit means another version.
     if slip := did_you_mean(minor, [each for each in KUBERNETES if sorted(each) == sorted(minor)]):
         return slip
     oldest, newest = min(KUBERNETES, key=_number), max(KUBERNETES, key=_number)
     if _number(minor) > _number(newest):
-        return f"; this version of the library knows none newer than {newest}"
-    return f"; {how_support_ended(minor)}{oldest} is the oldest that is known here"
+        return f"; upgrade this library, which supports no version newer than {newest}"
+    return f"; {how_support_ended(minor)}use {oldest}, the oldest supported version, or a newer one"
 
 
 def _number(minor: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Plain facts about the hardware EC2 sells. Knows no AWS library."""
+"""Facts about the hardware that EC2 sells. It doesn't import the CDK or boto3."""
 
 from gpu_facts.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""The one query language over the catalogue: what somebody asks of an instance type, and the types that have it."""
+"""The query language of the catalogue: required capabilities, and the instance types that have them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FINDER = "find_instance_types"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A figure and how another compares to it.
+    """A number with a comparison operator.
 
     Attributes:
-        sign: ``>=``, ``>``, ``=``, ``<=``, ``<``; empty is ``=``.
-        amount: The figure.
+        sign: ``>=``, ``>``, ``=``, ``<=``, ``<``. Empty is ``=``.
+        amount: The number.
     """
 
     sign: str
@@ -45,7 +45,7 @@ class Bound:
         """Read a bound, e.g. ``>=80``.
 
         Raises:
-            ValueError: The text is no bound.
+            ValueError: The text isn't a bound.
         """
         found = _BOUND.fullmatch(text)
         if not found:
@@ -53,27 +53,27 @@ class Bound:
         return cls(found.group(1), float(found.group(2)))
 
     def holds(self, amount: float | None) -> bool:
-        """Whether a figure keeps the bound; one that no source states keeps none."""
+        """Whether a number satisfies the bound. A number that no source states doesn't."""
         return amount is not None and _OPERATORS[self.sign](amount, self.amount)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capability:
-    """What an instance type has to have.
+    """Required properties of an instance type.
 
     Attributes:
         gpu_memory_gib: Memory of one GPU, in GiB.
         gpus: GPUs of a node.
         vcpus: Virtual CPUs.
         memory_gib: Memory of a node, in GiB.
-        models: GPUs as EC2 names them; empty for any.
-        families: EC2 families; empty for any.
-        architecture: CPU architecture; ``None`` for any.
+        models: EC2's names of GPUs, or empty for any.
+        families: EC2 families, or empty for any.
+        architecture: CPU architecture, or ``None`` for any.
         efa: Only types with EFA.
-        mig: Only types whose GPUs can be partitioned with MIG.
+        mig: Only types whose GPUs support MIG.
         local_nvme: Only types with local NVMe disks.
-        max_usd_per_hour: Highest list price, US dollars an hour; ``None`` for any.
-        purchase_option: How it must be sold; ``None`` for any way.
+        max_usd_per_hour: Highest list price, US dollars an hour, or ``None`` for any.
+        purchase_option: Required purchase option, or ``None`` for any.
 
     Raises:
         ValueError: No type has such a GPU or family.
@@ -93,14 +93,14 @@ class Capability:
     purchase_option: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names that no type bears."""
+        """Reject names that no type has."""
         for model in self.models:
             _refuse_unknown("gpu", model, names().models)
         for family in self.families:
             _refuse_unknown("family", family, names().families)
 
     def matches(self, row: InstanceType) -> bool:
-        """Whether an instance type has it."""
+        """Whether an instance type has the properties."""
         return self._meets_bounds(row) and self._is_named(row) and self._is_built_into(row)
 
     def _meets_bounds(self, row: InstanceType) -> bool:
@@ -131,12 +131,12 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that some instance type bears, sorted.
+    """The names that instance types have, sorted.
 
     Attributes:
-        models: GPUs as EC2 names them.
+        models: EC2's names of GPUs.
         families: EC2 families.
-        purchase_options: Ways of selling.
+        purchase_options: Purchase options.
     """
 
     models: tuple[str, ...]
@@ -146,7 +146,7 @@ class Names:
 
 @cache
 def names() -> Names:
-    """Return the names that some instance type bears."""
+    """Return the names that instance types have."""
     rows = catalogue().values()
     return Names(
         models=tuple(sorted({each.gpu_model for each in rows})),
@@ -161,7 +161,7 @@ def _refuse_unknown(argument: str, name: str, known: Sequence[str]) -> None:
 
 
 def matching(*capabilities: Capability, order: Order = "price") -> Sequence[InstanceType]:
-    """Return the instance types that have every capability; those without a list price come last."""
+    """Return the instance types that have every capability. Types without a list price come last."""
     found = [row for row in catalogue().values() if all(each.matches(row) for each in capabilities)]
     keys: dict[Order, Callable[[InstanceType], tuple[object, ...]]] = {
         "price": lambda each: (each.usd_per_hour is None, each.usd_per_hour or 0, each.name),
@@ -172,7 +172,7 @@ def matching(*capabilities: Capability, order: Order = "price") -> Sequence[Inst
 
 
 def without_a_price(capability: Capability) -> Sequence[InstanceType]:
-    """Return the types that a highest price leaves out because they have none to compare."""
+    """Return the types that a max price excludes because they have no list price."""
     if capability.max_usd_per_hour is None:
         return ()
     alike = matching(replace(capability, max_usd_per_hour=None))
@@ -196,31 +196,31 @@ def find_instance_types(
     max_usd_per_hour: float | None = None,
     purchase_option: str = "on-demand",
 ) -> tuple[InstanceType, ...]:
-    """Return the NVIDIA types that can do what is asked and that every current EKS image drives, cheapest first.
+    """Return the NVIDIA types that meet all requirements and that every current EKS image supports, cheapest first.
 
-    Where no such type is left, those that the newest images drive: family ``g7`` where it is asked for.
+    If there is no such type, return the types that only the newest images support, e.g. family ``g7``.
 
-    A type of which no source states a figure does not meet a demand on that figure; one without a list price comes
-    last. `NodeShape` takes the result as its ``instance_types``.
+    A type meets a requirement only if a source states the number. Types without a list price come last. `NodeShape`
+    accepts the result as its ``instance_types``.
 
     Args:
-        gpu_models: GPUs as EC2 names them, e.g. ``L4``, ``H100``. Default: any.
+        gpu_models: EC2's names of GPUs, e.g. ``L4``, ``H100``. Default: any.
         families: EC2 families, e.g. ``g6``. Default: any.
-        min_gpus: Least GPUs of a node.
-        max_gpus: Most GPUs of a node. Default: any number.
-        min_gpu_memory_gib: Least memory of one GPU, in GiB.
-        min_vcpus: Least virtual CPUs.
-        min_memory_gib: Least memory of the node, in GiB.
-        architecture: CPU architecture; a pool has one.
+        min_gpus: Min GPUs of a node.
+        max_gpus: Max GPUs of a node. Default: any number.
+        min_gpu_memory_gib: Min memory of one GPU, in GiB.
+        min_vcpus: Min virtual CPUs.
+        min_memory_gib: Min memory of the node, in GiB.
+        architecture: CPU architecture. A pool has one.
         efa: Only types with EFA.
-        mig: Only types whose GPUs can be partitioned with MIG.
+        mig: Only types whose GPUs support MIG.
         local_nvme: Only types with local NVMe disks.
         max_usd_per_hour: Highest on-demand list price in us-east-1, US dollars an hour. Default: any price.
         purchase_option: ``on-demand``, ``spot`` or ``capacity-block``.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: A name is unknown, or no type meets all demands.
+        ValueError: A name is unknown, or no type meets all requirements.
     """
     options = names().purchase_options
     asked = {
@@ -239,7 +239,7 @@ def find_instance_types(
         "purchase_option": Capability(purchase_option=_check_choice("purchase_option", purchase_option, options)),
     }
     met = matching(*asked.values())
-    # What only newer images drive comes where nothing else is left: a pinned release may be older.
+    # Types that only newer images support are the last choice, because a pinned release may be older.
     found = [each for each in met if each.supports_driver((LTS,))] or [each for each in met if each.is_driven]
     if not found:
         raise ValueError(f"{_FINDER}: {_why_none(asked)}")
@@ -247,15 +247,15 @@ def find_instance_types(
 
 
 def _why_none(asked: Mapping[str, Capability]) -> str:
-    """Return which demand leaves none of the types that those before it left."""
+    """Return the first requirement that excludes all remaining types."""
     left = list(catalogue().values())
     for argument, capability in asked.items():
         before, left = _listed(left), [each for each in left if capability.matches(each)]
         if not left:
             return f"{argument} must leave at least one instance type, got none of {before}"
     return (
-        f"the demands must leave a type that the EKS images drive, got {_listed(left)}; name those in "
-        "NodeShape(instance_types=..., image=CustomImage(...))"
+        f"the arguments must leave a type that the EKS images support, got {_listed(left)}; use "
+        "NodeShape(instance_types=..., image=CustomImage(...)) with these types"
     )
 
 
@@ -283,7 +283,7 @@ def _switch(argument: str, value: object) -> bool:
 
 
 def _min_bounds(argument: str, number: float) -> tuple[Bound, ...]:
-    # A demand of nothing is none: it also takes the types of which no source states the figure.
+    # A min of 0 is no requirement, so it also includes types without a stated number.
     return (Bound(">=", number),) if _amount(argument, number) else ()
 
 
@@ -297,7 +297,7 @@ def _price(argument: str, dollars: float | None) -> float | None:
 
 def _amount(argument: str, number: object) -> float:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise TypeError(f"{_FINDER}: {argument} must be a number, got {number!r}")
+        raise TypeError(f"{_FINDER}: {argument} must be a number, got {number!r}; write it as a number")
     if number < 0:
-        raise ValueError(f"{_FINDER}: {argument} must be at least 0, got {number}")
+        raise ValueError(f"{_FINDER}: {argument} must be at least 0, got {number}; raise it")
     return number

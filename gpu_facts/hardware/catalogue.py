@@ -1,4 +1,4 @@
-"""Every NVIDIA instance type EC2 sells, from `catalogue.json`, where each column names its source and date."""
+"""Every NVIDIA instance type that EC2 sells, from `catalogue.json`, in which each column has its source and date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Architecture = Literal["x86_64", "arm64"]
 _NAME = regex(r"[a-z0-9-]+\.[a-z0-9-]+")
 _OPTIONS = ("on-demand", "spot", "capacity-block")
 _QUOTAS = ("G and VT", "P")
-# The least of each number, and whether it may be unknown.
+# Min value of each number, and whether it may be unknown.
 _WHOLE = {
     "gpus": (1, False),
     "ec2_gpus": (0, False),
@@ -32,10 +32,10 @@ _WHOLE = {
     "driver_min": (1, True),
     "driver_max": (1, True),
 }
-# Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
+# Families g, gr and p have GPUs. GPUs of g4ad aren't from NVIDIA. SageMaker's names have a prefix.
 _LIKE_A_GPU_TYPE = regex(r"(?:ml\.)?((gr?|p)(\d+)(?!ad\b)[a-z0-9-]*)\.([a-z0-9-]+)", re.IGNORECASE)
 _SIZE = regex(r"([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
-# EC2 numbers the generations of a series; between two catalogues it does not get further ahead than this.
+# EC2 numbers the generations of a series. Assumption: between two catalogues it adds at most this many.
 _GENERATIONS_AHEAD = 2
 _CLOSENESS = 0.85
 
@@ -46,8 +46,8 @@ class NetworkCard:
 
     Attributes:
         index: Card index, from 0.
-        interfaces: Most interfaces the card takes; ``None`` where unknown.
-        types: What an interface on it may be: ``interface``, ``efa``, ``efa-only``.
+        interfaces: Max interfaces of the card, or ``None`` if unknown.
+        types: Supported types of an interface: ``interface``, ``efa``, ``efa-only``.
     """
 
     index: int
@@ -76,29 +76,29 @@ class InstanceType:
 
     Attributes:
         name: EC2 name, e.g. ``g6.xlarge``.
-        architecture: CPU architecture as EC2 spells it.
-        gpu_model: GPU as EC2 names it, e.g. ``L4``.
-        gpus: Devices a node advertises as ``nvidia.com/gpu`` without sharing.
-        ec2_gpus: Devices EC2 counts; 0 for a fraction of a GPU (g6f, gr6f).
+        architecture: CPU architecture in EC2's spelling.
+        gpu_model: EC2's name of the GPU, e.g. ``L4``.
+        gpus: Devices that a node advertises as ``nvidia.com/gpu`` without sharing.
+        ec2_gpus: Devices that EC2 counts, or 0 for a fraction of a GPU (g6f, gr6f).
         gpu_memory_mib: Memory of one GPU, in MiB.
         vcpus: Virtual CPUs.
         memory_mib: Memory, in MiB.
         nvme_disks: Local NVMe disks.
         nvme_disk_gb: Size of one of them, in GB (10^9).
         network_cards: Network cards, by index.
-        max_efa: Most EFA interfaces the type takes.
-        ipv4_per_interface: IPv4 addresses an interface holds.
-        ebs_mb_per_second: Most EBS throughput, in MB/s.
-        purchase_options: How it is sold: ``on-demand``, ``spot``, ``capacity-block``.
-        ultraserver_only: Sold only inside an UltraServer.
+        max_efa: Max EFA interfaces of the type.
+        ipv4_per_interface: Max IPv4 addresses of an interface.
+        ebs_mb_per_second: Max EBS throughput, in MB/s.
+        purchase_options: Purchase options: ``on-demand``, ``spot``, ``capacity-block``.
+        ultraserver_only: Whether it is sold only inside an UltraServer.
         accelerator_label: Value of the node label ``k8s.amazonaws.com/accelerator``.
-        quota_family: EC2 vCPU quota it counts against, ``G and VT`` or ``P``.
-        mig: Its GPUs can be partitioned with MIG.
-        nvswitch: Its GPUs are joined by NVSwitch, so fabric manager must run.
-        driver_min: Lowest NVIDIA driver branch for it; ``None`` when every current one serves.
-        driver_max: Last NVIDIA driver branch for it; ``None`` when none is announced.
+        quota_family: EC2 vCPU quota that it counts against, ``G and VT`` or ``P``.
+        mig: Whether its GPUs support MIG.
+        nvswitch: Whether NVSwitch connects its GPUs, so that fabric manager must run.
+        driver_min: Lowest NVIDIA driver branch that supports it, or ``None`` if every current one does.
+        driver_max: Last NVIDIA driver branch that supports it, or ``None`` if none is announced.
         usd_per_hour: On-demand list price in us-east-1, US dollars an hour.
-        without_price: Why it has none.
+        without_price: Reason why it has no price.
     """
 
     name: str
@@ -133,7 +133,7 @@ class InstanceType:
 
     @property
     def efa_interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces of a node with every EFA: one with addresses on card 0, ``efa-only`` wherever a card takes it.
+        """The interfaces of a node with all EFA: one with addresses on card 0, ``efa-only`` on cards that allow it.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html (2026-08)
         """
@@ -161,7 +161,7 @@ class InstanceType:
 
     @property
     def driver_branch(self) -> int | None:
-        """Branch of NVIDIA's driver that a current EKS image loads for it, ``None`` where none carries one for it."""
+        """NVIDIA driver branch that a current EKS image loads for it, or ``None`` if no image has one for it."""
         return next((each for each in DRIVER_BRANCHES if self.supports_driver((each,))), None)
 
     @property
@@ -170,7 +170,7 @@ class InstanceType:
         return self.supports_driver(DRIVER_BRANCHES)
 
     def supports_driver(self, branches: Iterable[int]) -> bool:
-        """Whether an image with these branches of NVIDIA's driver drives it."""
+        """Whether an image with these NVIDIA driver branches supports it."""
         return any((self.driver_min or 0) <= each <= (self.driver_max or each) for each in branches)
 
 
@@ -202,7 +202,7 @@ def columns() -> Mapping[str, Mapping[str, str]]:
 
 
 def retired() -> Mapping[str, Mapping[str, str]]:
-    """Return the types that no current EKS image drives, each with ``reason`` and ``successor`` family."""
+    """Return the types that no current EKS image supports, each with ``reason`` and ``successor`` family."""
     return MappingProxyType(_document()["retired"])
 
 
@@ -210,7 +210,7 @@ def instance_type(name: str) -> InstanceType:
     """Return one instance type by its exact name.
 
     Raises:
-        ValueError: EC2 has no NVIDIA type of that name, or it is retired.
+        ValueError: EC2 has no NVIDIA type with this name, or the type is retired.
     """
     if found := catalogue().get(name):
         return found
@@ -225,14 +225,14 @@ def instance_type(name: str) -> InstanceType:
 
 
 def refuse_unless_row(row: InstanceType) -> None:
-    """Refuse a row with which no node could be made; one of the catalogue is right.
+    """Reject an invalid row. Rows of the catalogue are valid.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: A value is none that a type can have.
+        ValueError: A value is impossible for an instance type.
     """
     if not isinstance(row.name, str) or not _NAME.fullmatch(row.name):
-        raise ValueError(f"instance type: name must be one such as 'g6.xlarge', got {row.name!r}")
+        raise ValueError(f"instance type: name must be an EC2 name, got {row.name!r}; write one such as 'g6.xlarge'")
     if catalogue().get(row.name) is row:
         return
     who = f"instance type {row.name!r}"
@@ -241,7 +241,9 @@ def refuse_unless_row(row: InstanceType) -> None:
     for flag in ("ultraserver_only", "mig", "nvswitch"):
         refuse_unless_bool(who, flag, getattr(row, flag))
     if not isinstance(row.network_cards, tuple) or not all(isinstance(each, NetworkCard) for each in row.network_cards):
-        raise TypeError(f"{who}: network_cards must be a tuple of NetworkCard, got {row.network_cards!r}")
+        raise TypeError(
+            f"{who}: network_cards must be a tuple of NetworkCard, got {row.network_cards!r}; write (NetworkCard(...),)"
+        )
 
 
 def _refuse_numbers(who: str, row: InstanceType) -> None:
@@ -252,9 +254,9 @@ def _refuse_numbers(who: str, row: InstanceType) -> None:
     for argument in ("ebs_mb_per_second", "usd_per_hour"):
         value = getattr(row, argument)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise TypeError(f"{who}: {argument} must be a number, got {value!r}")
+            raise TypeError(f"{who}: {argument} must be a number, got {value!r}; write it as a number")
         if value is not None and not value > 0:
-            raise ValueError(f"{who}: {argument} must be above 0, got {value}")
+            raise ValueError(f"{who}: {argument} must be above 0, got {value}; raise it")
 
 
 def _refuse_words(who: str, row: InstanceType) -> None:
@@ -263,17 +265,19 @@ def _refuse_words(who: str, row: InstanceType) -> None:
     for option in words(who, "purchase_options", row.purchase_options):
         refuse_unless_choice(who, "purchase_options", option, _OPTIONS)
     if not row.purchase_options:
-        raise ValueError(f"{who}: purchase_options must name at least one of {', '.join(_OPTIONS)}, got none")
+        raise ValueError(f"{who}: purchase_options must name at least one of {', '.join(_OPTIONS)}, got none; add one")
     if not isinstance(row.gpu_model, str) or not row.gpu_model:
-        raise ValueError(f"{who}: gpu_model must be a name such as 'L4', got {row.gpu_model!r}")
+        raise ValueError(f"{who}: gpu_model must be a name, got {row.gpu_model!r}; write one such as 'L4'")
     label = row.accelerator_label
-    # It stands among others in one flag of the kubelet.
+    # The label is one of several in a flag of the kubelet.
     if not isinstance(label, str) or not label or not LABEL_VALUE.fullmatch(label):
-        raise ValueError(f"{who}: accelerator_label must be 1 to 63 letters, digits, '-', '_' or '.', got {label!r}")
+        raise ValueError(
+            f"{who}: accelerator_label must be 1 to 63 letters, digits, '-', '_' or '.', got {label!r}; change it"
+        )
 
 
 def why_not_sold(name: str) -> str | None:
-    """Return why EC2 sells no type of a name, ``None`` where it does, or where the name says nothing of a GPU."""
+    """Return why EC2 sells no type with a name, or ``None`` if EC2 sells it or the name isn't like a GPU type."""
     if name in catalogue() or may_be_newer(name):
         return None
     if entry := retired().get(name):

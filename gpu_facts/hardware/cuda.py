@@ -1,7 +1,7 @@
-"""Which releases of CUDA go with which GPUs and drivers.
+"""Compatibility of CUDA releases with GPUs and drivers.
 
 Sources: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/ and https://docs.nvidia.com/deploy/cuda-compatibility/
-(2026-11); the first release that compiles for a GPU, and the driver branch from which a major release runs.
+(2026-11): the first release that compiles for a GPU, and the min driver branch of a major release.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 Release = tuple[int, int]
-# The first release that knows the GPUs of a family.
+# The first release that supports the GPUs of a family.
 FIRST_FOR_FAMILY: Final[Mapping[str, Release]] = {
     "g4dn": (10, 0),
     "g5g": (10, 0),
@@ -31,13 +31,13 @@ FIRST_FOR_FAMILY: Final[Mapping[str, Release]] = {
     "g7": (12, 8),
     "p6-b300": (12, 9),
 }
-# The last major release that knows them.
+# The last major release that supports them.
 LAST_MAJOR_FOR_FAMILY: Final[Mapping[str, int]] = {"p3dn": 12}
 # The lowest driver branch of each major release, with compatibility of minor releases.
 DRIVER_OF_MAJOR: Final[Mapping[int, int]] = {10: 410, 11: 450, 12: 525, 13: 580}
-# Releases after these the sources do not state.
+# The sources state nothing about later releases.
 NEWEST_MAJOR: Final = 13
-# Compute capability of each GPU, as EC2 names it.
+# Compute capability of each GPU, by EC2's name.
 # Source: https://developer.nvidia.com/cuda-gpus (2026-11)
 COMPUTE_CAPABILITY: Final[Mapping[str, Release]] = {
     "V100": (7, 0),

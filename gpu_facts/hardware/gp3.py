@@ -1,4 +1,4 @@
-"""What a gp3 volume has without paying more, what it can have, and the ratios between.
+"""Included and max performance of a gp3 volume, and the ratios between the limits.
 
 Source: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html (2026-08)
 """

@@ -1,6 +1,6 @@
-"""Into what a GPU can be partitioned with MIG.
+"""MIG partitions of GPUs.
 
-A profile's name is its slices of compute and its memory.
+The name of a profile consists of its compute slices and its memory.
 Sources: NVIDIA MIG user guide, https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, and NVIDIA/gpu-operator
 v26.7.0 assets/state-mig-manager/0400_configmap.yaml, both read 2026-08.
 """
@@ -29,7 +29,7 @@ _HOPPER_141 = {
     "7g.141gb": 1,
 }
 
-# Most instances of each profile on one GPU, by EC2 family; families without an entry take any name, because no source
+# Max instances of each profile on one GPU, by EC2 family. Families without an entry accept any name, because no source
 # states their profiles.
 PROFILES: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
@@ -71,7 +71,7 @@ PROFILES: Mapping[str, Mapping[str, int]] = MappingProxyType(
 SLICES: Mapping[str, int] = MappingProxyType({"g7e": 4})
 USUAL_SLICES = 7
 
-# What Bottlerocket calls the GPU of a family in its settings; of the others no source states the name.
+# Bottlerocket's names of GPUs in its settings, by family. No source states the names for other families.
 # Source: https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/
 BOTTLEROCKET_NAMES: Mapping[str, str] = MappingProxyType(
     {"p4d": "a100.40gb", "p4de": "a100.80gb", "p5": "h100.80gb", "p5e": "h200.141gb", "p5en": "h200.141gb"}
@@ -79,5 +79,5 @@ BOTTLEROCKET_NAMES: Mapping[str, str] = MappingProxyType(
 
 
 def compute_slices(profile: str) -> int:
-    """Return how many compute slices one instance of a profile takes, e.g. 3 for ``3g.40gb``."""
+    """Return the number of compute slices of a profile, e.g. 3 for ``3g.40gb``."""
     return int(profile.partition("g.")[0])

@@ -1,10 +1,10 @@
-"""What a node has for pods: what kubelet and the hypervisor reserve, and the size of instance types without GPUs.
+"""Resources of a node for pods: reservations of the kubelet and the hypervisor, and sizes of types without GPUs.
 
-EC2 names sizes of such families alike: ``large`` has 2 vCPUs and ``4xlarge`` has 16. Each vCPU has 2, 4 or 8 GiB
+EC2 uses the same sizes for all such families: ``large`` has 2 vCPUs and ``4xlarge`` has 16. Each vCPU has 2, 4 or 8 GiB
 of memory in a family of letter c, m or r. A test compares every type with EC2's own list.
 
 Sources: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go (kubelet);
-aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go (what Karpenter expects before launch);
+aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go (Karpenter's estimate before launch);
 https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11)
 """
 
@@ -22,35 +22,35 @@ from gpu_facts.light import read_package_data, regex
 from gpu_facts.quantities import GIB, MIB
 from gpu_facts.refusals import did_you_mean, near
 
-# Thousandths of each core: of the first, the second, the next two, and each further one.
+# Reservation in thousandths of each core: for the first, the second, the next two, and each further one.
 _CPU = (60, 10, 5, 5)
 _CPU_FURTHER = 2.5
-# Below these amounts kubelet evicts pods; the disk's is a share.
+# Below these amounts the kubelet evicts pods. For the disk it is a fraction.
 EVICTED_MEMORY: Final = 100 * MIB
 EVICTED_DISK: Final = 0.1
 RESERVED_DISK: Final = GIB
-# Share of the memory that the hypervisor and the kernel may keep.
+# Fraction of the memory that the hypervisor and the kernel may use.
 VM_OVERHEAD: Final = 0.075
-# What the kernel sets aside on arm64.
+# Memory that the kernel reserves on arm64.
 ARM_KERNEL_MIB: Final = 64
 _NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
-# m8i, c7i-flex, u7in-16tb: series, generation, what is special.
+# m8i, c7i-flex, u7in-16tb: series, generation, suffix.
 _FAMILY = regex(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
 _SIZE = regex(r"nano|micro|small|medium|large|([2-9]|[1-9]\d+)?xlarge|metal(-\d+xl)?")
-# Of general families, whose larger sizes are multiples of xlarge.
+# General families, whose larger sizes are multiples of xlarge.
 _SIZED = regex(r"(?:[cmr][4-9]|t[2-9])[a-z]*(?:-flex)?\.(medium|large|([1-9]\d?)?xlarge)")
-# EC2 numbers the generations of a series, and adds families to the last two. Between two of these files it does not
-# get further ahead than this.
+# EC2 numbers the generations of a series, and adds families to the last two. Assumption: between two of these files it
+# adds at most this many.
 _GENERATIONS_BACK, _GENERATIONS_AHEAD = 1, 3
-# Of names whose families are the same.
+# Similarity above which two family names mean the same.
 _CLOSENESS = 0.85
-# The most pods that EKS configures on a type of so many vCPUs.
+# Max pods that EKS configures on a type, by number of vCPUs.
 # Source: https://github.com/awslabs/amazon-eks-ami nodeadm/internal/kubelet/eni-max-pods.txt (2026-08)
 _MOST_PODS = ((2, 35), (8, 58), (48, 234))
 _MOST_PODS_OF_ALL = 737
 _CPU_TYPE = regex(r"([cmr])[5-9][a-z]*(?:-flex)?\.(medium|large|\d*xlarge)")
 _GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8}
-# Of c5n, each vCPU has 2.625 GiB.
+# For c5n, each vCPU has 2.625 GiB.
 _ODD = ("c5n.",)
 _BURSTABLE = regex(r"(?:t3|t3a|t4g)\.(nano|micro|small|medium|large|xlarge|2xlarge)")
 _BURSTABLE_SIZES = {
@@ -65,7 +65,7 @@ _BURSTABLE_SIZES = {
 
 
 def eni_pods(row: InstanceType) -> int | None:
-    """Return how many pods the addresses of a type allow, ``None`` where no source states them."""
+    """Return the number of pods for which a type has addresses, or ``None`` if no source states it."""
     card = row.network_cards[0] if row.network_cards else None
     if card is None or card.interfaces is None or row.ipv4_per_interface is None:
         return None
@@ -73,22 +73,22 @@ def eni_pods(row: InstanceType) -> int | None:
 
 
 def reserved_cpu(vcpus: int) -> int:
-    """Return what kubelet keeps of the CPUs, in thousandths."""
+    """Return the kubelet's CPU reservation, in thousandths."""
     return math.ceil(sum(_CPU[:vcpus]) + max(vcpus - len(_CPU), 0) * _CPU_FURTHER)
 
 
 def reserved_memory(pods: int) -> int:
-    """Return what kubelet keeps of the memory, in bytes, by how many pods the addresses of the type allow."""
+    """Return the kubelet's memory reservation, in bytes, for the number of pods for which the type has addresses."""
     return (11 * pods + 255) * MIB
 
 
 def disk_left_gib(size_gib: float) -> int:
-    """Return what pods can use of a disk for images and pods, in GiB, rounded down."""
+    """Return the part of a disk that images and pods can use, in GiB, rounded down."""
     return int((size_gib - RESERVED_DISK / GIB) * (1 - EVICTED_DISK))
 
 
 def least_memory(row: InstanceType) -> int | None:
-    """Return the memory that Karpenter counts on, in bytes: what is stated without what the hypervisor may keep."""
+    """Return the memory that Karpenter expects, in bytes: the stated memory minus the hypervisor's overhead."""
     if row.memory_mib is None:
         return None
     mib = row.memory_mib - (ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
@@ -101,17 +101,17 @@ def _document() -> dict[str, Any]:
 
 
 def plain_families() -> Mapping[str, Mapping[str, int | None]]:
-    """Return the most pods of each size of each family; ``None`` where they are not known."""
+    """Return the max pods of each size of each family, or ``None`` if it is unknown."""
     return dict(_document()["families"])
 
 
 def plain_types_date() -> str:
-    """Return the day of the list, ISO 8601."""
+    """Return the date of the list, ISO 8601."""
     return str(_document()["as_of"])
 
 
 def least_vcpus(name: str) -> int:
-    """Return how many vCPUs a type of families c, m, r and t has at least, by its size; 0 for every other.
+    """Return the min vCPUs of a type in families c, m, r and t, by its size, or 0 for other families.
 
     Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/gp.html (2026-11)
     """
@@ -122,19 +122,19 @@ def least_vcpus(name: str) -> int:
 
 
 def refuse_unless_plain_type(who: object, argument: str, name: str, *, least_pods: int, why: str) -> None:
-    """Refuse what EC2 cannot sell, what has a GPU or no Linux, and what takes too few pods.
+    """Reject a type that EC2 doesn't sell, that has a GPU or doesn't run Linux, or that supports too few pods.
 
-    A family that is newer than the list is taken.
+    A family that is newer than the list is accepted.
 
     Args:
-        who: Who asks.
+        who: Name of the construct in messages.
         argument: Name of the argument.
         name: The instance type.
-        least_pods: Pods that it must take.
-        why: What these pods are.
+        least_pods: Min number of pods that it must support.
+        why: Reason for that number.
 
     Raises:
-        ValueError: It is refused.
+        ValueError: The type is rejected.
     """
     rule = f"{who}: {argument} must be EC2 types"
     found = _NAME.fullmatch(name)
@@ -142,9 +142,9 @@ def refuse_unless_plain_type(who: object, argument: str, name: str, *, least_pod
         raise ValueError(f"{rule} such as 'm6i.large', got {name!r}{_hint_of_no_name(name)}")
     family, size = found[1], found[2]
     if name in catalogue() or _series(family) in _document()["gpu_series"]:
-        raise ValueError(f"{rule} without GPU, got {name!r}; an idle GPU would run CoreDNS, use 'm6i.large'")
+        raise ValueError(f"{rule} without GPU, got {name!r}; use 'm6i.large', because its GPU would be idle")
     if family.startswith("mac"):
-        raise ValueError(f"{rule} that run Linux, got {name!r}; a Mac runs macOS, use 'm6i.large'")
+        raise ValueError(f"{rule} that run Linux, got {name!r}; use 'm6i.large', because a Mac runs macOS")
     if family in plain_families():
         _refuse_size(rule, family, size, least_pods, why)
     elif not _SIZE.fullmatch(size):
@@ -163,7 +163,9 @@ def _refuse_size(rule: str, family: str, size: str, least_pods: int, why: str) -
     pods = sizes[size]
     if pods is not None and pods < least_pods:
         fix = next((f"{family}.{each}" for each, most in sizes.items() if (most or 0) >= least_pods), "m6i.large")
-        raise ValueError(f"{rule} that take {least_pods} pods, got {name!r}, which takes {pods}; {why}, use {fix!r}")
+        raise ValueError(
+            f"{rule} that support {least_pods} pods, got {name!r}, which supports {pods}; use {fix!r}, because {why}"
+        )
 
 
 def _hint_of_no_name(name: str) -> str:
@@ -175,7 +177,7 @@ def _list(family: str) -> str:
 
 
 def _may_be_newer(family: str) -> bool:
-    """Whether EC2 may have begun to sell a family after the day of the list."""
+    """Whether EC2 may have begun to sell a family after the date of the list."""
     found = _FAMILY.fullmatch(family)
     if found is None:
         return False
@@ -197,7 +199,7 @@ def _series(family: str) -> str:
 
 
 def cpu_type_size(name: str) -> tuple[int, int] | None:
-    """Return vCPUs and MiB of memory of a type without GPUs; ``None`` for a family that isn't known here."""
+    """Return vCPUs and MiB of memory of a type without GPUs, or ``None`` for an unknown family."""
     if found := _BURSTABLE.fullmatch(name):
         return _BURSTABLE_SIZES[found[1]]
     found = _CPU_TYPE.fullmatch(name)
@@ -209,9 +211,10 @@ def cpu_type_size(name: str) -> tuple[int, int] | None:
 
 
 def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the least and the most CPU and memory that pods can have on a type without GPUs, where it is known.
+    """Return the min and max CPU and memory for pods on a type without GPUs, if it is known.
 
-    How many pods kubelet reserves memory for isn't known exactly: from none to the most on types of that size.
+    The number of pods for which the kubelet reserves memory isn't known exactly: from none to the max on types of that
+    size.
     """
     size = cpu_type_size(name) if name else None
     if size is None:

@@ -1,7 +1,7 @@
-"""What services take: schemas of resources and objects without their prose, from `schemas.zip`.
+"""Schemas of AWS resources and Kubernetes objects without descriptions, from `schemas.zip`.
 
-A schema is JSON Schema in the words that `tools/schemas/reduce.py` keeps. `make schemas` writes the file; its index
-names source, version and day of each.
+A schema is JSON Schema with the keywords that `tools/schemas/reduce.py` keeps. `make schemas` writes the file. Its
+index has source, version and day of each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpu_facts.light import dataclass, read_package_data
 
 Schema = Mapping[str, Any]
 _INDEX = "index.json"
-# Of types whose schemas aren't in `schemas.zip`, and what a schema there leaves out.
+# Types whose schemas aren't in `schemas.zip`, and properties that a schema there leaves out.
 # Source: createOnlyProperties of CloudFormation's schemas of 2026-10-20
 _CREATED_WITH: Mapping[str, tuple[str, ...]] = {
     "AWS::CDK::Metadata": (),
@@ -44,22 +44,22 @@ _CREATED_WITH: Mapping[str, tuple[str, ...]] = {
     "AWS::S3::BucketPolicy": ("Bucket",),
     "AWS::SNS::Topic": ("FifoTopic", "TopicName"),
 }
-# Whose schemas are read in another way than those of controllers.
+# Publishers whose schemas are read in another way than schemas of controllers.
 KUBERNETES, EKSCTL, NODEADM = "Kubernetes", "eksctl", "nodeadm"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaSource:
-    """Whose schemas were read.
+    """A publisher whose schemas were read.
 
     Attributes:
-        name: What people call the publisher.
-        version: Version of what was read.
-        source: Where the next one is seen.
-        as_of: Day it was read, ISO 8601.
+        name: Name of the publisher.
+        version: Version of the schemas.
+        source: Place to look for the next version.
+        as_of: Day on which they were read, ISO 8601.
         charts: Version of each chart that installs it, by name.
-        deprecated: Those of the kinds that are served with a warning.
-        rules: Whether rules in CEL stand in the schemas.
+        deprecated: Kinds that are served with a warning.
+        rules: Whether the schemas contain CEL rules.
         kinds: Resource types, ``apiVersion/kind`` of objects, or ``chart/<name>``.
     """
 
@@ -92,18 +92,18 @@ def _sources_by_kind() -> Mapping[str, SchemaSource]:
 
 
 def find_source(kind: str) -> SchemaSource | None:
-    """Return whose schema of a kind is known, ``None`` where none is."""
+    """Return the publisher of the schema of a kind, or ``None`` if it is unknown."""
     return _sources_by_kind().get(kind)
 
 
 def find_schema(kind: str) -> Schema | None:
-    """Return the schema of a kind, as `SchemaSource.kinds` names it, ``None`` where it is not known."""
+    """Return the schema of a kind, with the names in `SchemaSource.kinds`, or ``None`` if it is unknown."""
     source = find_source(kind)
     return _schemas(source.name)[kind] if source else None
 
 
 def replacement_properties(kind: str) -> tuple[str, ...]:
-    """Return the properties of a resource type whose change makes another resource, with slashes; none if unknown."""
+    """Return the properties of a resource type whose change replaces the resource, with slashes, or none if unknown."""
     return (*(find_schema(kind) or {}).get("createOnly", ()), *_CREATED_WITH.get(kind, ()))
 
 
@@ -114,7 +114,7 @@ def has_replacement_properties(kind: str) -> bool:
 
 @cache
 def _schemas(name: str) -> Mapping[str, Schema]:
-    """Read the schemas of a source: lines of parts that later ones refer to, then the kinds."""
+    """Read the schemas of a source: first lines with parts that later lines refer to, then the kinds."""
     parts: list[Any] = []
 
     def linked(value: dict[str, Any]) -> Any:

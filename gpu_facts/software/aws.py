@@ -55,7 +55,7 @@ _EKS_CHARTS_AS_OF = "2026-08-03"
 
 
 def _efa_nodes(types: tuple[str, ...]) -> Nodes:
-    """Return the nodes of the types with EFA, unless they are those of Auto Mode or have labels of one's own."""
+    """Return the nodes of types with EFA, except nodes of Auto Mode and nodes with other labels."""
     return Nodes(
         affinity=(term(expression(labels.INSTANCE_TYPE, "In", types), exclude_compute_types("auto")),),
         selector_path="nodeSelector",
@@ -111,8 +111,8 @@ _VPC_CNI = KnownDaemonSet(
 )
 _VPC_CNI_VERSIONS = ("1.23.0", "1.22.4", "1.22.3", "1.22.2", "1.22.1", "1.21.2", "1.21.1")
 
-# What the plain DaemonSet of a cluster looks like. The architectures that newer ones name were not read; every
-# node of EKS has an image of it.
+# The DaemonSet of a cluster with default settings. The architectures in newer ones were not read. Every EKS node has an
+# image of it.
 _KUBE_PROXY = KnownDaemonSet(
     name=charts.KUBE_PROXY,
     tolerations=Tolerations(default=(EVERYTHING,)),
@@ -141,7 +141,7 @@ _SIDECARS = ("nodeDriverRegistrar", "livenessProbe")
 def _storage_driver(
     name: str, *compute_types: str, unless_all: tuple[Toleration, ...], source: str, as_of: str
 ) -> KnownDaemonSet:
-    """Return the DaemonSet of a storage driver of a chart that tolerates everything unless told otherwise."""
+    """Return the DaemonSet of a storage driver whose chart tolerates everything by default."""
     sidecars = (Container(requests=_SIDECAR_REQUESTS, path=f"sidecars.{each}.resources") for each in _SIDECARS)
     return KnownDaemonSet(
         name=name,
@@ -155,7 +155,7 @@ def _storage_driver(
     )
 
 
-# With `node.tolerateAllTaints` off, what `node.tolerations` holds by default is left out here: it is NoExecute only.
+# With `node.tolerateAllTaints` off, the default of `node.tolerations` is left out here, because it is only NoExecute.
 _EBS = replace(
     _storage_driver(
         charts.EBS_NODE,
@@ -209,7 +209,7 @@ _MOUNTPOINT = replace(
     inexact_paths=("node.defaultTolerations",),
 )
 _MOUNTPOINT_VERSIONS = ("2.7.0", "2.6.0", "2.5.0", "2.4.1", "2.4.0", "2.3.0", "2.2.2", "2.2.1")
-# Before 2.0 it did not tolerate the taints of GPU nodes.
+# Before 2.0 it didn't tolerate the taints of GPU nodes.
 _MOUNTPOINT_1 = replace(
     _MOUNTPOINT,
     tolerations=Tolerations(default=(CRITICAL_ADDONS, FOR_FIVE_MINUTES)),
@@ -265,7 +265,7 @@ _NODE_MONITORING = (
     _node_monitoring(DCGM_SERVER_1_6_1, "1.6.1"),
 )
 
-# In queue mode a Deployment reads the events of a queue, and no DaemonSet those of its own node.
+# In queue mode a Deployment reads the events of a queue, and a DaemonSet doesn't read the events of its node.
 _TERMINATION_HANDLER = KnownDaemonSet(
     name=charts.NODE_TERMINATION_HANDLER,
     tolerations=Tolerations(
@@ -304,7 +304,7 @@ CHARTS = (
 ADDONS = (
     _chart(_VPC_CNI, *_VPC_CNI_VERSIONS, name=charts.VPC_CNI),
     _chart(_KUBE_PROXY, "1.23.1"),
-    # The add-on's versions are not the chart's, which has not changed since the first of these.
+    # The add-on's versions differ from the chart's, which has not changed since the first of these.
     _chart(_POD_IDENTITY, name=charts.POD_IDENTITY_AGENT),
     _chart(_EBS, *(f"1.{each}" for each in _EBS_VERSIONS), name=charts.EBS_CSI_DRIVER),
     _chart(_FSX, "1.9.0", "1.8.0", "1.7.0", name=charts.FSX_CSI_DRIVER),

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _ABSENT, _MISREAD = object(), object()
 _REQUESTS = ("cpu", "memory", DISK)
 _TOLERATION_KEYS = {"key", "operator", "value", "effect", "tolerationSeconds"}
-# What Helm's `default` takes for nothing.
+# Values that Helm's `default` treats as empty.
 _EMPTY: tuple[object, ...] = ({}, [], (), "", None, False)
 _TO_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 CHARTS = (
@@ -43,16 +43,16 @@ _NUMBER = regex(r"\d{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class _Read(Generic[T]):
-    """What something comes to, and whether every value that bears on it was understood."""
+    """A result, and whether every value that affects it was understood."""
 
     value: T
     exact: bool = True
 
 
 def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) -> tuple[DaemonSetSpec, ...] | None:
-    """Return the DaemonSets that software has with some values; ``None`` when a value installs what was not read.
+    """Return the DaemonSets of software with some values, or ``None`` if a value installs unknown objects.
 
-    A value of another type than it must have leaves the default, and what it would have changed is not exact.
+    If a value has the wrong type, the default applies, and the affected result isn't exact.
     """
     if any(_is_set(values, path) for path in software.opaque_paths):
         return None
@@ -163,12 +163,12 @@ def _affinity(known: Nodes, values: object) -> _Read[tuple[NodeSelectorTerm, ...
 
 
 def _labelled(default: tuple[NodeSelectorTerm, ...], labels: object) -> _Read[tuple[NodeSelectorTerm, ...]]:
-    """Return the terms of labels that the values name."""
+    """Return the terms for the labels in the values."""
     keys, values = _find(labels, "keys"), _find(labels, "values")
     if not _is_texts(keys) or not _is_texts(values) or not keys:
         return _Read(default, exact=False)
     terms = [[{"key": key, "operator": "In", "values": sorted(values)}] for key in keys]
-    # What the chart's template writes behind its loop belongs to the last of the terms.
+    # The text after the loop in the chart's template belongs to the last term.
     terms[-1] += default[-1]["matchExpressions"][1:]
     return _Read(tuple({"matchExpressions": each} for each in terms))
 
@@ -182,13 +182,13 @@ def _requests(container: Container, values: object) -> _Read[Mapping[str, str]]:
     requests, limits = (_amounts(value, part) for part in ("requests", "limits"))
     if requests is None or limits is None:
         return _Read(container.requests, exact=False)
-    # A container that only limits a resource asks for as much.
+    # A container with only a limit requests the same amount.
     merged = {**limits, **default, **requests}
     return _Read({name: amount for name, amount in merged.items() if amount is not None})
 
 
 def _amounts(resources: object, part: str) -> Mapping[str, str | None] | None:
-    """Return what a container asks for, or is kept to; an amount that is taken away is ``None``."""
+    """Return the requests or limits of a container. A removed amount is ``None``."""
     written = resources.get(part) if isinstance(resources, Mapping) else _MISREAD
     if written is None:
         return {}
@@ -208,7 +208,7 @@ def _is_amount(name: str, value: object) -> bool:
 
 
 def _find(values: object, path: ValuePath, *, empty: tuple[object, ...] = ()) -> Any:
-    """Return what stands at the first of some paths that is set, and is none of ``empty``."""
+    """Return the value at the first path that is set and whose value isn't in ``empty``."""
     for each in (path,) if isinstance(path, str) else path:
         found = values
         for key in each.split("."):
@@ -241,17 +241,17 @@ def _is_term(value: object) -> bool:
 def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:
     """Return the DaemonSets that a Helm chart installs with some values.
 
-    A version between two of a row is like them. Of one beyond a row the next lower one that was read is taken, or the
-    lowest, and the answers are not exact. Nor are they where a value is not of the type it must have: its default is
-    taken. Nothing that is passed raises.
+    A version between two rows is treated like the lower one. Beyond the rows, the next lower version that was read is
+    used, or the lowest one, and the answers aren't exact. They also aren't exact if a value has the wrong type. Then
+    its default is used. No argument raises an error.
 
     Args:
         name: Name of the chart, without repository.
-        version: Version of the chart, ``None`` when it is not pinned.
-        values: Values of the release, as far as they differ from the chart's.
+        version: Version of the chart, or ``None`` if it isn't pinned.
+        values: Values of the release that differ from the chart's.
 
     Returns:
-        The DaemonSets that are on, possibly none; ``None`` when the chart, or what the values add, is unknown.
+        The enabled DaemonSets, possibly none, or ``None`` if the chart, or a part that the values add, is unknown.
     """
     return _daemon_sets(CHARTS, name, version, values)
 
@@ -259,15 +259,15 @@ def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, An
 def daemon_sets_of_addon(
     name: str, version: str | None, configuration: Mapping[str, Any]
 ) -> tuple[DaemonSetSpec, ...] | None:
-    """Return the DaemonSets that an EKS add-on installs with some configuration; otherwise as for a chart.
+    """Return the DaemonSets that an EKS add-on installs with some configuration, otherwise as for a chart.
 
     Args:
         name: Name of the add-on.
-        version: Version of the add-on, such as ``v1.23.0-eksbuild.1``, ``None`` when it is not pinned.
+        version: Version of the add-on, such as ``v1.23.0-eksbuild.1``, or ``None`` if it isn't pinned.
         configuration: Its configuration values, parsed.
 
     Returns:
-        The DaemonSets that are on, possibly none; ``None`` when the add-on is unknown.
+        The enabled DaemonSets, possibly none, or ``None`` if the add-on is unknown.
     """
     return _daemon_sets(ADDONS, name, version, configuration)
 
@@ -289,7 +289,7 @@ def _without_build(version: str) -> str:
 
 
 def _row(rows: list[KnownSoftware], wanted: tuple[int, ...]) -> KnownSoftware:
-    """Return the row that begins nearest below a version; without a version, the first."""
+    """Return the row with the nearest lower version, or the first row without a version."""
     if not wanted or not all(each.versions for each in rows):
         return rows[0]
     begun = [each for each in rows if _begins(each) <= wanted]

@@ -25,7 +25,7 @@ _PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/deplo
 _OLDER_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.17.4/deployments/helm/nvidia-device-plugin"
 _OLDEST_PLUGIN_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin/tree/v0.14.5/deployments/helm/nvidia-device-plugin"
 
-# Helm takes the first of a dependency's conditions that is set.
+# Helm uses the first condition of a dependency that is set.
 _FEATURE_DISCOVERY = Switch(path="gfd.enabled", default=False)
 _NODE_FEATURE_DISCOVERY = Switch(path=("nfd.enabled", "gfd.enabled"), default=False)
 _NAMES = ("nameOverride", "fullnameOverride")
@@ -61,7 +61,7 @@ def _plugin(
     source: str,
     as_of: str,
 ) -> KnownSoftware:
-    """Return the chart of the device plugin; before it served MPS it selected nodes only with feature discovery."""
+    """Return the chart of the device plugin. Before it supported MPS, it selected nodes only with feature discovery."""
     plugin = Switch(path="devicePlugin.enabled")
     worker, topology_updater = node_feature_discovery(
         charts.DEVICE_PLUGIN,

@@ -36,7 +36,7 @@ def _operand(
     advertises: tuple[str, ...] = (),
     inexact: tuple[str, ...] = (),
 ) -> KnownDaemonSet:
-    """Return a DaemonSet that the operator makes; it labels the nodes it selects itself, at run time."""
+    """Return a DaemonSet that the operator creates. The operator labels its nodes itself, at run time."""
     return KnownDaemonSet(
         name=name,
         tolerations=Tolerations(default=(GPU,), path="daemonsets.tolerations", kept_when_empty=True),
@@ -54,7 +54,7 @@ _SANDBOX = enabled("sandboxWorkloads", default=False)
 _KUBEVIRT = Switch(path="sandboxWorkloads.mode", on="kubevirt", default="kubevirt")
 _KATA = Switch(path="sandboxWorkloads.mode", on="kata", default="kubevirt")
 _OPERANDS = (
-    # A DaemonSet per driver object replaces this one where the operator is told to use NVIDIADriver objects.
+    # If the operator uses NVIDIADriver objects, a DaemonSet for each of them replaces this one.
     _operand(
         "nvidia-driver-daemonset",
         "driver",
@@ -145,7 +145,7 @@ def _operator(
     opaque: tuple[str, ...] = (),
     as_of: str,
 ) -> KnownSoftware:
-    """Return the operator's chart in a range of versions that make the same of the same values."""
+    """Return the operator's chart for a range of versions with the same result for the same values."""
     source = f"https://github.com/NVIDIA/gpu-operator/tree/v{versions[0]}"
     tolerations = (*worker_tolerates, _control_plane_toleration(labels.CONTROL_PLANE), GPU)
     discovery = node_feature_discovery(
@@ -171,7 +171,7 @@ def _operator(
 GPU_OPERATOR = _operator(("26.7.0",), _OPERANDS, opaque=("gpuCluster.deployCR",), as_of=_OPERATOR_AS_OF)
 GPU_OPERATOR_26_3 = _operator(("26.3.3", "26.3.2", "26.3.1", "26.3.0"), _OPERANDS, as_of="2026-11-22")
 
-# Before 26.3 sandboxes had no modes, and what manages confidential computing was off and chose its nodes itself.
+# Before 26.3 sandboxes had no modes, and the manager of confidential computing was off and selected its nodes itself.
 _MODES = ("sandboxWorkloads.mode",)
 _CC_CAPABLE = {"nvidia.com/cc.capable": "true"}
 _OLDER_OPERANDS = (

@@ -1,6 +1,6 @@
-"""The images of pinned charts, which no template shows: those of their pods, and those that their operators start.
+"""The images of pinned charts, which no template shows: images of their pods, and of pods that their operators start.
 
-Rendered with Helm 4.2 from the tagged sources. A chart or a version that is in no row is not known.
+Rendered with Helm 4.2 from the tagged sources. A chart or a version without a row is unknown.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from gpu_facts import charts
 from gpu_facts.light import dataclass
 from gpu_facts.software.model import Switch, enabled
 
-# How values name an image: `repository` whole; `registry` and `repository`; a folder in `repository` and a name in it.
+# Form of an image in values: `repository` whole, `registry` and `repository`, or a folder in `repository` and a name.
 Style = Literal["repository", "registry", "folder"]
 _READ = "2026-11-22"
 _KARPENTER = "https://github.com/aws/karpenter-provider-aws/tree"
-# A part of the GPU Operator's values, with its image; the operator starts each on the nodes that need it.
+# Images of parts of the GPU Operator, by their part of the values. The operator starts each on the nodes that need it.
 _NVIDIA = "nvcr.io/nvidia"
 _SANDBOX = enabled("sandboxWorkloads", default=False)
 _OPERATOR = "prometheusOperator"
 _HOOKS = (enabled(_OPERATOR), enabled(f"{_OPERATOR}.admissionWebhooks"))
 _STATE, _EXPORTER = charts.KUBE_STATE_METRICS, "prometheus-node-exporter"
 _KAI_FOLDER = "ghcr.io/kai-scheduler/kai-scheduler"
-# Path of the values, and name of the image where it is another.
+# Path in the values, and name of the image if it differs.
 _OF_KAI = {
     "operator.image": "operator",
     "podgrouper.image": "podgrouper",
@@ -43,7 +43,7 @@ _OF_KAI_SCALING = {
 _KAI_SCALES = Switch(path="global.clusterAutoscaling", default=False)
 _VPA = "registry.k8s.io/autoscaling/vpa"
 _VPA_PARTS = {"admissionController": "admission-controller", "recommender": "recommender", "updater": "updater"}
-# Templates and values are those of 2.20.2; a tag is the version of the chart.
+# Templates and values are from 2.20.2. Tags are the version of the chart.
 _KEDA_IMAGES = {"keda": "keda", "metricsApiServer": "keda-metrics-apiserver", "webhooks": "keda-admission-webhooks"}
 
 
@@ -53,10 +53,10 @@ class ChartImage:
 
     Attributes:
         repository: Its name with its registry.
-        tag: Its tag; empty where a node or the cluster decides for it.
-        at: Path of the values that name it.
-        digest: Its digest, where the chart has one.
-        switches: Values it depends on; it is pulled when all are on.
+        tag: Its tag, or empty if the node or the cluster determines it.
+        at: Path of its values.
+        digest: Its digest, if the chart has one.
+        switches: Values on which it depends. It is pulled if all are on.
     """
 
     repository: str
@@ -74,12 +74,12 @@ class ChartImages:
         name: Name of the chart.
         version: Its version.
         images: Its images.
-        style: How its values name one.
-        registry_path: Path of a value that names the registry, or the folder, of all.
-        tag_path: Path of a value that is the tag of all.
-        opaque_paths: Values with which it pulls images that are not here.
-        source: Where it was read.
-        as_of: Day of what was read, ISO 8601.
+        style: Form of images in its values.
+        registry_path: Path of a value that sets the registry, or the folder, of all images.
+        tag_path: Path of a value that sets the tag of all images.
+        opaque_paths: Values with which it pulls images that aren't listed here.
+        source: Place where it was read.
+        as_of: Day on which it was read, ISO 8601.
     """
 
     name: str
@@ -95,12 +95,12 @@ class ChartImages:
 
 @dataclass(frozen=True, slots=True)
 class PulledImage:
-    """An image of a chart with somebody's values.
+    """An image of a chart with the values of a release.
 
     Attributes:
-        reference: The image; ``None`` where its name or its tag is not known.
+        reference: The image, or ``None`` if its name or its tag is unknown.
         default: The image without values, as far as it is known.
-        at: Path of the values that name it.
+        at: Path of its values.
     """
 
     reference: str | None
@@ -109,14 +109,14 @@ class PulledImage:
 
 
 def pulled(chart: ChartImages, values: Mapping[str, Any]) -> tuple[PulledImage, ...]:
-    """Return the images that a chart pulls with some values; what may be switched on is counted."""
+    """Return the images that a chart pulls with some values, including images that may be enabled."""
     return tuple(
         _pulled(chart, each, values) for each in chart.images if all(_may_be_enabled(s, values) for s in each.switches)
     )
 
 
 def opaque(chart: ChartImages, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the paths of values that bring images which are not known."""
+    """Return the paths of values that add unknown images."""
     return tuple(each for each in chart.opaque_paths if _find_value(values, each) not in (None, False, "", [], {}))
 
 
@@ -135,7 +135,7 @@ def _pulled(chart: ChartImages, image: ChartImage, values: Mapping[str, Any]) ->
 def _image_parts(
     chart: ChartImages, image: ChartImage, said: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield repository, tag and digest as the values have them; what is no text is not known."""
+    """Yield repository, tag and digest from the values. A part that isn't a string is unknown."""
     given = _find_value(values, chart.registry_path)
     tag = said.get("version") or said.get("tag") or _find_value(values, chart.tag_path) or image.tag
     digest = said.get("digest", image.digest)
@@ -204,9 +204,9 @@ _GPU_OPERATOR = ChartImages(
     images=(
         _operand("operator", "gpu-operator", "v26.7.0"),
         _operand("validator", "gpu-operator", "v26.7.0"),
-        # Its tag ends with the operating system of the node.
+        # Its tag ends with the node's operating system.
         _operand("driver", "driver", "", enabled("driver")),
-        # The operator takes it to unload a driver, whoever brought it.
+        # The operator uses it to unload any installed driver.
         _operand("driver.manager", "cloud-native/k8s-driver-manager", "v0.12.0"),
         _operand("toolkit", "k8s/container-toolkit", "v1.20.0", enabled("toolkit")),
         _operand("devicePlugin", "k8s-device-plugin", "v0.20.0", enabled("devicePlugin")),
@@ -294,7 +294,7 @@ _PROMETHEUS_STACK = ChartImages(
             enabled("grafana.persistence", default=False),
         ),
     ),
-    # Its hook of tests is run by `helm test` alone.
+    # Only `helm test` runs its test hook.
     opaque_paths=(
         *("crds.upgradeJob.enabled", "windowsMonitoring.enabled", "grafana.imageRenderer.enabled"),
         *("grafana.dashboards", "grafana.extraContainers", "prometheus.prometheusSpec.thanos"),
@@ -378,7 +378,7 @@ CHARTS: tuple[ChartImages, ...] = (
     _one(
         charts.EFA_DEVICE_PLUGIN,
         "v0.5.30",
-        # In the ECR of us-west-2, whatever the region of the cluster.
+        # In the ECR of us-west-2, for clusters in any region.
         "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
         "image",
         tag="v0.5.20",
@@ -460,5 +460,5 @@ _BY_CHART = {(each.name, each.version): each for each in CHARTS}
 
 
 def known_images(name: str, version: str | None) -> ChartImages | None:
-    """Return the images of a version of a chart, ``None`` where they are not known."""
+    """Return the images of a version of a chart, or ``None`` if they are unknown."""
     return _BY_CHART.get((name, version or ""))

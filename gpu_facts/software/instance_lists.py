@@ -1,4 +1,4 @@
-"""The instance types that DaemonSets name one by one, family by family."""
+"""The instance types that DaemonSets select by name, by family."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DRANET = _without(
     "dl1: 24xlarge; trn3: 48xlarge; trn3-dev0: 48xlarge; trn3-dev1: 48xlarge; trn3p: 48xlarge; trn3pd98: 48xlarge; "
     "trn3s: 48xlarge"
 )
-# Of the types with NVIDIA GPUs those that eksctl's copy of the plugin selects: eksctl-io/eksctl 99984adb6
+# The types with NVIDIA GPUs that eksctl's copy of the plugin selects: eksctl-io/eksctl 99984adb6
 # pkg/addons/assets/efa-device-plugin.yaml (2026-08-21)
 EKSCTL_EFA_DEVICE_PLUGIN = _types(
     """

@@ -1,4 +1,4 @@
-"""What is known of a DaemonSet that no template shows, and what it comes to with somebody's values."""
+"""Known DaemonSets that no template shows, and the result of a release's values for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_facts.quantities import total
 
 Toleration = Mapping[str, str]
 NodeSelectorTerm = Mapping[str, Any]
-# Dotted path into the values. Of several the first that is set counts; without one nothing changes the default.
+# Dotted path into the values. The first of several that is set applies. Without a path, the default always applies.
 ValuePath = str | tuple[str, ...]
 LINUX: Final = {labels.OS: "linux"}
 EVERYTHING: Final[Toleration] = {"operator": "Exists"}
@@ -26,9 +26,9 @@ class Switch:
     """A value on which a DaemonSet depends.
 
     Attributes:
-        path: Where it stands.
-        on: The value with which the DaemonSet is there.
-        default: The value where none is set.
+        path: Its path.
+        on: The value that enables the DaemonSet.
+        default: The value if none is set.
     """
 
     path: ValuePath
@@ -43,13 +43,13 @@ def enabled(key: str, *, default: bool = True) -> Switch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
-    """What a container asks for. Init containers that ask for less than the others together are left out.
+    """Requests of a container. Init containers with smaller requests than the other containers together are left out.
 
     Attributes:
-        requests: CPU, memory and ephemeral storage, as the pod says them.
+        requests: CPU, memory and ephemeral storage, in the pod's spelling.
         path: Path of its ``resources``, which Helm merges with the default.
-        replacing_path: Path of ``resources`` that take the place of those and of the default, unless empty.
-        switches: Values it depends on; a DaemonSet that has containers is there when one of them is.
+        replacing_path: Path of ``resources`` that replace both, unless they are empty.
+        switches: Values on which it depends. A DaemonSet with containers exists if one of them is on.
     """
 
     requests: Mapping[str, str] = field(default_factory=dict)
@@ -60,16 +60,16 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tolerations:
-    """What a DaemonSet tolerates. Helm replaces lists, so tolerations from the values replace the default.
+    """Tolerations of a DaemonSet. Helm replaces lists, so tolerations in the values replace the default.
 
     Attributes:
-        default: Its tolerations where the values say nothing.
+        default: Its tolerations if the values set none.
         path: Path of the tolerations.
-        replacing_path: Path of tolerations that take the place of those and of the default, unless empty.
-        added: Whether those from the values come on top of the default.
-        kept_when_empty: Whether an empty list leaves the default.
-        all_path: Path of a boolean, true by default, with which it has the default, whatever `path` says.
-        unless_all: Its tolerations where that is false, to which `path` adds.
+        replacing_path: Path of tolerations that replace both, unless they are empty.
+        added: Whether tolerations in the values are added to the default.
+        kept_when_empty: Whether an empty list keeps the default.
+        all_path: Path of a boolean, true by default, that selects the default and overrides `path`.
+        unless_all: Its tolerations if that is false, to which `path` adds.
     """
 
     default: tuple[Toleration, ...] = ()
@@ -82,21 +82,21 @@ class Tolerations:
 
     @classmethod
     def from_part(cls, part: str, *default: Toleration) -> Tolerations:
-        """Return tolerations that stand where charts have them: below the part of the values, or at their top."""
+        """Return tolerations at the usual path of charts: below the part of the values, or at their top."""
         return cls(default=default, path=_below(part, "tolerations"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """Which nodes a DaemonSet selects. Helm merges mappings, so a selector from the values adds to the default.
+    """Nodes that a DaemonSet selects. Helm merges mappings, so a selector in the values adds to the default.
 
     Attributes:
         selector: Default node selector.
         selector_path: Path of the node selector.
-        replacing_selector_path: Path of one that takes the place of that one, unless empty.
+        replacing_selector_path: Path of a selector that replaces it, unless it is empty.
         affinity: Default ``nodeSelectorTerms`` of the required node affinity.
         affinity_path: Path of the affinity.
-        replacing_affinity_path: Path of one that takes the place of that one and of the default, unless empty.
+        replacing_affinity_path: Path of an affinity that replaces it and the default, unless it is empty.
         labels_path: Path of ``keys`` and ``values``: labels of which a node must have one, in place of the first
             expression of the default affinity.
     """
@@ -111,7 +111,7 @@ class Nodes:
 
     @classmethod
     def from_part(cls, part: str, *affinity: NodeSelectorTerm, selector: Mapping[str, str] | None = None) -> Nodes:
-        """Return nodes that are selected where charts do it: below the part of the values, or at their top."""
+        """Return selected nodes at the usual path of charts: below the part of the values, or at their top."""
         return cls(
             selector=selector or {},
             selector_path=_below(part, "nodeSelector"),
@@ -126,18 +126,18 @@ def _below(part: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownDaemonSet:
-    """A DaemonSet of a chart or add-on, with its defaults and what changes them.
+    """A DaemonSet of a chart or add-on, with its defaults and the values that change them.
 
     Attributes:
-        name: Its name when the release has the name of the chart.
-        tolerations: What it tolerates.
-        nodes: Which nodes it selects.
-        containers: What its containers ask for.
-        advertises: Extended resources it registers, before sharing or MIG rename them.
-        switches: Values it depends on; it is there when all are on.
-        inexact_paths: Values that change it in a way that is not modelled.
-        source: Where it was read.
-        as_of: Day of what was read, ISO 8601.
+        name: Its name if the release has the name of the chart.
+        tolerations: Its tolerations.
+        nodes: Nodes that it selects.
+        containers: Requests of its containers.
+        advertises: Extended resources that it registers, before sharing or MIG rename them.
+        switches: Values on which it depends. It exists if all are on.
+        inexact_paths: Values that change it in a way that isn't modelled.
+        source: Place where it was read.
+        as_of: Day on which it was read, ISO 8601.
     """
 
     name: str
@@ -152,7 +152,7 @@ class KnownDaemonSet:
 
     @property
     def requests(self) -> Mapping[str, str]:
-        """What its containers ask for together by default."""
+        """Total requests of its containers by default."""
         return total([each.requests for each in self.containers])
 
 
@@ -162,11 +162,11 @@ class KnownSoftware:
 
     Attributes:
         name: Name of the chart or add-on.
-        versions: Versions it was read for, without leading ``v`` or build; empty when it holds for any.
+        versions: Versions for which it was read, without leading ``v`` or build, or empty if it applies to any.
         daemon_sets: Its DaemonSets on Linux, possibly none.
-        opaque_paths: Values that install what was not read: the whole is unknown when one is set and not false.
-        source: Where it was read.
-        as_of: Day of what was read, ISO 8601.
+        opaque_paths: Values that install unknown objects. If one is set and not false, the whole result is unknown.
+        source: Place where it was read.
+        as_of: Day on which it was read, ISO 8601.
     """
 
     name: str
@@ -182,14 +182,14 @@ class DaemonSetSpec:
     """A DaemonSet as it will be in the cluster.
 
     Attributes:
-        name: Its name when the release has the name of the chart.
+        name: Its name if the release has the name of the chart.
         tolerations: Its tolerations.
         node_selector: Its node selector.
         node_affinity: ``nodeSelectorTerms`` of its required node affinity, empty without one.
-        requests: What its containers ask for together: cpu, memory, ephemeral-storage.
-        advertises: Extended resources it registers, before sharing or MIG rename them.
-        exact: Whether its version was read and every value that bears on it was understood.
-        source: Where its defaults were read.
+        requests: Total requests of its containers: cpu, memory, ephemeral-storage.
+        advertises: Extended resources that it registers, before sharing or MIG rename them.
+        exact: Whether its version was read and every value that affects it was understood.
+        source: Place where its defaults were read.
     """
 
     name: str
@@ -208,21 +208,21 @@ def expression(key: str, operator: str, values: Iterable[str]) -> dict[str, obje
 
 
 def term(*expressions: dict[str, object]) -> NodeSelectorTerm:
-    """Return a term that holds where all requirements do."""
+    """Return a term that requires all expressions."""
     return {"matchExpressions": list(expressions)}
 
 
 def exclude_compute_types(*compute_types: str) -> dict[str, object]:
-    """Return the requirement that a node is none of some compute types of EKS."""
+    """Return the requirement that a node has none of some compute types of EKS."""
     return expression(labels.COMPUTE_TYPE, "NotIn", compute_types)
 
 
 def any_label(*pairs: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return terms of which one holds where a node has one of some ``key=value`` labels."""
+    """Return terms that match a node with one of some ``key=value`` labels."""
     split = (each.split("=") for each in pairs)
     return tuple(term(expression(key, "In", [value])) for key, value in split)
 
 
 def tolerates(key: str, **more: str) -> Toleration:
-    """Return the toleration of a key, whatever its value."""
+    """Return the toleration of a key with any value."""
     return {"key": key, "operator": "Exists", **more}

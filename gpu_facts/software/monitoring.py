@@ -75,7 +75,7 @@ _AGENT = KnownDaemonSet(
         Switch(path="agent.enabled"),
         Switch(path="agent.mode", on="daemonset", default="daemonset"),
     ),
-    # A list of agents of one's own replaces the one that is described here.
+    # A custom list of agents replaces the one that is described here.
     inexact_paths=("agents",),
     source=_CLOUDWATCH_SOURCE,
     as_of="2026-08-07",
@@ -118,7 +118,7 @@ _CLOUDWATCH = KnownSoftware(
     source=_CLOUDWATCH_SOURCE,
     as_of="2026-08-07",
 )
-# The add-on has versions of its own; that it is built from the chart is what its configuration shows.
+# The add-on has its own versions. Its configuration shows that it is built from the chart.
 _CLOUDWATCH_ADDON = replace(_CLOUDWATCH, versions=("6.4.0",))
 
 

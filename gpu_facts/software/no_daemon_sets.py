@@ -1,4 +1,4 @@
-"""Charts and add-ons that have no DaemonSet, so that they are known rather than unknown."""
+"""Charts and add-ons without a DaemonSet. They are listed so that they count as known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpu_facts import charts
 from gpu_facts.software.model import KnownSoftware
 
 _CERT_MANAGER, _EXTERNAL_DNS = "cert-manager", "external-dns"
-# Their templates hold none, in any version that was looked at: what they run is Deployments.
+# Their templates contain only Deployments, in every version that was read.
 _CHARTS = {
     charts.LOAD_BALANCER_CONTROLLER: ("https://github.com/aws/eks-charts/tree/master/stable", "2026-08-03"),
     _CERT_MANAGER: ("https://github.com/cert-manager/cert-manager/tree/master/deploy/charts", "2026-11-21"),
@@ -30,9 +30,9 @@ _CHARTS = {
         "2026-07-25",
     ),
 }
-# Built from the projects of the same names.
+# Built from the projects with the same names.
 _OF_COMMUNITY = (_CERT_MANAGER, _EXTERNAL_DNS, charts.KUBE_STATE_METRICS, charts.METRICS_SERVER)
-# What each runs, by the user guide.
+# Source of their components: the user guide.
 _USER_GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html"
 _USER_GUIDE_AS_OF = "2024-12-18"
 
@@ -45,6 +45,6 @@ CHARTS = tuple(_none(name, *read) for name, read in _CHARTS.items())
 ADDONS = (
     *(_none(name, *_CHARTS[name]) for name in _OF_COMMUNITY),
     *(_none(name, _USER_GUIDE, _USER_GUIDE_AS_OF) for name in (charts.COREDNS, "snapshot-controller")),
-    # Collectors that its configuration asks for may be DaemonSets; which, was not read.
+    # Its configuration can add collectors as DaemonSets. Their settings were not read.
     KnownSoftware(name="adot", opaque_paths=("collector",), source=_USER_GUIDE, as_of=_USER_GUIDE_AS_OF),
 )

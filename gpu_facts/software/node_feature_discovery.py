@@ -1,4 +1,4 @@
-"""DaemonSets of Node Feature Discovery, which charts of NVIDIA bring along."""
+"""DaemonSets of Node Feature Discovery, which is part of NVIDIA's charts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_facts.software.model import (
     Tolerations,
 )
 
-# Of Node Feature Discovery's worker and topology updater, from 0.16 on; before they asked for nothing.
+# Requests of Node Feature Discovery's worker and topology updater from 0.16. Older versions have none.
 _WORKER = {"cpu": "5m", "memory": "64Mi"}
 _UPDATER = {"cpu": "50m", "memory": "40Mi"}
 
@@ -25,7 +25,7 @@ def node_feature_discovery(
     source: str,
     as_of: str,
 ) -> tuple[KnownDaemonSet, KnownDaemonSet]:
-    """Return the DaemonSets of Node Feature Discovery inside another chart; the second is off by default.
+    """Return the DaemonSets of Node Feature Discovery inside another chart. The second is off by default.
 
     Source: kubernetes-sigs/node-feature-discovery deployment/helm/node-feature-discovery, as it is packed into the
     charts of each row: v0.12.1, v0.15.3, v0.16.3, v0.16.6, v0.17.2, v0.17.3, v0.18.2, v0.18.3 and v0.19.0

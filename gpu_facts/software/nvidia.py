@@ -87,9 +87,9 @@ KAI_SCHEDULER = KnownSoftware(
                 selector={f"{labels.NODE_FEATURE}memory-numa": "true"}, affinity_path="numaPlacementExporter.affinity"
             ),
             containers=(Container(requests={"cpu": "50m", "memory": "64Mi"}, path="numaPlacementExporter.resources"),),
-            # Unless told, it is there when the scheduler has its NUMA plugin on, which is off by default.
+            # By default it exists if the scheduler's NUMA plugin is on, which is off by default.
             switches=(Switch(path=("numaPlacementExporter.enabled", "scheduler.plugins.numa.enabled"), default=False),),
-            # A selector from the values replaces the operator's own instead of adding to it.
+            # A selector in the values replaces the operator's own instead of adding to it.
             inexact_paths=("numaPlacementExporter.nodeSelector",),
             source=_KAI_SOURCE,
             as_of="2026-08-03",

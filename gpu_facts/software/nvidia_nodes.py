@@ -1,4 +1,4 @@
-"""What charts of NVIDIA know nodes with GPUs by."""
+"""Labels by which NVIDIA's charts recognize GPU nodes."""
 
 from __future__ import annotations
 

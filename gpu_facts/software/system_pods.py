@@ -2,7 +2,7 @@
 
 Requests of the controllers that charts and add-ons install without GPUs, by their default values.
 
-Charts without requests of their own have zeros here: the values of a release then set them.
+Charts without default requests have zeros here. The values of a release then set them.
 
 Sources: values.yaml of each pinned chart (kueue 0.19.0, lws 0.10.0, jobset 0.12.0, keda 2.20.2, karpenter 1.15.1,
 gpu-operator v26.7.0, kube-prometheus-stack 88.5.3, prometheus-adapter 5.3.0, vertical-pod-autoscaler 0.11.0,
@@ -28,13 +28,13 @@ class Controller:
     """A Deployment of a chart.
 
     Attributes:
-        replicas: Its pods by default.
-        cpu: Thousandths of a CPU that each requests by default.
-        memory_mib: MiB of memory that each requests by default.
-        replicas_path: Path of the number of pods in the values; empty where no value sets it.
+        replicas: Its default number of pods.
+        cpu: Default CPU request of each, in thousandths.
+        memory_mib: Default memory request of each, in MiB.
+        replicas_path: Path of the number of pods in the values, or empty if no value sets it.
         resources_path: Path of its resources in the values.
-        enabled_path: Path of the value that leaves it out; empty where no value does.
-        one_per_node: Whether its pods reject a node that one of them runs on.
+        enabled_path: Path of the value that disables it, or empty if no value does.
+        one_per_node: Whether each of its pods needs a separate node.
     """
 
     replicas: int
@@ -93,9 +93,9 @@ class SystemPods:
 
     Attributes:
         name: Its name.
-        replicas: How many there are.
-        requests: What each requests at least, in base units.
-        one_per_node: Whether they reject a node that one of them runs on.
+        replicas: Number of pods.
+        requests: Min request of each, in base units.
+        one_per_node: Whether each of them needs a separate node.
     """
 
     name: str
@@ -105,10 +105,10 @@ class SystemPods:
 
 
 def controller_pods(name: str, values: Mapping[str, Any]) -> tuple[SystemPods, ...] | None:
-    """Return the pods of a chart or add-on that need a node without GPUs; ``None`` if its requests aren't known.
+    """Return the pods of a chart or add-on that need a node without GPUs, or ``None`` if its requests aren't known.
 
-    A value that only deployment sets counts as nothing. A chart whose values set tolerations has no such pods,
-    because these may run on GPU nodes.
+    A value that is known only at deployment isn't counted. A chart whose values set tolerations has no such pods,
+    because they may run on GPU nodes.
     """
     controllers = CONTROLLERS.get(name)
     if controllers is None:
@@ -121,37 +121,38 @@ def controller_pods(name: str, values: Mapping[str, Any]) -> tuple[SystemPods, .
 
 
 def requested(pods: Iterable[SystemPods], resource: str) -> int:
-    """Return what all pods request of a resource."""
+    """Return the total request of all pods for a resource."""
     return sum(each.replicas * each.requests.get(resource, 0) for each in pods)
 
 
 def nodes_at_least(pods: Sequence[SystemPods], free: Resources) -> int | None:
-    """Return a number of nodes below which some pods stay Pending however they are placed.
+    """Return a number of nodes below which some pods stay Pending in any placement.
 
     Args:
         pods: The pods.
-        free: What each node has for them. A resource that is left out isn't limited.
+        free: Resources of each node for them. A resource that is left out isn't limited.
 
     Returns:
-        The number; ``None`` if a pod fits no node.
+        The number, or ``None`` if a pod fits no node.
     """
     needed = [_bound(sorted(_sizes(pods, resource), reverse=True), free[resource]) for resource in free]
     return None if None in needed else max((each or 0 for each in needed), default=0)
 
 
 def nodes_in_any_order(pods: Sequence[SystemPods], free: Resources) -> int | None:
-    """Return a number of nodes on which no pod stays Pending, whatever the order in which they are placed.
+    """Return a number of nodes on which no pod stays Pending, in any order of placement.
 
     kube-scheduler never moves a pod to make room for another one of the same priority. A pod stays Pending only if each
-    node has too little left for it, and the other pods can do that to few nodes only. Nodes have 1640m, one pod
-    requests 1000m, and the others 3000m together: they take more than 640m of four nodes at most, so five suffice.
+    node has too little room for it, and the other pods can cause that only on few nodes. For example, nodes have 1640m,
+    one pod requests 1000m, and the others 3000m together. They use more than 640m on at most four nodes, so five are
+    sufficient.
 
     Args:
         pods: The pods.
-        free: What each node has for them. A resource that is left out isn't limited.
+        free: Resources of each node for them. A resource that is left out isn't limited.
 
     Returns:
-        The number; ``None`` if a pod fits no node.
+        The number, or ``None`` if a pod fits no node.
     """
     most = 0
     for pod in pods:
@@ -171,10 +172,10 @@ def _sizes(pods: Iterable[SystemPods], resource: str) -> list[int]:
 
 
 def _bound(sizes: Sequence[int], room: int) -> int | None:
-    """Return how many bins of a size some pieces need at least; ``None`` if one is larger.
+    """Return the min number of bins of a size that some pieces need, or ``None`` if a piece is larger.
 
-    Pieces larger than half a bin need one each, and what they leave open takes the smaller ones. Those so small that
-    they fit beside each large one may be left out.
+    Each piece larger than half a bin needs its own bin, and smaller ones use the remaining room. Pieces that are small
+    enough to fit next to each large one may be left out.
 
     Source: Martello and Toth, Knapsack Problems (1990), chapter 8.3, lower bound L2
     """
@@ -208,7 +209,7 @@ def _pods(name: str, controller: Controller, values: Mapping[str, Any]) -> Syste
 
 
 def _find_value(values: Any, path: Sequence[str], default: Any) -> Any:
-    """Return the value at a path, or what isn't known instead of a mapping on the way to it."""
+    """Return the value at a path, or the unknown value that is in place of a mapping on the path."""
     if not path:
         return default
     for key in path:

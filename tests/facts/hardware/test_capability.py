@@ -130,8 +130,8 @@ def test_what_no_image_drives_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(
         ValueError,
-        match=r"find_instance_types: the demands must leave a type that the EKS images drive, got g7.12xlarge; name "
-        r"those in NodeShape\(instance_types=..., image=CustomImage\(...\)\)",
+        match=r"find_instance_types: the arguments must leave a type that the EKS images support, got g7.12xlarge; use "
+        r"NodeShape\(instance_types=..., image=CustomImage\(...\)\)",
     ):
         find_instance_types(families=["g7"], max_gpus=2, min_vcpus=48)
 

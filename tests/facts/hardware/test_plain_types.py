@@ -46,13 +46,13 @@ def test_the_most_pods_are_those_of_the_guide(name: str, pods: int) -> None:
 def test_a_size_is_refused_from_the_first_pod_too_few() -> None:
     check("t3.small", least_pods=11)
 
-    with pytest.raises(ValueError, match=r"which takes 11; they are ours, use 't3.medium'$"):
+    with pytest.raises(ValueError, match=r"which supports 11; use 't3.medium', because they are ours$"):
         check("t3.small", least_pods=12)
 
 
 # Of a family none of whose sizes takes as many, and of one that is named by botocore alone.
 def test_the_smallest_that_will_do_may_be_of_another_family() -> None:
-    with pytest.raises(ValueError, match=r"got 't1.micro', which takes 4; they are ours, use 'm6i.large'$"):
+    with pytest.raises(ValueError, match=r"got 't1.micro', which supports 4; use 'm6i.large', because they are ours$"):
         check("t1.micro", least_pods=12)
 
     check("u-12tb1.metal", least_pods=500)
