@@ -13,7 +13,7 @@ from stacks.options import options_from_context
 
 
 def main() -> None:
-    """Synthesize the stack, or say why the context is refused or a GPU pod would stay Pending."""
+    """Synthesize the stack, or print why the context is invalid or a GPU pod would stay Pending."""
     plain_errors("stacks")
     app = cdk.App()
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")

@@ -1,4 +1,4 @@
-"""A cluster whose nodes, drivers and device plugin AWS runs: EKS Auto Mode."""
+"""A cluster in EKS Auto Mode: AWS operates its nodes, drivers and device plugin."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpu_constructs import AutoMode, AutoModeNodePool, GpuCluster, NodeShape, On
 
 
 class AutoModeClusterStack(cdk.Stack):
-    """A cluster in Auto Mode with one GPU pool. It needs no autoscaler, plugin or add-on of its own.
+    """A cluster in Auto Mode with one GPU pool. It needs no separate autoscaler, plugin or add-on.
 
     Args:
         instance_types: EC2 names.
-        max_gpus: Most GPUs.
+        max_gpus: Max number of GPUs.
         availability_zones: Zones of the VPC. Default: two, chosen at deployment.
         admins: ARNs of IAM users or roles that administer the cluster.
         kwargs: Arguments of ``cdk.Stack``.

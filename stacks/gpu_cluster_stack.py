@@ -1,4 +1,4 @@
-"""A whole GPU cluster in one stack."""
+"""A complete GPU cluster in one stack."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-# By the package: a name that a stack does not use is then not loaded.
+# Imported as a package, so that names that a stack doesn't use aren't loaded.
 import gpu_constructs
 from gpu_constructs.pools import Pool
 from stacks.options import GpuClusterOptions, PoolOptions
 
 
 class GpuClusterStack(cdk.Stack):
-    """A VPC, an EKS cluster, GPU pools, what makes their GPUs visible and what scales them, as the options say."""
+    """A VPC, an EKS cluster, GPU pools, a device manager and an autoscaler, by the options."""
 
     def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)

@@ -19,9 +19,9 @@ class FleetPool:
     """One pool of a fleet.
 
     Attributes:
-        shape: What every node looks like.
-        capacity: How the instances are bought, one way or several.
-        max_gpus: Most GPUs.
+        shape: Hardware and software of its nodes.
+        capacity: Purchase options of the instances, one or several.
+        max_gpus: Max number of GPUs.
     """
 
     shape: NodeShape
@@ -30,15 +30,15 @@ class FleetPool:
 
 
 class GpuFleetStage(cdk.Stage):
-    """A cluster with Karpenter in one account and region, and its pools, spread over stacks of their own.
+    """A cluster with Karpenter in one account and region, and its pools in separate stacks.
 
-    A stack holds 500 resources and 1 MB of template, which is some 150 pools. Which stack holds a pool follows from
-    its name alone, so that another pool neither moves nor replaces it.
+    A stack has at most 500 resources and 1 MB of template, which is about 150 pools. The name of a pool alone
+    determines its stack, so that another pool neither moves nor replaces it.
 
     Args:
         cluster_name: Name of the cluster.
         pools: Pools by name.
-        pool_stacks: Stacks for the pools. Another number moves some of them, and that replaces their nodes.
+        pool_stacks: Number of stacks for the pools. Another number moves some pools, which replaces their nodes.
         kwargs: Arguments of ``cdk.Stage``.
     """
 
@@ -72,5 +72,5 @@ class GpuFleetStage(cdk.Stage):
 
 
 def stack_of(name: str, stacks: int) -> int:
-    """Return the number of the stack that holds a pool: with one stack more, only what goes there moves."""
+    """Return the number of a pool's stack. With an additional stack, only the pools that move to it change."""
     return max(range(stacks), key=lambda number: zlib.crc32(f"{name}/{number}".encode()))

@@ -23,16 +23,16 @@ from gpu_constructs import (
     gpu_vpc,
 )
 
-# GPU models by pool, from the first choice to the last.
+# GPU models by pool, in order of preference.
 POOLS: Mapping[str, Sequence[str]] = MappingProxyType({"small": ("L4", "A10G"), "large": ("L40S",)})
 
 
 class InferenceClusterStack(cdk.Stack):
-    """A NodePool for each class of GPU, whose replicas may move: pods are packed, spot is taken before on-demand.
+    """A NodePool for each class of GPU. Replicas may move, so pods are packed and spot is used before on-demand.
 
     Args:
-        max_gpus: Most GPUs of each pool.
-        pools: GPU models of each pool, as EC2 names them; Karpenter prefers the pool that comes first.
+        max_gpus: Max number of GPUs of each pool.
+        pools: GPU models of each pool, by EC2's names. Karpenter prefers the first pool.
         availability_zones: Zones of the VPC. Default: two, chosen at deployment.
         admins: ARNs of IAM users or roles that administer the cluster.
         kwargs: Arguments of ``cdk.Stack``.
@@ -51,7 +51,7 @@ class InferenceClusterStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id, **kwargs)
         vpc = gpu_vpc(self, "Vpc", availability_zones=availability_zones)
-        # Karpenter leaves node groups alone: the system nodes stay two.
+        # Karpenter doesn't scale node groups, so the number of system nodes is two.
         system = SystemNodes(max_nodes=2)
         gpu = GpuCluster(self, "Gpu", vpc=vpc, admins=admins, system_nodes=system)
         self.cluster = gpu.cluster

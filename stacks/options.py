@@ -24,20 +24,21 @@ Autoscaler = Literal["cluster-autoscaler", "karpenter"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolOptions:
-    """One GPU pool, whatever autoscaler runs it.
+    """One GPU pool, for either autoscaler.
 
     Attributes:
         name: Name of the pool.
         instance_types: EC2 names.
-        max_nodes: Most nodes; under Karpenter, as many GPUs as so many of the largest type have.
-        min_nodes: Nodes that always run; only with cluster autoscaler.
+        max_nodes: Max number of nodes. With Karpenter, the limit is the number of GPUs of this many nodes of the
+            largest type.
+        min_nodes: Number of nodes that always run. It is supported only with cluster autoscaler.
         capacity: ``on-demand`` or ``spot``.
         operating_system: ``al2023`` or ``bottlerocket``.
         disk_gib: Volume for images and pods, in GiB.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: No such pool can exist.
+        ValueError: The pool is impossible.
     """
 
     name: str
@@ -56,7 +57,9 @@ class PoolOptions:
         refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=1, fix="delete the pool to switch it off")
         refuse_unless_whole_number(who, "min_nodes", self.min_nodes, least=0)
         if self.min_nodes > self.max_nodes:
-            raise ValueError(f"{who}: min_nodes must be at most max_nodes, got {self.min_nodes} and {self.max_nodes}")
+            raise ValueError(
+                f"{who}: min_nodes must be at most max_nodes, got {self.min_nodes} and {self.max_nodes}; lower it"
+            )
         try:
             _ = self.shape
         except (TypeError, ValueError) as error:
@@ -64,7 +67,7 @@ class PoolOptions:
 
     @property
     def shape(self) -> NodeShape:
-        """What every node looks like."""
+        """Hardware and software of its nodes."""
         return NodeShape(
             instance_types=self.instance_types,
             operating_system=self.operating_system,
@@ -73,18 +76,18 @@ class PoolOptions:
 
     @property
     def bought(self) -> Capacity:
-        """How the nodes are bought."""
+        """Purchase option of the nodes."""
         return CAPACITIES[self.capacity]
 
     @property
     def max_gpus(self) -> int:
-        """Most GPUs of the pool."""
+        """Max number of GPUs of the pool."""
         return self.max_nodes * max(each.gpus for each in self.shape.rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuClusterOptions:
-    """What can be said of the cluster without editing Python. Each attribute is a context key.
+    """Options of the cluster that you can set without editing Python. Each attribute is a context key.
 
     Attributes:
         autoscaler: ``cluster-autoscaler`` or ``karpenter``.
@@ -94,16 +97,16 @@ class GpuClusterOptions:
         system_instance_types: EC2 types of the nodes without GPUs.
         availability_zones: Zones of the VPC. Default: two, chosen at deployment.
         nat_gateways: NAT gateways of the VPC.
-        public_access_cidrs: Who may reach the API endpoint from the internet; ``[]`` for nobody.
-            Default: everybody who has credentials.
+        public_access_cidrs: CIDR blocks that may connect to the API endpoint from the internet, ``[]`` for none.
+            Default: all addresses. Clients always need credentials.
         admins: ARNs of IAM users or roles that administer the cluster.
         smoke_test: Run nvidia-smi on the first pool after each change of it.
-        tags: Tags of everything in the stack that can have some, nodes with their volumes and network interfaces
-            included; for cost allocation. Default: none.
+        tags: Tags of all resources in the stack that support tags, including nodes, their volumes and network
+            interfaces, for cost allocation. Default: none.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: A value is none of the known ones.
+        ValueError: A value isn't supported.
     """
 
     autoscaler: Autoscaler = "cluster-autoscaler"
@@ -127,14 +130,14 @@ class GpuClusterOptions:
             checked_tags(self.tags, who="context")
         names = [pool.name for pool in self.pools]
         if not names:
-            raise ValueError("context: pools must hold at least one pool, got none")
+            raise ValueError("context: pools must contain at least one pool, got none; add one")
         if len(set(names)) < len(names):
-            raise ValueError(f"context: pools must differ in name, got {names}")
+            raise ValueError(f"context: pools must differ in name, got {names}; rename one")
         for pool in self.pools:
             if self.autoscaler == "karpenter" and pool.min_nodes:
                 raise ValueError(
                     f"pool {pool.name!r}: min_nodes must be 0 with autoscaler 'karpenter', got {pool.min_nodes}; "
-                    "Karpenter launches nodes for pods that wait, and no others"
+                    "remove it, because Karpenter launches nodes only for pending pods"
                 )
         try:
             _ = self.system_nodes
@@ -143,19 +146,19 @@ class GpuClusterOptions:
 
     @property
     def system_nodes(self) -> SystemNodes:
-        """The nodes without GPUs. Karpenter leaves node groups alone, so that two of them stay two."""
+        """The nodes without GPUs. Karpenter doesn't scale node groups, so their number is two."""
         smallest = SystemNodes(instance_types=self.system_instance_types)
         return replace(smallest, max_nodes=2) if self.autoscaler == "karpenter" else smallest
 
 
 _OPTIONS = tuple(each.name for each in fields(GpuClusterOptions))
-# Keys that the cdk CLI keeps in cdk.context.json.
+# Keys that the cdk CLI stores in cdk.context.json.
 _OF_THE_CLI = ("acknowledged-issue-numbers", "cli-telemetry")
 _POOL_OPTIONS = tuple(each.name for each in fields(PoolOptions))
 
 
 def options_from_context(context: Mapping[str, Any]) -> GpuClusterOptions:
-    """Read options from CDK context. Keys of CDK and of others, which contain ``:`` or ``/``, are left alone.
+    """Read options from CDK context. It ignores keys of the CDK and other libraries, which contain ``:`` or ``/``.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -198,7 +201,7 @@ _EXAMPLES = {
     "admins": '["arn:aws:iam::111122223333:role/admin"]',
     "tags": '{"team": "research"}',
 }
-# So many characters of a value are shown, and as many of what cannot be read.
+# Max number of characters of a value, and of the part that can't be parsed, in a message.
 _SHOWN = 60
 
 
@@ -207,14 +210,14 @@ def _shown(text: str) -> str:
 
 
 def _where(text: str, position: int) -> str:
-    """Return where a text stops being JSON."""
+    """Return the position at which a text stops being valid JSON."""
     rest = text[position:]
     if not rest.strip():
         return "which ends too early; is a bracket or a quote missing?"
     line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
     place = f"character {column}" if line == 1 else f"line {line}, character {column}"
     quotes = "; JSON has double quotes" if rest.lstrip()[0] == "'" else ""
-    return f"which is no JSON from {place} on: {_shown(rest)}{quotes}"
+    return f"which isn't valid JSON from {place}: {_shown(rest)}{quotes}"
 
 
 def _list(key: str, value: Any) -> Any:
@@ -226,7 +229,7 @@ def _list(key: str, value: Any) -> Any:
 def _boolean(key: str, value: Any) -> bool:
     told = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(told, bool):
-        raise TypeError(f"context: {key} must be true or false, got {value!r}")
+        raise TypeError(f"context: {key} must be true or false, got {value!r}; write one of them")
     return told
 
 
@@ -234,14 +237,16 @@ def _whole_number(key: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"[+-]?\d+", value.strip()):
-        raise TypeError(f"context: {key} must be a whole number such as 2, got {value!r}")
+        raise TypeError(f"context: {key} must be a whole number, got {value!r}; write one such as 2")
     return int(value)
 
 
 def _pools(key: str, value: Any) -> tuple[PoolOptions, ...]:
     entries = _json(key, value)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-        raise TypeError(f"context: {key} must be a list of objects with name and instance_types, got {value!r}")
+        raise TypeError(
+            f"context: {key} must be a list of objects with name and instance_types, got {value!r}; write a list"
+        )
     return tuple(_pool(number, entry) for number, entry in enumerate(entries, start=1))
 
 
@@ -250,7 +255,7 @@ def _pool(number: int, entry: Mapping[str, Any]) -> PoolOptions:
     _refuse_unknown(who, entry, _POOL_OPTIONS)
     for needed in ("name", "instance_types"):
         if needed not in entry:
-            raise ValueError(f"{who}: {needed} must be given, got {sorted(entry)}")
+            raise ValueError(f"{who}: {needed} must be given, got {sorted(entry)}; add it")
     return PoolOptions(**entry)
 
 

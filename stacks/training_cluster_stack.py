@@ -1,4 +1,4 @@
-"""A cluster for distributed training: EFA in one zone, on capacity that was reserved or bought as a block."""
+"""A cluster for distributed training: EFA in one zone, on reserved capacity or a Capacity Block."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class TrainingClusterStack(cdk.Stack):
     """Nodes with every EFA interface of their type, in one zone, close together.
 
     Args:
-        availability_zones: Zones of the VPC. Nodes start in the zone of the capacity, else in the first one.
-        capacity: How the instances are bought. On demand they share a placement group; reserved ones have a place.
-        max_nodes: Most nodes; of a Capacity Block, its instances.
+        availability_zones: Zones of the VPC. Nodes start in the zone of the capacity, otherwise in the first one.
+        capacity: Purchase option of the instances. On-demand instances share a placement group. Reserved ones already
+            have a placement.
+        max_nodes: Max number of nodes. For a Capacity Block, its number of instances.
         instance_type: EC2 name of a type with EFA.
         admins: ARNs of IAM users or roles that administer the cluster.
         kwargs: Arguments of ``cdk.Stack``.
