@@ -1,4 +1,4 @@
-"""EKS Auto Mode: AWS runs the nodes. A server of Qwen3-8B gets its API key and Hugging Face token from a Secret."""
+"""EKS Auto Mode: AWS operates the nodes. A Qwen3-8B server gets its API key and Hugging Face token from a Secret."""
 
 import aws_cdk as cdk
 
@@ -7,7 +7,7 @@ from gpu_constructs.workloads import SecretKey
 
 app = cdk.App()
 stack = cdk.Stack(app, "AutoModeServer")
-# The built-in pools run what has no GPU, so there are no system_nodes.
+# The built-in pools run pods without GPUs, so there are no system_nodes.
 gpu = GpuCluster(stack, "Gpu", admins=["arn:aws:iam::111122223333:role/Admin"], auto_mode=AutoMode())
 shape = NodeShape(instance_types=("g6e.2xlarge", "g6e.4xlarge"), purpose="inference", disk=Disk(size_gib=200))
 pool = gpu.add_pool("l40s", shape, size=UpTo(gpus=4))

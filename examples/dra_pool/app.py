@@ -1,4 +1,4 @@
-"""GPUs as devices that pods claim: one job with two of its own, and two servers that share one."""
+"""GPUs as devices that pods claim: one job with two exclusive GPUs, and two servers that share one."""
 
 import aws_cdk as cdk
 
@@ -12,7 +12,7 @@ gpu = GpuCluster(stack, "Gpu")
 pool = gpu.add_pool(
     "l4",
     NodeShape(instance_types=("g6.12xlarge",), device_manager="dra"),
-    # No autoscaler of today knows the devices of a node that is not there.
+    # No current autoscaler can read the devices of a node that doesn't exist yet.
     min_nodes=1,
     max_nodes=1,
 )

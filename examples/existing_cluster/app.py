@@ -1,4 +1,4 @@
-"""GPU pools on an EKS cluster that somebody else owns, and a new cluster in a VPC that somebody else owns."""
+"""GPU pools on an existing EKS cluster, and a new cluster in an existing VPC. Another app owns both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpu_constructs import (
 
 
 class GpuPools(cdk.Stack):
-    """Two GPU pools for a cluster that is already there."""
+    """Two GPU pools for an existing cluster."""
 
     def __init__(self, scope: Construct, id: str, *, env: cdk.Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -56,7 +56,7 @@ class GpuPools(cdk.Stack):
 
 
 class GpuResearch(cdk.Stack):
-    """A new cluster with Karpenter, in a VPC that is already there."""
+    """A new cluster with Karpenter, in an existing VPC."""
 
     def __init__(self, scope: Construct, id: str, *, env: cdk.Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -82,7 +82,7 @@ class GpuResearch(cdk.Stack):
 
 
 def existing_vpc(stack: cdk.Stack) -> ec2.IVpc:
-    """Import the VPC by what its owner exports."""
+    """Import the VPC by the exports of its stack."""
     return ec2.Vpc.from_vpc_attributes(
         stack,
         "Vpc",
@@ -94,7 +94,7 @@ def existing_vpc(stack: cdk.Stack) -> ec2.IVpc:
 
 
 def existing_cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
-    """Import the cluster and its kubectl provider by what its owner exports."""
+    """Import the cluster and its kubectl provider by the exports of their stack."""
     kubectl = eks.KubectlProvider.from_kubectl_provider_attributes(
         stack,
         "Kubectl",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-# The stages are not part of the package: copy stacks/gpu_fleet.py, or run this from the repository.
+# The stages aren't part of the package: copy stacks/gpu_fleet.py, or run this from the repository.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from gpu_constructs import NodeShape, OnDemand, Spot

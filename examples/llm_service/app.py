@@ -1,4 +1,4 @@
-"""A language model behind vLLM: no pod and no GPU while nobody asks, one pod more for every twenty waiting requests."""
+"""A language model on vLLM: no pod and no GPU without requests, one more pod for every twenty waiting requests."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
@@ -17,7 +17,7 @@ requests = sqs.Queue(stack, "Requests", enforce_ssl=True)
 keda = Keda(stack, "Keda", cluster=gpu, sqs_queue_arns=[requests.queue_arn])
 pool = gpu.add_pool(
     "l40s",
-    # Weights and image are pulled in parallel streams onto a volume that can take them.
+    # Weights and image are pulled in parallel streams onto a volume that is fast enough.
     NodeShape(
         instance_types=("g6e.2xlarge", "g6e.4xlarge"),
         purpose="inference",
@@ -42,7 +42,7 @@ GpuHorizontalAutoscaler(
     "Scaler",
     cluster=gpu,
     target=chat,
-    # The queue wakes the first pod; what waits inside vLLM adds more. GPU utilization would do neither.
+    # The queue starts the first pod. Requests that wait in vLLM add more. GPU utilization would do neither.
     signals=[
         SqsQueue(url=requests.queue_url, region=stack.region, per_pod=20),
         Demand(query='sum(vllm:num_requests_waiting{namespace="default"}) or vector(0)', per_pod=20),

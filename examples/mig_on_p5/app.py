@@ -1,4 +1,4 @@
-"""Small models on parts of H100 GPUs: seven instances each, with memory and faults of their own."""
+"""Small models on slices of H100 GPUs: seven instances each, with separate memory and fault isolation."""
 
 import aws_cdk as cdk
 
@@ -10,7 +10,7 @@ vpc = gpu_vpc(stack, "Vpc", availability_zones=("us-east-1a", "us-east-1b"))
 gpu = GpuCluster(stack, "Gpu", vpc=vpc)
 pool = gpu.add_pool(
     "h100-mig",
-    # Any geometry that fits is taken: {"3g.40gb": 1, "1g.10gb": 4} gives one GPU a large and four small instances.
+    # Any geometry that fits is accepted: {"3g.40gb": 1, "1g.10gb": 4} gives one GPU a large and four small instances.
     NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={"1g.10gb": 7})),
     capacity=Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a"),
     max_nodes=2,
@@ -21,7 +21,7 @@ GpuDeployment(
     cluster=gpu,
     pool=pool,
     name="embeddings",
-    # One instance a pod: 7 x 8 of them on a node.
+    # One instance for each pod: 7 x 8 of them on a node.
     pod=GpuPod(image="ghcr.io/huggingface/text-embeddings-inference:hopper-1.8", mig_profile="1g.10gb"),
     port=80,
     replicas=20,

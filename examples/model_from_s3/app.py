@@ -1,4 +1,4 @@
-"""A model from your bucket behind an internal load balancer: on reserved GPUs first, on spot ones beyond them."""
+"""A model from your bucket behind an internal load balancer: on reserved GPUs first, then on spot ones."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
@@ -36,7 +36,7 @@ chat = GpuDeployment(
         args=server,
         gpus=4,
         shm_gib=16,
-        # vLLM closes idle connections after 5 seconds otherwise, under the load balancer's hands.
+        # By default vLLM closes idle connections after 5 seconds, while the load balancer still uses them.
         env={"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "700"},
     ),
     port=8000,

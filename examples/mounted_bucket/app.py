@@ -10,7 +10,7 @@ from gpu_constructs.workloads import MountedModel, VolumeClaimMount
 app = cdk.App()
 stack = cdk.Stack(app, "Mounted", env=cdk.Environment(region="us-east-1"))
 gpu = GpuCluster(stack, "Gpu", admins=["arn:aws:iam::111122223333:role/Admin"])
-# The cache of what was read is on the node's NVMe disks.
+# The read cache is on the node's NVMe disks.
 shape = NodeShape(instance_types=("g6e.4xlarge",), raid0=True, storage_drivers=("s3",))
 pool = gpu.add_pool("l40s", shape, max_nodes=4)
 

@@ -1,4 +1,4 @@
-"""A model over two p5 nodes: Kueue admits a group of pods whole, and an internal load balancer reaches its leader."""
+"""A model on two p5 nodes: Kueue admits a group of pods as a whole, behind an internal load balancer."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
@@ -12,7 +12,7 @@ from gpu_constructs.workloads import MultiNodeDeployment, VolumeClaimMount
 app = cdk.App()
 stack = cdk.Stack(app, "Reasoner", env=cdk.Environment(region="us-east-1"))
 gpu = GpuCluster(stack, "Gpu", admins=["arn:aws:iam::111122223333:role/Admin"])
-# EFA works inside one zone only.
+# EFA works only within one zone.
 shape = NodeShape(instance_types=("p5.48xlarge",), efa=True, raid0=True, storage_drivers=("s3",))
 pool = gpu.add_pool("p5", shape, max_nodes=4, subnets=gpu.vpc.private_subnets[:1])
 LoadBalancerController(stack, "LoadBalancers", cluster=gpu)
@@ -32,7 +32,7 @@ MultiNodeDeployment(
     cluster=gpu,
     pool=pool,
     name="r1",
-    # An image of vLLM with EFA's libraries, which vllm/vllm-openai does not have.
+    # A vLLM image with EFA's libraries, which vllm/vllm-openai doesn't have.
     pod=GpuPod(
         image="registry.example.com/vllm-efa:1",
         gpus=8,

@@ -1,4 +1,4 @@
-"""Training over four p5 nodes with EFA: the job waits in its team's queue until all of them are there."""
+"""Training on four p5 nodes with EFA: the job waits in its team's queue until all of them are available."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -15,7 +15,7 @@ pool = gpu.add_pool(
     "p5",
     NodeShape(instance_types=("p5.48xlarge",), purpose="training", efa=True, placement_group=rack.ref),
     max_nodes=4,
-    # EFA reaches as far as one zone.
+    # EFA works only within one zone.
     subnets=gpu.vpc.private_subnets[:1],
 )
 GpuQueues(
@@ -34,7 +34,7 @@ GpuJob(
     name="pretrain",
     pod=GpuPod(
         image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",
-        # Where the first pod is, and how many there are, torchrun finds in its environment.
+        # torchrun reads the address of the first pod and the number of pods from its environment.
         command=("torchrun", "--nproc-per-node", "8", "train.py"),
         gpus=8,
         efa=32,

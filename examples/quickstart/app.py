@@ -1,4 +1,4 @@
-"""A GPU cluster in one stack: eight L4 nodes at most, none until a pod asks for one."""
+"""A GPU cluster in one stack: eight L4 nodes at most, none until a pod requests one."""
 
 import aws_cdk as cdk
 

@@ -1,4 +1,4 @@
-"""The three reference stacks, as a first commit would hold them: training, inference, Auto Mode."""
+"""The three reference stacks: training, inference, Auto Mode."""
 
 import sys
 from datetime import datetime, timezone
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-# The stacks are not part of the package: copy the one you want, or run this from the repository.
+# The stacks aren't part of the package: copy the one you want, or run this from the repository.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from gpu_constructs import CapacityBlock
@@ -19,7 +19,7 @@ TrainingClusterStack(
     app,
     "Training",
     availability_zones=("us-east-1a", "us-east-1b"),
-    # As `aws ec2 describe-capacity-reservations` shows it. A Reservation(...) or OnDemand() goes here likewise.
+    # Copy it from `aws ec2 describe-capacity-reservations`. A Reservation(...) or OnDemand() works, too.
     capacity=CapacityBlock(
         id="cr-0123456789abcdef0",
         availability_zone="us-east-1a",

@@ -1,4 +1,4 @@
-"""Notebooks that share L4 GPUs, four to a GPU, on spot nodes that come and go with them."""
+"""Notebooks that share L4 GPUs, four to a GPU, on spot nodes that scale with the notebooks."""
 
 import aws_cdk as cdk
 
@@ -10,7 +10,7 @@ gpu = GpuCluster(stack, "Gpu")
 Karpenter(stack, "Karpenter", cluster=gpu)
 pool = gpu.add_pool(
     "l4-shared",
-    # A notebook asks for nvidia.com/gpu.shared, and no pod that wants a whole GPU lands here.
+    # A notebook requests nvidia.com/gpu.shared. Pods that request a whole GPU don't run here.
     NodeShape(instance_types=("g6.2xlarge", "g6.4xlarge"), sharing=TimeSlicing(4), purpose="inference"),
     capacity=[Spot(), OnDemand()],
     size=UpTo(gpus=8),

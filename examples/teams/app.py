@@ -12,7 +12,7 @@ role = "arn:aws:iam::111122223333:role/{}".format
 gpu = GpuCluster(stack, "Gpu", admins=[role("Admin")], operators=[role("OnCall")], network_policies=True)
 pool = gpu.add_pool("l4", "g6.xlarge", max_nodes=8)
 
-# The quota is what a team may use at most, its own and borrowed GPUs together.
+# The quota is the max that a team may use, its own and borrowed GPUs together.
 quota = TeamQuota(gpus=8, vcpus=32, memory_gib=128)
 nlp = Team(stack, "Nlp", cluster=gpu, namespace="nlp", members={role("Nlp"): "edit"}, quota=quota, isolate=True)
 vision = Team(

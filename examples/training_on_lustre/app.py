@@ -1,4 +1,4 @@
-"""A team trains on data of its bucket: read through a file system beside its GPUs, checkpoints back into the bucket."""
+"""A team trains on data of its bucket: an FSx for Lustre file system reads the data and exports checkpoints."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -25,10 +25,10 @@ pool = gpu.add_pool(
         storage_drivers=("fsx",),
     ),
     max_nodes=2,
-    # EFA reaches as far as one zone, and so does what is fast of a file system.
+    # EFA works only within one zone, and the file system is fast only within its zone.
     subnets=vpc.private_subnets[:1],
 )
-# Pods with EFA lock memory, which the level below does not let them.
+# Pods with EFA lock memory, which the level baseline doesn't allow.
 team = Team(stack, "Team", cluster=gpu, namespace="research", pod_security="privileged")
 share = team.queue(nodes={"p5": 2})
 kueue = Kueue(stack, "Kueue", cluster=gpu)
