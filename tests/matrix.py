@@ -49,12 +49,12 @@ ON_NEWER = (f"managed on {NEWER}", f"self-managed on {NEWER}")
 # The fact each refusal names, by words of its message; a refusal of any other kind is a defect.
 FACTS = {
     "one with NVIDIA driver 595": "the pinned release does not carry its driver",
-    "that NVIDIA driver 580 drives": "no document says that Auto Mode drives it",
+    "that NVIDIA driver 580 supports": "no document says that Auto Mode drives it",
     "EC2 sells": "EC2 does not sell it so",
     "whose GPUs EC2 counts": "Auto Mode cannot count a fraction of a GPU",
-    "knows no UltraServers": "Karpenter knows no UltraServers",
+    "must have no UltraServer type": "Karpenter knows no UltraServers",
     "no Bottlerocket image boots it": "no Bottlerocket image boots it",
-    "which Auto Mode's image is": "Auto Mode runs its own Bottlerocket",
+    "which Auto Mode uses": "Auto Mode runs its own Bottlerocket",
 }
 
 

@@ -37,7 +37,7 @@ from gpu_facts.refusals import refuse_unless_instance
         (
             {"system_nodes": AutoMode()},
             "system_nodes must be SystemNodes(), got AutoMode(node_pools=('system', 'general-purpose')); "
-            "write auto_mode=AutoMode(), which runs pods without GPUs too",
+            "write auto_mode=AutoMode(), which also runs pods without GPUs",
         ),
         ({"system_nodes": SystemNodes}, "system_nodes must be SystemNodes(), got the class SystemNodes; write "),
         ({"auto_mode": True}, "auto_mode must be AutoMode(), got True; write AutoMode()"),
@@ -108,14 +108,15 @@ def test_the_argument_of_add_pool_that_was_meant(stack: cdk.Stack, changes: dict
         (dict, "got the class dict"),
         (
             [Spot, OnDemand],
-            "got [the class Spot, the class OnDemand]; write Spot(); a list is for pools of Karpenter and Auto Mode",
+            "got [the class Spot, the class OnDemand]; write Spot(); "
+            "only pools of Karpenter and Auto Mode accept a list",
         ),
         (
             (Reservation,),
-            "got [the class Reservation]; write Reservation(...); a list is for pools of Karpenter and Auto Mode",
+            "got [the class Reservation]; write Reservation(...); only pools of Karpenter and Auto Mode accept a list",
         ),
-        ([OnDemand()], "got [OnDemand()]; a list is for pools of Karpenter and Auto Mode"),
-        ([], "got []; a list is for pools of Karpenter and Auto Mode"),
+        ([OnDemand()], "got [OnDemand()]; only pools of Karpenter and Auto Mode accept a list"),
+        ([], "got []; only pools of Karpenter and Auto Mode accept a list"),
     ],
 )
 def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity: Any, fix: str) -> None:
@@ -144,12 +145,12 @@ def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity
         (
             lambda: UpTo(nodes=3),  # type: ignore[call-arg]
             "UpTo: argument must be one of gpus, vcpus, memory_gib, weight, got 'nodes'; Static has 'nodes': "
-            "A number of nodes that are there with or without pods",
+            "A fixed number of nodes, with or without pods",
         ),
         (
             lambda: Static(gpus=8),  # type: ignore[call-arg]
             "Static: argument must be one of nodes, spare, got 'gpus'; UpTo has 'gpus': "
-            "As many nodes as pods ask for, none where none asks, up to a number of GPUs",
+            "As many nodes as pods request, from zero, up to a number of GPUs",
         ),
         (
             lambda: Mig("1g.10gb"),  # type: ignore[call-arg, arg-type]
@@ -171,7 +172,7 @@ def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity
         (
             lambda: UpTo(max_nodes=3),  # type: ignore[call-arg]
             "UpTo: argument must be one of gpus, vcpus, memory_gib, weight, got 'max_nodes'; write gpus=...; "
-            "it means: Most GPUs alive in the pool, in whole devices",
+            "it means: Max GPUs in the pool, in whole devices",
         ),
         (
             lambda: Reservation(reservation_id="cr-0123456789abcdef0"),  # type: ignore[call-arg]
@@ -181,7 +182,7 @@ def test_a_capacity_is_a_value(stack: cdk.Stack, cluster: eks.ICluster, capacity
         *(
             (
                 lambda types=types: NodeShape(instance_types=types),
-                "node shape: instance_types must hold EC2 names such as 'g6.xlarge', got <InstanceType>; "
+                "node shape: instance_types must contain EC2 names such as 'g6.xlarge', got <InstanceType>; "
                 "write 'g5.xlarge'",
             )
             for types in (ec2.InstanceType("g5.xlarge"), [ec2.InstanceType("g5.xlarge")])
@@ -210,7 +211,9 @@ def test_the_fix_for_a_profile_is_accepted_by_every_gpu_that_has_it(profile: str
     ("given", "meant"), [("1g.5gb", "1g.10gb"), ("3g.20gb", "3g.40gb"), ("1g.5gb+me", "1g.10gb+me")]
 )
 def test_a_profile_of_another_gpu_has_as_many_slices(given: str, meant: str) -> None:
-    with pytest.raises(ValueError, match=f"got '{given}'; '{meant}' has as many compute slices".replace("+", r"\+")):
+    with pytest.raises(
+        ValueError, match=f"got '{given}'; use '{meant}', which has as many compute slices".replace("+", r"\+")
+    ):
         NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={given: 1}))
 
 
@@ -240,7 +243,7 @@ LIST_THEM = "list yours with 'aws ec2 describe-capacity-reservations'"
         (
             lambda: Reservation(id="cr-1"),  # type: ignore[call-arg]
             f"Reservation: id must be 'cr-' and 17 hexadecimal digits, got 'cr-1'; {LIST_THEM}; availability_zone must "
-            "be given, got none; it means: Zone of the reservation, e.g. us-east-1a; nodes start nowhere else",
+            "be given, got none; it means: Zone of the reservation, e.g. us-east-1a",
         ),
         (
             lambda: CapacityBlock(id="cr-1"),  # type: ignore[call-arg]
@@ -250,7 +253,7 @@ LIST_THEM = "list yours with 'aws ec2 describe-capacity-reservations'"
         (
             lambda: Reservation(id="cr-0123456789abcdef0"),  # type: ignore[call-arg]
             "Reservation: availability_zone must be given, got none; it means: Zone of the reservation, e.g. "
-            "us-east-1a; nodes start nowhere else",
+            "us-east-1a",
         ),
         (
             lambda: Reservation("cr-0123456789abcdef0"),  # type: ignore[call-arg]

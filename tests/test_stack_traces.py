@@ -63,7 +63,7 @@ def test_the_line_is_that_of_the_innermost_file_of_the_app(tmp_path: Path) -> No
 
     place = Path("parts", "disks.py")
     assert done.stderr == (
-        f"{place}:5: gpu-constructs: disk: size_gib must be at least 20, got 1; 100 holds a few CUDA images\n"
+        f"{place}:5: gpu-constructs: disk: size_gib must be at least 20, got 1; write 100 for a few CUDA images\n"
     )
 
 
