@@ -2,7 +2,6 @@
 
 Names of resources are in `resources`, names of charts and add-ons in `charts`. No other module repeats these names.
 tests/facts/test_names.py checks that.
-else, which tests/facts/test_names.py sees to.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ vpc = gpu_vpc(stack, "Vpc", availability_zones=("us-east-1a", "us-east-1b"))
 gpu = GpuCluster(stack, "Gpu", vpc=vpc)
 pool = gpu.add_pool(
     "h100-mig",
-    # Any geometry that fits is accepted: {"3g.40gb": 1, "1g.10gb": 4} gives one GPU a large and four small instances.
+    # Any geometry that fits is accepted. {"3g.40gb": 1, "1g.10gb": 4} is one large and four small instances.
     NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={"1g.10gb": 7})),
     capacity=Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a"),
     max_nodes=2,

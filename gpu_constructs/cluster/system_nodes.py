@@ -51,9 +51,8 @@ _MAX_LISTED = 5
 # Graviton families have a "g" after the generation: m7g, c8gn, t4g. Only the first family, a1, has none.
 _GRAVITON = re.compile(r"[a-z]+\d+g|a1\.")
 # While one of two nodes is replaced, the other one runs all pods: one each of the CNI, kube-proxy, the pod identity
-# agent,
-# the EBS driver and the monitoring agent, and two each of CoreDNS, the EBS controller and an autoscaler. One is left
-# for your own controller.
+# agent, the EBS driver and the monitoring agent, and two each of CoreDNS, the EBS controller and an autoscaler. One is
+# left for your own controller.
 _LEAST_PODS = 12
 _WHY = "CoreDNS, add-ons and an autoscaler need 11 while the other node is replaced"
 

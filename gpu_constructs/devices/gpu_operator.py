@@ -103,7 +103,7 @@ _CONFIG_MAP = "gpu-constructs-device-plugin"
 
 
 def refuse_unknown_values(who: object, values: object) -> None:
-    """Refuse values that the chart would silently ignore.
+    """Reject values that the chart would silently ignore.
 
     Raises:
         TypeError: ``values`` isn't a mapping, or a section isn't one.

@@ -165,7 +165,7 @@ def _refuse_unless_sizes(who: object, min_nodes: object, max_nodes: object) -> N
 
 
 def _refuse_empty_with_claims(who: object, shape: NodeShape, min_nodes: object) -> None:
-    """Refuse a group that may be empty while pods claim its GPUs.
+    """Reject a group that may be empty while pods claim its GPUs.
 
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws has no template with ResourceSlices
 

@@ -49,8 +49,7 @@ class ManagedGroupTags(Construct):
     """Tags the Auto Scaling group of a managed node group, because EKS doesn't propagate the group's own tags to it.
 
     It is one resource for each group. The function and the policy belong to the cluster. If tags leave the template,
-    the
-    function removes them from the group.
+    the function removes them from the group.
 
     Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateOrUpdateTags.html
 

@@ -90,8 +90,7 @@ class AccessEntry(Construct):
     """Access entry of a principal. EKS allows one entry for each principal, and each policy once in an entry.
 
     Each construct that grants access adds to it. Its logical id depends only on the cluster and the principal. So the
-    entry
-    stays when one of several teams leaves the app, and when a viewer becomes an administrator.
+    entry stays when one of several teams leaves the app, and when a viewer becomes an administrator.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str) -> None:
@@ -185,22 +184,21 @@ def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
 
 
 def member_rules(right: Right) -> list[Rule]:
-    """Return what members of a team may do in its namespace in addition to their access policy."""
+    """Return the rules of a team's members in its namespace, in addition to their access policy."""
     made = _rules(_MADE, _READ if right == "view" else (*_READ, *_WRITE))
     return [*made, *_rules(_SEEN, _READ)]
 
 
 def viewer_rules() -> list[Rule]:
-    """Return what viewers of a cluster may do in addition to the access policy for viewing."""
+    """Return the rules of a cluster's viewers, in addition to the access policy for viewing."""
     return [*_rules(_MADE, _READ), *_rules(_SEEN, _READ), *_rules(_OF_THE_CLUSTER, _READ)]
 
 
 def operator_rules() -> list[Rule]:
-    """Return what operators of a cluster may do in addition to viewers. No rule allows an operator to run an own image.
+    """Return the rules of a cluster's operators, in addition to the viewers' rules. None of them allows running images.
 
     A person who may write pods or their controllers in every namespace can run them as any service account, and so is
-    an
-    administrator. Operators delete pods and their controllers, and scale them.
+    an administrator. Operators delete pods and their controllers, and scale them.
     """
     return [
         # kubectl cordon, drain, taint and label.

@@ -56,7 +56,7 @@ _ADDRESSES = (
     "dyn(object).spec.?externalIPs.orValue([]).all(each, "
     "oldObject != null && each in dyn(oldObject).spec.?externalIPs.orValue([]))"
 )
-# Prometheus scrapes pods, and KubeRay's operator asks the head of a Ray cluster for its jobs.
+# Prometheus scrapes pods, and KubeRay's operator reads the jobs of a Ray cluster from its head.
 _CONTROLLERS = (NAMESPACES[KUBE_PROMETHEUS_STACK], NAMESPACES[KUBERAY])
 Level = Literal["privileged", "baseline", "restricted"]
 # Kubernetes creates the first itself. The others belong to components of the cluster.
@@ -192,7 +192,7 @@ _NO_EFA = Refused(rule="no efa, which needs IPC_LOCK", got="efa", fix="give the 
 
 
 def refused(level: Level, manifest: Any) -> Refused | None:
-    """Return what the level rejects in a manifest, or ``None`` if it rejects nothing."""
+    """Return the part of a manifest that the level rejects, or ``None`` if it rejects nothing."""
     for pod in _pods(manifest):
         if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
             return _NO_EFA
@@ -235,10 +235,9 @@ class Team(Construct):
     """A namespace, the people who have access to it, and limits on the size, security and connections of its pods.
 
     CloudFormation applies objects of this library in the namespace after the team, and deletes them before it, if they
-    are
-    in the same stack. If the team leaves the app, or ``namespace`` changes, the old namespace stays with all its
-    objects,
-    but without quota, isolation and access of members. A new team with the same ``namespace`` manages it again.
+    are in the same stack. If the team leaves the app, or ``namespace`` changes, the old namespace stays with all its
+    objects, but without quota, isolation and access of members. A new team with the same ``namespace`` manages it
+    again.
 
     A principal who is in several teams has one access entry with the rights of each. EKS' own policies cover no custom
     resources. So the members with each right also form a group, ``gpu-constructs:<namespace>:<right>``, with a role.

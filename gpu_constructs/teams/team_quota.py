@@ -159,7 +159,7 @@ class QuotaUse:
 
 
 def _requests_at_once(manifest: Any) -> tuple[Resources, bool] | None:
-    """Return what the simultaneous pods of a workload request, and whether they run permanently.
+    """Return the requests of a workload's simultaneous pods, and whether they run permanently.
 
     Independent pods of a Job can run one after another, so the quota must allow one at a time. A workload without a
     number of pods has at least one, which an autoscaler may remove.
@@ -187,5 +187,5 @@ def _leader_worker_resources(spec: Mapping[str, Any]) -> Resources:
 
 
 def _times(pod: Mapping[str, Any], number: int) -> Resources:
-    """Return what a number of pods request. A number that is set at deployment is a CDK token, which is below zero."""
+    """Return the requests of a number of pods. A number that is set at deployment is a CDK token, which is negative."""
     return {name: amount * max(number, 0) for name, amount in pod_requests(pod).items()}

@@ -197,11 +197,10 @@ class StreamedModel:
     """A model in S3 that the server reads directly into its GPUs with Run:ai's streamer, from Safetensors files.
 
     Pass the location to the server in its arguments: for vLLM in ``--model``, together with
-    ``--load-format runai_streamer``,
-    for SGLang in ``--model-path``. Its image must contain the streamer (``vllm[runai]``). The construct grants the pod
-    read
-    access and sets variables: the region, under the names of both SDKs of the streamer, the limit of the buffers, and a
-    variable that disables the metadata service, which answers only nodes.
+    ``--load-format runai_streamer``, for SGLang in ``--model-path``. Its image must contain the streamer
+    (``vllm[runai]``). The construct grants the pod read access and sets variables: the region, under the names of both
+    SDKs of the streamer, the limit of the buffers, and a variable that disables the metadata service, which answers
+    only nodes.
 
     Attributes:
         bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the

@@ -106,7 +106,7 @@ def pod_claim(who: object, pod: GpuPod, pool: Pool, *, name: str, namespace: str
     """Return the pod's claim of GPUs, or ``None`` if it requests an extended resource.
 
     Raises:
-        ValueError: No node of the pool has what the pod claims, or GPUs of the pool aren't claimed.
+        ValueError: No node of the pool has the devices that the pod claims, or GPUs of the pool aren't claimed.
     """
     claim = pod.gpu_claim(who, pool.shape)
     if claim is None:

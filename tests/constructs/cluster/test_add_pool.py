@@ -184,8 +184,8 @@ def test_options_of_a_managed_group_reach_it(stack: cdk.Stack, gpu: GpuCluster) 
         (
             {"size": UpTo(gpus=8)},
             ValueError,
-            "Test/Gpu: add_pool must have only arguments of ManagedNodeGroup, the kind of this cluster, got 'size'; write "
-            "max_nodes and min_nodes for a ManagedNodeGroup",
+            "Test/Gpu: add_pool must have only arguments of ManagedNodeGroup, the kind of this cluster, got 'size'; "
+            "write max_nodes and min_nodes for a ManagedNodeGroup",
         ),
         (
             {"max_nodes": 8, "disruption": Disruption.training()},
