@@ -21,26 +21,28 @@ def test_what_is_known_is_taken(version: str) -> None:
 @pytest.mark.parametrize(
     ("version", "error", "message"),
     [
-        ("1.30", ValueError, "'1.30'; EKS ended its support, 1.33 is the oldest that is known here"),
-        ("1.10", ValueError, "'1.10'; EKS ended its support, 1.33 is the oldest that is known here"),
+        ("1.30", ValueError, "'1.30'; EKS ended its support, use 1.33, the oldest supported version, or a newer one"),
+        ("1.10", ValueError, "'1.10'; EKS ended its support, use 1.33, the oldest supported version, or a newer one"),
         # Never on EKS.
-        ("1.9", ValueError, "'1.9'; 1.33 is the oldest that is known here"),
+        ("1.9", ValueError, "'1.9'; use 1.33, the oldest supported version, or a newer one"),
         (
             "1.31",
             ValueError,
-            "'1.31'; EKS ended its standard support on 2025-11-26, 1.33 is the oldest that is known here",
+            "'1.31'; EKS ended its standard support on 2025-11-26, use 1.33, the oldest supported "
+            "version, or a newer one",
         ),
         (
             "1.32",
             ValueError,
-            "'1.32'; EKS ended its standard support on 2026-03-23, 1.33 is the oldest that is known here",
+            "'1.32'; EKS ended its standard support on 2026-03-23, use 1.33, the oldest supported "
+            "version, or a newer one",
         ),
-        ("1.38", ValueError, "'1.38'; this version of the library knows none newer than 1.37"),
-        ("2.0", ValueError, "'2.0'; this version of the library knows none newer than 1.37"),
+        ("1.38", ValueError, "'1.38'; upgrade this library, which supports no version newer than 1.37"),
+        ("2.0", ValueError, "'2.0'; upgrade this library, which supports no version newer than 1.37"),
         ("1.63", ValueError, "'1.63'; did you mean '1.36'?"),
-        ("v1.36", ValueError, "'v1.36'; EKS takes minor versions, write '1.36'"),
-        ("1.36.2", ValueError, "'1.36.2'; EKS takes minor versions, write '1.36'"),
-        ("1.36 ", ValueError, "'1.36 '; EKS takes minor versions, write '1.36'"),
+        ("v1.36", ValueError, "'v1.36'; write '1.36', because EKS versions are minor versions"),
+        ("1.36.2", ValueError, "'1.36.2'; write '1.36', because EKS versions are minor versions"),
+        ("1.36 ", ValueError, "'1.36 '; write '1.36', because EKS versions are minor versions"),
         ("latest", ValueError, "'latest'"),
         ("", ValueError, "''"),
         (1.36, TypeError, "1.36, a number; quote it: '1.36'"),

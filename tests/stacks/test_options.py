@@ -57,18 +57,23 @@ def l4(more: str) -> str:
     return f'[{{"name": "l4", "instance_types": ["g6.xlarge"], {more}}}]'
 
 
-LIST = r'context: pools must be a list in JSON such as .*\["g6.xlarge"\]\}\], got'
-ZONES = r'context: availability_zones must be a list in .*as \["us-east-1a", "us-east-1b"\], got'
-SYSTEM = "context: system_instance_types: system nodes: instance_types must"
-VERSION = "context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got"
+LIST = r'context: pools must be a list in JSON such as \[{"name": "l4", "instance_types": \["g6.xlarge"\]}\], got '
+ZONES = r'context: availability_zones must be a list in JSON such as \["us-east-1a", "us-east-1b"\], got '
+SYSTEM = "context: system_instance_types: system nodes: instance_types must "
+VERSION = r"context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got "
 
 # What is wrong with one option, in the order of the options. As `-c` types it, or as cdk.json writes it.
 WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("autoscaler", "karpentr", ValueError, r"must be one of .*, got 'karpentr'; did you mean 'karpenter'\?"),
     ("autoscaler", "", ValueError, "must be one of cluster-autoscaler, karpenter, got ''"),
     ("autoscaler", True, ValueError, "must be one of cluster-autoscaler, karpenter, got True"),
-    ("kubernetes_version", "1.30", ValueError, f"{VERSION}'1.30'; EKS ended its support, 1.33 is the oldest"),
-    ("kubernetes_version", "1.38", ValueError, f"{VERSION}'1.38'; this version of the library knows none newer than"),
+    ("kubernetes_version", "1.30", ValueError, f"{VERSION}'1.30'; EKS ended its support, use 1.33, the oldest"),
+    (
+        "kubernetes_version",
+        "1.38",
+        ValueError,
+        f"{VERSION}'1.38'; upgrade this library, which supports no version newer than",
+    ),
     ("kubernetes_version", 1.36, TypeError, f"{VERSION}1.36, a number; quote it: '1.36'"),
     ("kubernetes_version", None, TypeError, f"{VERSION}None; write '1.36'"),
     ("pools", "", ValueError, f"{LIST}'', which ends too early; is a bracket or a quote missing"),
@@ -105,7 +110,7 @@ WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("pools", l4('"disk_gib": 5'), ValueError, "pool 'l4': disk: size_gib must be at least 20, got 5"),
     ("pools", l4('"disk_gib": "100"'), TypeError, "pool 'l4': disk: size_gib must be a whole number"),
     ("system_instance_types", "m6i.larg", ValueError, rf"{SYSTEM}be EC2 types, .*; did you mean 'm6i.large'\?"),
-    ("system_instance_types", "t3.nano", ValueError, f"{SYSTEM}be EC2 types that take 12 pods, .* use 't3.medium'"),
+    ("system_instance_types", "t3.nano", ValueError, f"{SYSTEM}be EC2 types that support 12 pods, .* use 't3.medium'"),
     ("system_instance_types", "g6.xlarge", ValueError, f"{SYSTEM}be EC2 types without GPU, got 'g6.xlarge'"),
     ("system_instance_types", "m6i.large,m7g.large", ValueError, f"{SYSTEM}share one CPU architecture"),
     ("system_instance_types", "m6i.large,m6i.large", ValueError, f"{SYSTEM}differ"),

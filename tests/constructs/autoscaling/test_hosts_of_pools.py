@@ -95,5 +95,5 @@ def test_a_given_role_is_opened_by_its_owner(stack: cdk.Stack, cluster: eks.IClu
 def test_auto_mode_refuses_what_its_nodes_have_not(
     stack: cdk.Stack, cluster: eks.ICluster, host: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"Test/Pool: shape must be without {said}.*Auto Mode's nodes take none"):
+    with pytest.raises(ValueError, match=f"Test/Pool: shape must be without {said}.*Auto Mode doesn't support it"):
         auto_mode_pool(stack, cluster, shape(**host))

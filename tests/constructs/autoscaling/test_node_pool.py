@@ -133,7 +133,7 @@ def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> N
         ({"disruption": "never"}, TypeError, "disruption must be a Disruption, got 'never'"),
         ({"capacity": "spot"}, TypeError, "capacity must be OnDemand(), Spot(), "),
         ({"capacity": [Spot(), "spot"]}, TypeError, "capacity must be OnDemand(), Spot(), "),
-        ({"capacity": []}, ValueError, "capacity must name at least one way of buying, got none"),
+        ({"capacity": []}, ValueError, "capacity must name at least one purchase option, got none"),
         (
             {"capacity": (Spot(), OnDemand(), Spot())},
             ValueError,
@@ -147,7 +147,7 @@ def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> N
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), purpose="training"), "capacity": (OnDemand(), Spot())},
             ValueError,
-            "capacity must not be Spot() where the shape's purpose is 'training'",
+            "capacity must not be Spot() if the shape's purpose is 'training', got Spot()",
         ),
         (
             {
@@ -160,29 +160,35 @@ def test_what_a_pool_says_of_its_size(made: NodePool, size: dict[str, Any]) -> N
                 )
             },
             ValueError,
-            "capacity must be a Reservation with id, got a resource group; Karpenter selects by id",
+            (
+                "capacity must be a Reservation with id, got a resource group; write the id, because "
+                "Karpenter selects by id"
+            ),
         ),
         (
             {"shape": NodeShape(instance_types=("p6e-gb200.36xlarge",)), "capacity": block(), "size": UpTo(gpus=16)},
             ValueError,
-            "shape must have no type of UltraServers, got 'p6e-gb200.36xlarge'; Karpenter knows no UltraServers",
+            (
+                "shape must have no UltraServer type, got 'p6e-gb200.36xlarge'; use a "
+                "ManagedNodeGroup, because Karpenter doesn't support UltraServers"
+            ),
         ),
         ({"size": 8}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got 8"),
         ({"size": None}, TypeError, "size must be UpTo(gpus=8) or Static(nodes=2), got None"),
         (
             {"size": UpTo(gpus=3), "shape": NodeShape(instance_types=("g6.12xlarge", "g6.24xlarge"))},
             ValueError,
-            "size.gpus must be at least 4, got 3; the smallest of g6.12xlarge, g6.24xlarge has 4",
+            ("size.gpus must be at least 4, got 3; raise it, because the smallest of g6.12xlarge, g6.24xlarge has 4"),
         ),
         (
             {"size": UpTo(gpus=7), "shape": H100},
             ValueError,
-            "size.gpus must be at least 8, got 7; the smallest of p5.48xlarge has 8",
+            "size.gpus must be at least 8, got 7; raise it, because the smallest of p5.48xlarge has 8",
         ),
         (
             {"size": UpTo(gpus=8, memory_gib=127)},
             ValueError,
-            "size.memory_gib must be at least 128, got 127; 8 GPUs of the pool come with so much",
+            "size.memory_gib must be at least 128, got 127; raise it, because 8 GPUs of the pool need it",
         ),
         (
             {"size": Static(nodes=5), "shape": H100, "capacity": block(4)},
@@ -386,7 +392,11 @@ def test_groups_are_those_given_or_the_clusters(
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ([], ValueError, "security_group_ids must name at least one group, got none; leave it out for the cluster's"),
+        (
+            [],
+            ValueError,
+            ("security_group_ids must name at least one group, got none; leave it out to use the cluster's group"),
+        ),
         ("sg-1", TypeError, "security_group_ids must be a list of names, got 'sg-1'; write ['sg-1']"),
         (
             None,

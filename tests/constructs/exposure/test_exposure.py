@@ -33,7 +33,10 @@ OFFICE = ("203.0.113.0/24",)
             r"^public: allow must be an address block such as '203.0.113.0/24', got '203.0.113.7/24'; did you mean",
         ),
         ({"certificate_arn": None}, r"^public: certificate_arn must be given, got None; .*plain_http=True"),
-        ({"plain_http": True}, r"^public: plain_http must be left out with certificate_arn, got True$"),
+        (
+            {"plain_http": True},
+            r"^public: plain_http must be left out with certificate_arn, got True; remove one of them$",
+        ),
         ({"certificate_arn": "cert"}, r"^public: certificate_arn must be an ARN of ACM or IAM, got 'cert'; list yours"),
         ({"idle_seconds": 0}, r"^public: idle_seconds must be at least 1, got 0$"),
         ({"idle_seconds": 3601}, r"^public: idle_seconds must be at most 3600, got 3601$"),

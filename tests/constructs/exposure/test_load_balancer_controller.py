@@ -183,7 +183,10 @@ def test_an_imported_cluster_needs_its_vpc() -> None:
 @pytest.mark.parametrize(
     ("vpc_id", "message"),
     [
-        ("main", r"^Test/Lb: vpc_id must be an id such as 'vpc-0123456789abcdef0', got 'main'$"),
+        (
+            "main",
+            r"^Test/Lb: vpc_id must be an id such as 'vpc-0123456789abcdef0', got 'main'; list yours with",
+        ),
         (7, r"^Test/Lb: vpc_id must be a string, got 7$"),
     ],
 )

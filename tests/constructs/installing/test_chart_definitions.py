@@ -264,5 +264,5 @@ def test_refuses_an_imported_cluster_that_nothing_leads_to(
     )
 
     rule = "cluster must be imported with vpc and cluster_security_group_id"
-    with pytest.raises(ValueError, match=f"^Test/JobSets: {rule}, .* got 'Test/Far' without"):
+    with pytest.raises(ValueError, match=f"^Test/JobSets: {rule} to apply CRDs to it, got 'Test/Far' without"):
         JobSets(stack, "JobSets", cluster=far)

@@ -14,7 +14,7 @@ from gpu_constructs.installing.context import refuse_wrong_context
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 
-KNOWN = "gpu-constructs:delivery, .*gpu-constructs:chartDefinitions"
+KNOWN = "gpu-constructs:delivery, gpu-constructs:manifests, gpu-constructs:chartMirror, gpu-constructs:chartDefinitions"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_misspelt_key_is_refused_with_the_nearest(key: str, nearest: str) -> N
 
 
 def test_an_unknown_key_is_refused_without_a_nearest() -> None:
-    with pytest.raises(ValueError, match=f"must be one of {KNOWN}, got 'gpu-constructs:zzz'$"):
+    with pytest.raises(ValueError, match=f"must be one of {KNOWN}, got 'gpu-constructs:zzz'; remove it$"):
         refuse_wrong_context({"gpu-constructs:zzz": 1})
 
 

@@ -108,7 +108,7 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), purpose="training"), "capacity": Spot()},
             ValueError,
-            "capacity must not be Spot() where the shape's purpose is 'training'",
+            "capacity must not be Spot() if the shape's purpose is 'training', got Spot()",
         ),
         (
             {"shape": NodeShape(instance_types=ROWS)},
@@ -138,7 +138,10 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
         (
             {"shape": H100, "capacity": block(), "min_nodes": 1, "max_nodes": 4},
             ValueError,
-            "min_nodes must be 0 with a Capacity Block, got 1; before it starts every launch fails",
+            (
+                "min_nodes must be 0 with a Capacity Block, got 1; remove it, because every launch "
+                "fails before the block starts"
+            ),
         ),
         (
             {"shape": H100, "capacity": block(), "max_nodes": 3},
@@ -259,10 +262,10 @@ OPTIONS = ScalingOptions(unneeded_minutes=5)
         ({}, None),
         ({"node_repair": NodeRepair()}, None),
         ({"scaling_options": OPTIONS}, None),
-        ({"bootstrap": None}, "bootstrap must be a Bootstrap, got None"),
-        ({"bootstrap": "1.36"}, "bootstrap must be a Bootstrap, got '1.36'"),
-        ({"node_repair": True}, "node_repair must be a NodeRepair, got True"),
-        ({"scaling_options": {}}, "scaling_options must be a ScalingOptions, got {}"),
+        ({"bootstrap": None}, "bootstrap must be a Bootstrap, got None; write Bootstrap(...)"),
+        ({"bootstrap": "1.36"}, "bootstrap must be a Bootstrap, got '1.36'; write Bootstrap(...)"),
+        ({"node_repair": True}, "node_repair must be a NodeRepair, got True; write NodeRepair(...)"),
+        ({"scaling_options": {}}, ("scaling_options must be a ScalingOptions, got {}; write ScalingOptions(...)")),
     ],
 )
 def test_values_are_what_they_are_called(says: dict[str, Any], message: str | None) -> None:

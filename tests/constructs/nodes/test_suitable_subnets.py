@@ -42,7 +42,7 @@ def test_warns_of_a_subnet_that_the_last_nodes_would_exhaust(
     group(stack, cluster, block, max_nodes=nodes)
 
     found = Annotations.from_stack(stack).find_warning(
-        "/Test/Nodes", Match.string_like_regexp("take up to 300 addresses, 100 each, and the subnets have 251")
+        "/Test/Nodes", Match.string_like_regexp("use up to 300 addresses, 100 each, and the subnets have 251")
     )
     assert bool(found) == warned
 

@@ -370,7 +370,7 @@ def test_a_signal_is_what_the_exporter_reports(
     app = App(stack, cluster)
 
     rule = "Test/Scaler: signals must be reported by the exporter, got"
-    with pytest.raises(ValueError, match=f"{rule} {missing}; add that to fields of 'Test/Dcgm'"):
+    with pytest.raises(ValueError, match=f"{rule} {missing}; add it to fields of 'Test/Dcgm'"):
         app.scaler(signals=[signal])
 
 

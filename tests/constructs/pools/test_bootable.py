@@ -135,7 +135,7 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             (),
             {"instance_types": ()},
             ValueError,
-            "instance_types must name at least one type, got none; 'g6.xlarge' has one L4",
+            "instance_types must name at least one type, got none; write one such as 'g6.xlarge'",
         ),
         (
             (),
@@ -149,7 +149,7 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ("g6.xlarge", "g5.xlarge", "g6.xlarge"),
             {},
             ValueError,
-            "instance_types must differ, got ('g6.xlarge', 'g5.xlarge', 'g6.xlarge')",
+            "instance_types must differ, got ('g6.xlarge', 'g5.xlarge', 'g6.xlarge'); remove duplicates",
         ),
         (
             ("g5.xlarge", "g5g.xlarge"),
@@ -162,54 +162,73 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ("g6.xlarge", replace(G6, name="g8.xlarge", driver_min=600)),
             {},
             ValueError,
-            "instance type 'g8.xlarge' must have NVIDIA driver 600 or newer, and the EKS images for AL2023 and "
-            "Bottlerocket carry 580 and 595; its GPUs would stay invisible, use an image=CustomImage(id=..., "
-            "driver_branch=600) of your own",
+            (
+                "instance type 'g8.xlarge' must have NVIDIA driver 600 or newer, got 580 and 595, "
+                "which the EKS images for AL2023 and Bottlerocket have; use your own "
+                "image=CustomImage(id=..., driver_branch=600), because its GPUs would not work"
+            ),
         ),
         (
             ("g7.2xlarge",),
             {"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=594)},
             ValueError,
-            "instance type 'g7.2xlarge' must have NVIDIA driver 595 or newer, and the custom image carries 594; its "
-            "GPUs would stay invisible, use an image=CustomImage(id=..., driver_branch=595) of your own",
+            (
+                "instance type 'g7.2xlarge' must have NVIDIA driver 595 or newer, got 594, which the "
+                "custom image has; use your own image=CustomImage(id=..., driver_branch=595), because "
+                "its GPUs would not work"
+            ),
         ),
         (
             ("p3dn.24xlarge",),
             {"image": CustomImage(id="ami-0123456789abcdef0", driver_branch=595)},
             ValueError,
-            "instance type 'p3dn.24xlarge' must have NVIDIA driver 580 or older, and the custom image carries 595",
+            (
+                "instance type 'p3dn.24xlarge' must have NVIDIA driver 580 or older, got 595, which "
+                "the custom image has; use another type"
+            ),
         ),
         (
             (replace(G6, name="g1.xlarge", driver_max=570),),
             {},
             ValueError,
-            "instance type 'g1.xlarge' must have NVIDIA driver 570 or older, and the EKS images for AL2023 and "
-            "Bottlerocket carry 580 and 595",
+            (
+                "instance type 'g1.xlarge' must have NVIDIA driver 570 or older, got 580 and 595, "
+                "which the EKS images for AL2023 and Bottlerocket have; use another type"
+            ),
         ),
         (
             ("p6e-gb200.36xlarge",),
             {"operating_system": "bottlerocket"},
             ValueError,
-            "instance type 'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; no Bottlerocket image boots it",
+            (
+                "instance type 'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; use al2023, "
+                "because no Bottlerocket image boots it"
+            ),
         ),
         (
             ("p5.48xlarge", "p5e.48xlarge"),
             {"efa": True},
             ValueError,
-            "efa must have one instance type, got p5.48xlarge, p5e.48xlarge; each has its own network cards",
+            (
+                "efa must have one instance type, got p5.48xlarge, p5e.48xlarge; make one pool per "
+                "type, because network cards differ"
+            ),
         ),
         (
             ("p6e-gb200.36xlarge",),
             {"efa": True},
             ValueError,
-            "efa must be False for 'p6e-gb200.36xlarge', because no two sources state the same interfaces, got True; "
-            "pass a row of your own, dataclasses.replace(instance_type(...), max_efa=..., network_cards=...)",
+            (
+                "efa must be False for 'p6e-gb200.36xlarge', because no two sources state the same "
+                "interfaces, got True; pass your own row, dataclasses.replace(instance_type(...), "
+                "max_efa=..., network_cards=...)"
+            ),
         ),
         (
             ("g6.xlarge",),
             {"efa": True},
             ValueError,
-            "efa must be False for 'g6.xlarge', which takes no EFA interface, got True",
+            "efa must be False for 'g6.xlarge', which supports no EFA interface, got True; remove it",
         ),
         ((), {"disk": None}, TypeError, "disk must be a Disk, got None; write Disk(size_gib=200)"),
         ((), {"raid0": 1}, TypeError, "raid0 must be a bool, got 1; write True"),
@@ -239,9 +258,19 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ValueError,
             "operating_system must be one of al2023, bottlerocket, got 'windows'",
         ),
-        ((), {"taints": None}, TypeError, "taints must be a list of Taint(key='team', value='a'), got None"),
-        ((), {"taints": ("a",)}, TypeError, "taints must be a list of Taint(key='team', value='a'), got ('a',)"),
-        ((), {"taints": (TEAM, TEAM)}, ValueError, "taints must differ in key or effect, got one twice"),
+        (
+            (),
+            {"taints": None},
+            TypeError,
+            ("taints must be a list of Taint, got None; write [Taint(key='team', value='a')]"),
+        ),
+        (
+            (),
+            {"taints": ("a",)},
+            TypeError,
+            ("taints must be a list of Taint, got ('a',); write [Taint(key='team', value='a')]"),
+        ),
+        ((), {"taints": (TEAM, TEAM)}, ValueError, ("taints must differ in key or effect, got one twice; remove it")),
         (
             (),
             {"taints": (GPU_TAINT, TEAM)},
@@ -255,33 +284,41 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             ("g6.xlarge",),
             {"sharing": SEVENTHS},
             ValueError,
-            "sharing must not be Mig on 'g6.xlarge', whose L4 has none, got Mig; write TimeSlicing(4)",
+            ("sharing must not be Mig on 'g6.xlarge', because L4 doesn't support it, got Mig; write TimeSlicing(4)"),
         ),
         (
             ("p5.48xlarge",),
             {"sharing": Mig(geometry={"1g.10gb": 6}), "operating_system": "bottlerocket"},
             ValueError,
-            "sharing must fill the GPU of 'p5.48xlarge' on bottlerocket, which makes 7 of '1g.10gb', got 6",
+            (
+                "sharing must fill the GPU of 'p5.48xlarge' on bottlerocket, which creates 7 of "
+                "'1g.10gb', got 6; write 7"
+            ),
         ),
         (
             ("p5.48xlarge",),
             {"sharing": SEVENTHS, "operating_system": "bottlerocket", "device_manager": "dra"},
             ValueError,
-            f"sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got {SEVENTHS!r}; several pods "
-            "share a GPU by naming one SharedGpuClaim",
+            f"sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got {SEVENTHS!r}; name one "
+            "SharedGpuClaim in several pods to share a GPU",
         ),
         (
             ("g6.xlarge",),
             {"sharing": TimeSlicing(2), "device_manager": "dra"},
             ValueError,
-            "sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got TimeSlicing(replicas=2); "
-            "several pods share a GPU by naming one SharedGpuClaim",
+            (
+                "sharing must be Exclusive(), or Mig on al2023, with device_manager='dra', got "
+                "TimeSlicing(replicas=2); name one SharedGpuClaim in several pods to share a GPU"
+            ),
         ),
         (
             ("g6f.large", "g6.xlarge", own(vcpus=3)),
             {"soci": True},
             ValueError,
-            "soci must be False for g6f.large, g9.xlarge, got True; with less than 4 vCPUs the image ignores it",
+            (
+                "soci must be False for g6f.large, g9.xlarge, got True; remove it, because the image "
+                "ignores it below 4 vCPUs"
+            ),
         ),
         (
             ("g6.xlarge",),
@@ -294,15 +331,20 @@ EIGHT_TAINTS = tuple(Taint(key=f"example.com/{number}", value="a", effect="NoSch
             (),
             {"disk": SNAPSHOT, "raid0": False},
             ValueError,
-            "disk must be without snapshot_id on al2023, whose images lie on the AMI's own volume, got "
-            "'snap-0123456789abcdef0'; use bottlerocket, or bake them into an image of your own",
+            (
+                "disk must be without snapshot_id on al2023, which stores images on the AMI's own "
+                "volume, got 'snap-0123456789abcdef0'; use bottlerocket, or add the container images "
+                "to your own AMI"
+            ),
         ),
         (
             (),
             {"disk": SNAPSHOT, "operating_system": "bottlerocket"},
             ValueError,
-            "disk must be without snapshot_id where images lie on local NVMe, got 'snap-0123456789abcdef0'; write "
-            "raid0=False",
+            (
+                "disk must be without snapshot_id if images are on local NVMe, got "
+                "'snap-0123456789abcdef0'; write raid0=False"
+            ),
         ),
     ],
 )
@@ -467,9 +509,7 @@ def test_refuses_who_cannot_manage_the_gpus() -> None:
         shape(device_manager="bottlerocket")
 
 
-UNDRIVEN = (
-    "Test/Pool: ami_release must be one with NVIDIA driver {needs}, which {types} needs, got {got!r}, which carries"
-)
+UNDRIVEN = "Test/Pool: ami_release must be one with NVIDIA driver {needs}, which {types} needs, got {got!r}, which has"
 
 
 @pytest.mark.parametrize(
@@ -482,7 +522,7 @@ UNDRIVEN = (
 def test_a_release_without_the_driver_of_a_type_is_refused(
     names: tuple[str, ...], release: str, needs: int, types: str
 ) -> None:
-    expected = f"{UNDRIVEN.format(needs=needs, types=types, got=release)} 580; take 'latest' [GPU006]"
+    expected = f"{UNDRIVEN.format(needs=needs, types=types, got=release)} 580; use 'latest' [GPU006]"
 
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         shape(*names).refuse_undriven("Test/Pool", release, "1.36", take="'latest'")

@@ -85,7 +85,7 @@ def test_an_image_of_ones_own_drives_what_eks_does_not() -> None:
     assert shape("g7.2xlarge", image=image).names == ("g7.2xlarge",)
     with pytest.raises(ValueError, match="the custom image has"):
         shape("g7.2xlarge", image=CustomImage(id="ami-0123456789abcdef0", driver_branch=590))
-    with pytest.raises(ValueError, match="driver 580 or older, and the custom image carries 595"):
+    with pytest.raises(ValueError, match="driver 580 or older, got 595, which the custom image has"):
         shape("p3dn.24xlarge", image=image)
 
 
@@ -109,7 +109,7 @@ def test_a_snapshot_of_images_lies_on_bottlerockets_data_volume() -> None:
         ValueError, match=r"without snapshot_id on al2023, which stores .*volume, got 'snap-0123456789abcdef0'"
     ):
         shape(disk=SNAPSHOT)
-    with pytest.raises(ValueError, match=r"where images lie on local NVMe, .*; write raid0=False"):
+    with pytest.raises(ValueError, match=r"if images are on local NVMe, .*; write raid0=False"):
         shape("g6.xlarge", operating_system="bottlerocket", disk=SNAPSHOT)
 
 

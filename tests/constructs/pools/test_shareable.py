@@ -107,7 +107,11 @@ def test_a_geometry_cannot_be_changed_afterwards() -> None:
         ),
         (lambda: Mps(2.0), TypeError, "mps: replicas must be a whole number, got 2.0"),  # type: ignore[arg-type]
         (lambda: Mps(1), ValueError, "mps: replicas must be at least 2, got 1; write Exclusive() for one"),
-        (lambda: Mps(49), ValueError, "mps: replicas must be at most 48, got 49; MPS has no more clients"),
+        (
+            lambda: Mps(49),
+            ValueError,
+            "mps: replicas must be at most 48, got 49; lower it, because MPS supports no more clients",
+        ),
         (
             lambda: mig({}),
             TypeError,
@@ -118,12 +122,20 @@ def test_a_geometry_cannot_be_changed_afterwards() -> None:
             TypeError,
             "mig: geometry must map profiles to numbers, got '7g'; write Mig(geometry={'1g.10gb': 4})",
         ),
-        (lambda: mig({"1g": 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got '1g'"),
-        (lambda: mig({7: 1}), ValueError, "mig: geometry must have profiles such as '1g.10gb' as keys, got 7"),
+        (
+            lambda: mig({"1g": 1}),
+            ValueError,
+            "mig: geometry must have profiles as keys, got '1g'; write one such as '1g.10gb'",
+        ),
+        (
+            lambda: mig({7: 1}),
+            ValueError,
+            "mig: geometry must have profiles as keys, got 7; write one such as '1g.10gb'",
+        ),
         (
             lambda: mig({"1g.10gb": 1, "1g.10gb+gfx": 1}),
             ValueError,
-            "mig: geometry must have profiles such as '1g.10gb' as keys, got '1g.10gb+gfx'",
+            "mig: geometry must have profiles as keys, got '1g.10gb+gfx'; write one such as '1g.10gb'",
         ),
         (lambda: mig({"1g.10gb": 0}), ValueError, "mig: geometry['1g.10gb'] must be at least 1, got 0"),
         (lambda: mig({"1g.10gb": "7"}), TypeError, "mig: geometry['1g.10gb'] must be a whole number, got '7'"),
@@ -168,14 +180,14 @@ def test_accepts_what_the_gpus_can_do(sharing: Sharing, names: list[str], system
             Mps(17),
             ["g6.xlarge", "p3dn.24xlarge"],
             "al2023",
-            "sharing must have at most 16 MPS clients on 'p3dn.24xlarge', got 17",
+            "sharing must have at most 16 MPS clients on 'p3dn.24xlarge', got 17; lower it",
         ),
         (
             TimeSlicing(2),
             ["g6.xlarge", "g6f.xlarge", "gr6f.4xlarge"],
             "al2023",
-            "sharing must be Exclusive() on g6f.xlarge, gr6f.4xlarge, which is a part of a GPU already, got "
-            "TimeSlicing",
+            "sharing must be Exclusive() on g6f.xlarge, gr6f.4xlarge, which has only a fraction of a GPU, got "
+            "TimeSlicing; remove it",
         ),
         (
             Mps(2),

@@ -29,7 +29,7 @@ TOKEN = -1.8881545897087626e289
         (UpTo, {"gpus": 8, "vcpus": -1}, ValueError, "size: vcpus must be at least 0, got -1"),
         (UpTo, {"gpus": 8, "memory_gib": -1}, ValueError, "size: memory_gib must be at least 0, got -1"),
         (UpTo, {"gpus": 8, "weight": 0}, ValueError, "size: weight must be at least 1, got 0"),
-        (UpTo, {"gpus": 8, "weight": 101}, ValueError, "size: weight must be at most 100, got 101"),
+        (UpTo, {"gpus": 8, "weight": 101}, ValueError, "size: weight must be at most 100, got 101; lower it"),
         (Static, {"nodes": -1}, ValueError, "size: nodes must be at least 0, got -1"),
         (Static, {"nodes": "2"}, TypeError, "size: nodes must be a whole number, got '2'"),
         (Static, {"nodes": 2, "spare": -1}, ValueError, "size: spare must be at least 0, got -1"),

@@ -327,7 +327,7 @@ def test_names_that_a_bucket_may_have_are_taken(
     [
         ("llama-8b", "; write 'llama-8b/'"),
         ("/llama-8b/", "; write 'llama-8b/'"),
-        ("/", "'/'; leave it out for the whole bucket"),
+        ("/", "; leave it out for the whole bucket"),
         ("my llama", ""),
     ],
 )

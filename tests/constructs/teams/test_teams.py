@@ -378,7 +378,9 @@ def test_a_load_balancer_that_reaches_no_isolated_pod_is_warned_of(
     )
     define(isolate=True, reachable_from=reachable_from)
 
-    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("reaches no pod of team Test/Nlp"))
+    found = Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp("can't connect to the pods of team Test/Nlp")
+    )
     assert len(found) == warned
 
 

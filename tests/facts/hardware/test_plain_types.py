@@ -85,11 +85,11 @@ def test_a_family_that_may_be_newer_than_the_list_is_taken(name: str) -> None:
         # Sizes that no family has, newer or not.
         ("m9x.lrage", ", got 'm9x.lrage'; did you mean 'm9x.large'?"),
         ("m9x.huge", ", got 'm9x.huge'; no family has a size 'huge'"),
-        ("g6.xlarge", " without GPU, got 'g6.xlarge'; an idle GPU would run CoreDNS, use 'm6i.large'"),
-        ("g4ad.xlarge", " without GPU, got 'g4ad.xlarge'; an idle GPU would run CoreDNS, use 'm6i.large'"),
-        ("p2.xlarge", " without GPU, got 'p2.xlarge'; an idle GPU would run CoreDNS, use 'm6i.large'"),
-        ("p9.48xlarge", " without GPU, got 'p9.48xlarge'; an idle GPU would run CoreDNS, use 'm6i.large'"),
-        ("mac2.metal", " that run Linux, got 'mac2.metal'; a Mac runs macOS, use 'm6i.large'"),
+        ("g6.xlarge", " without GPU, got 'g6.xlarge'; use 'm6i.large', because its GPU would be idle"),
+        ("g4ad.xlarge", " without GPU, got 'g4ad.xlarge'; use 'm6i.large', because its GPU would be idle"),
+        ("p2.xlarge", " without GPU, got 'p2.xlarge'; use 'm6i.large', because its GPU would be idle"),
+        ("p9.48xlarge", " without GPU, got 'p9.48xlarge'; use 'm6i.large', because its GPU would be idle"),
+        ("mac2.metal", " that run Linux, got 'mac2.metal'; use 'm6i.large', because a Mac runs macOS"),
     ],
 )
 def test_what_ec2_cannot_sell_is_refused(name: str, message: str) -> None:

@@ -212,16 +212,16 @@ def test_what_is_found_is_what_meets_every_demand_cheapest_first(demands: dict[s
             "purchase_option must be one of capacity-block, on-demand, spot, got 'free'",
         ),
         *(
-            ({argument: wrong}, TypeError, f"{argument} must be a number, got {wrong!r}")
+            ({argument: wrong}, TypeError, f"{argument} must be a number, got {wrong!r}; write it as a number")
             for argument in ("min_gpus", "max_gpus", "min_gpu_memory_gib", "min_vcpus", "min_memory_gib")
             for wrong in ("8", True)
         ),
         *(
-            ({argument: -0.5}, ValueError, f"{argument} must be at least 0, got -0.5")
+            ({argument: -0.5}, ValueError, f"{argument} must be at least 0, got -0.5; raise it")
             for argument in ("min_gpus", "max_gpus", "min_gpu_memory_gib", "min_vcpus", "min_memory_gib")
         ),
-        ({"max_usd_per_hour": "7"}, TypeError, "max_usd_per_hour must be a number, got '7'"),
-        ({"max_usd_per_hour": -1}, ValueError, "max_usd_per_hour must be at least 0, got -1"),
+        ({"max_usd_per_hour": "7"}, TypeError, ("max_usd_per_hour must be a number, got '7'; write it as a number")),
+        ({"max_usd_per_hour": -1}, ValueError, "max_usd_per_hour must be at least 0, got -1; raise it"),
         *(
             ({argument: wrong}, TypeError, f"{argument} must be True or False, got {wrong!r}")
             for argument in ("efa", "mig", "local_nvme")

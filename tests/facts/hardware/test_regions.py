@@ -126,7 +126,7 @@ def test_a_cluster_and_a_network_refuse_a_misspelt_region() -> None:
     ):
         GpuCluster(stack, "Gpu")
     with pytest.raises(
-        ValueError, match=r"Test/Vpc: region must be one of AWS, got 'us-eats-1'; did you mean 'us-east-1'"
+        ValueError, match=r"Test/Vpc: region must be an AWS region, got 'us-eats-1'; did you mean 'us-east-1'"
     ):
         gpu_vpc(stack, "Vpc")
     assert stack.node.find_child("Gpu").node.children == []

@@ -248,22 +248,25 @@ def test_a_cluster_made_here_needs_the_controller_of_groups(stack: cdk.Stack, cr
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nodes": 1}, r"^Test/R1: nodes must be at least 2, got 1; one node is a GpuDeployment$"),
+        ({"nodes": 1}, r"^Test/R1: nodes must be at least 2, got 1; use a GpuDeployment for one node$"),
         (
             {"nodes": 3, "replicas": 2},
             "^Test/R1: nodes times replicas must be at most .*one, because an incomplete group holds",
         ),
         ({"pod": GpuPod(image="example.com/vllm:1", gpus=4)}, r"got 4, and 2 pods fit on one; write gpus=8$"),
         ({"pod": GpuPod(image="example.com/vllm:1", gpus=8, command=("serve",))}, r"pod must have no command, got"),
-        ({"leader": ()}, r"^Test/R1: leader must be a command, got \(\)$"),
+        ({"leader": ()}, r"^Test/R1: leader must be a command, got \(\); write"),
         ({"worker": "join"}, r"^Test/R1: worker must be a list of strings, got 'join'"),
-        ({"name": "1r"}, r"^Test/R1: name must begin with a letter and be at most 44 characters, got '1r'$"),
+        ({"name": "1r"}, r"^Test/R1: name must begin with a letter and be at most 44 characters, got '1r'; rename it$"),
         ({"name": "r" * 45}, r"name must begin with a letter and be at most 44 characters"),
         ({"topology": "a zone"}, "^Test/R1: topology must be a node label, got 'a zone'"),
         ({"topology": LAYER, "queue": KaiQueue("a")}, r"^Test/R1: topology must be left out with a queue of KAI"),
-        ({"health_path": "health"}, r"^Test/R1: health_path must begin with '/' and have no spaces, got 'health'$"),
+        (
+            {"health_path": "health"},
+            r"^Test/R1: health_path must begin with '/' and have no spaces, got 'health'; write '/health'$",
+        ),
         ({"queue": 7}, r"^Test/R1: queue must be a string, got 7"),
-        ({"pod": "vllm"}, r"^Test/R1: pod must be a GpuPod, got 'vllm'$"),
+        ({"pod": "vllm"}, r"^Test/R1: pod must be a GpuPod, got 'vllm'; write GpuPod"),
     ],
 )
 def test_refuses_what_never_serves(
