@@ -96,23 +96,23 @@ catalogue: $(VENV)/.dev ## Write the instance catalogue anew
 schemas: $(VENV)/.dev ## Write what services take, of their own schemas, anew; needs Go
 	PYTHONPATH=. python -m tools.schemas
 
-examples: ## Write docs/examples.md anew
+examples: ## Write docs/reference/examples.md anew
 	$(PYTHON) tools/write_examples.py
 
-options: $(VENV)/.synth ## Write docs/options.md anew
+options: $(VENV)/.synth ## Write docs/reference/options.md anew
 	PYTHONPATH=. python tools/write_options.py
 
-changes: $(VENV)/.dev ## Write docs/changes.md anew
+changes: $(VENV)/.dev ## Write docs/reference/changes.md anew
 	PYTHONPATH=. python tools/write_changes.py
 
 picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 	python tools/write_picture.py
 	PYTHONPATH=. python tools/write_diagrams.py
 
-rules: $(VENV)/.synth ## Write docs/rules.md anew
+rules: $(VENV)/.synth ## Write docs/reference/rules.md anew
 	PYTHONPATH=. python tools/write_rules.py
 
-architecture: $(VENV)/.synth ## Write the picture and the lists of docs/architecture.md anew
+architecture: $(VENV)/.synth ## Write the picture and the lists of docs/contributing/architecture.md anew
 	PYTHONPATH=. python tools/write_architecture.py
 
 constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10

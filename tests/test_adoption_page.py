@@ -1,4 +1,4 @@
-"""docs/adoption.md: its commands print what the page shows, in a repository with 40 findings."""
+"""docs/how-to/adoption.md: its commands print what the page shows, in a repository with 40 findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.legacy_repository import write_legacy_repository
 from tests.test_readme import is_shown
 
-PAGE = (ROOT / "docs" / "adoption.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "adoption.md").read_text()
 SHOWN = [
     tuple(part.split("\n", 1))
     for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

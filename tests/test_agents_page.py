@@ -13,7 +13,7 @@ from gpu_preflight.command_line.cli import cli
 from gpu_preflight.command_line.mcp_server import COMMANDS, MAX_CHARACTERS, MAX_SECONDS
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs/agents.md").read_text()
+PAGE = (ROOT / "docs/how-to/agents.md").read_text()
 SKILL = ROOT / "skills/gpu-constructs/SKILL.md"
 
 

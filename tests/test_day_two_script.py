@@ -15,7 +15,7 @@ from gpu_preflight.reading.inputs import read_input
 from tests.conftest import ROOT
 from tests.judges.shellcheck import complaints
 
-SCRIPT = ROOT / "docs" / "day_two.sh"
+SCRIPT = ROOT / "docs" / "how-to" / "day_two.sh"
 
 
 @pytest.fixture(scope="module")

@@ -120,14 +120,16 @@ def exported(package: str) -> list[str]:
 
 
 def test_every_public_name_stands_where_it_is_imported_from() -> None:
-    rows = re.findall(r"^\| (`.+?) \| `([\w.]+)` \|", (ROOT / "docs" / "names.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.+?) \| `([\w.]+)` \|", (ROOT / "docs" / "reference" / "names.md").read_text(), re.MULTILINE
+    )
     told = [(name, home) for names, home in rows for name in re.findall(r"`(\w+)`", names)]
 
     assert sorted(told) == sorted(public_names().items())
 
 
 def test_what_is_recommended_exists() -> None:
-    recommended = re.findall(r"`\(?([A-Z]\w+)", (ROOT / "docs" / "choosing.md").read_text())
+    recommended = re.findall(r"`\(?([A-Z]\w+)", (ROOT / "docs" / "explanation" / "choosing.md").read_text())
 
     assert len(set(recommended)) > 20
     assert set(recommended) - set(public_names()) == set()

@@ -93,7 +93,7 @@ def test_every_option_is_documented() -> None:
 
 
 def test_every_input_and_output_of_the_action_is_documented() -> None:
-    told = (ROOT / "docs" / "github-actions.md").read_text()
+    told = (ROOT / "docs" / "how-to" / "github-actions.md").read_text()
 
     assert {name for name in (*ACTION["inputs"], *ACTION["outputs"]) if f"`{name}`" not in told} == set()
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.linting import cfn_lint
 from tests.schemas import validate, validate_custom
 
-GUIDES = ROOT / "docs" / "guides"
+GUIDES = ROOT / "docs" / "how-to" / "guides"
 PAGES = sorted(each for each in GUIDES.glob("*.md") if each.name != "README.md")
 # Objects of Kubernetes itself.
 CORE = ("v1", "batch/v1", "storage.k8s.io/v1")

@@ -1,4 +1,4 @@
-"""The example of docs/health.md runs as it stands, and is what the page says."""
+"""The example of docs/how-to/health.md runs as it stands, and is what the page says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.linting import CDKS_OWN, cfn_lint
 from tests.templates import manifest, of_type, only
 
-PAGE = (ROOT / "docs" / "health.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "health.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 from tests.templates import of_type
 
-PAGE = (ROOT / "docs" / "isolated.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "isolated.md").read_text()
 
 
 @pytest.fixture(scope="module")

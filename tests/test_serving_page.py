@@ -19,7 +19,7 @@ from tests.emitted import Template
 from tests.linting import cfn_lint
 from tests.templates import CHART, MANIFEST, depends_on, manifests_of, of_type, text_of
 
-PAGE = (ROOT / "docs" / "serving.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "serving.md").read_text()
 STACKS = ("Chat", "Reasoner")
 
 

@@ -15,7 +15,7 @@ from tests.emitted import Template
 from tests.linting import cfn_lint
 from tests.templates import manifests_of, of_type
 
-PAGE = (ROOT / "docs" / "storage.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "storage.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.emitted import Template
 from tests.linting import cfn_lint
 from tests.templates import manifests_of, of_type
 
-PAGE = (ROOT / "docs" / "teams.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "teams.md").read_text()
 
 
 def synthesized(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The drill of docs/upgrades.md holds, and its examples run as they stand."""
+"""The drill of docs/how-to/upgrades.md holds, and its examples run as they stand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conftest import FLAGS, ROOT
 from tests.linting import cfn_lint
 from tests.templates import depends_on, ids_of_objects, manifests_of, of_type, resources_of
 
-PAGE = (ROOT / "docs" / "upgrades.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "upgrades.md").read_text()
 LAB, OLD = programs_of(PAGE)
 ENV = cdk.Environment(account="111122223333", region="us-east-1")
 RESERVED = Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a")

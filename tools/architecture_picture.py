@@ -1,4 +1,4 @@
-"""The picture of docs/architecture.md: what is said goes down the left side, what is told comes up the right side."""
+"""The picture of docs/contributing: what is said goes down the left side, what is told comes up the right side."""
 
 from __future__ import annotations
 

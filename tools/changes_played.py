@@ -1,4 +1,4 @@
-"""The stack of the update scenario: one change of docs/changes.md after the other, each a version of one stack."""
+"""The stack of the update scenario: the changes of docs/reference/changes.md, one version of one stack each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play stacks without AWS and write what happened: `make rehearse`, docs/rehearsal.md.
+"""Play stacks without AWS and write what happened: `make rehearse`, docs/explanation/rehearsal.md.
 
 `python tools/rehearse.py` builds what is missing and plays every stack; names of plays as arguments play these. Reports
 go to `rehearsal/`, and how long each play took is printed.

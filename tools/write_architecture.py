@@ -1,4 +1,4 @@
-"""Write the picture and the lists of docs/architecture.md, from the folders and from the layers of import-linter."""
+"""Write picture and lists of docs/contributing/architecture.md, from the folders and import-linter's layers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "architecture.md"
-PICTURE = ROOT / "docs" / "architecture.svg"
+DOCUMENT = ROOT / "docs" / "contributing" / "architecture.md"
+PICTURE = ROOT / "docs" / "contributing" / "architecture.svg"
 FACTS, ROOMS = "gpu_facts", "gpu_preflight"
 STAGE = "gpu_rehearsal"
 # What the panels of the picture frame, for each contract of layers.

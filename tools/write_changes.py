@@ -1,4 +1,4 @@
-"""Write docs/changes.md from the table of changes that tests try."""
+"""Write docs/reference/changes.md from the table of changes that tests try."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "changes.md"
+DOCUMENT = ROOT / "docs" / "reference" / "changes.md"
 CHANGES = ROOT / "tests" / "second_deployments" / "changes.yaml"
 # ruff: noqa: E501 - rows of a table are one line each
 HEAD = """# What happens when you change an option
 
 For each option of each public class: what a second deployment does when only this option changes. A test deploys each
 change to templates and compares them with CloudFormation's schemas and the fields that Kubernetes keeps immutable. No
-row was tried in an AWS account ([evidence.md](evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
+row was tried in an AWS account ([evidence.md](../explanation/evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
 
 | class | meaning |
 |---|---|
@@ -35,7 +35,7 @@ replaced, pods restart, in place. A value object such as `NodeShape` or `GpuPod`
 `KarpenterNodePool` or a `GpuDeployment`; elsewhere, for example in a self-managed group, it may only reach new nodes.
 
 A row is of one option alone. `review` also finds what several options do together: changes of a managed node group that
-CloudFormation rejects in one update ([one kind of change a deployment](upgrades.md#one-kind-of-change-a-deployment)),
+CloudFormation rejects in one update ([one kind of change a deployment](../how-to/upgrades.md#one-kind-of-change-a-deployment)),
 subnets whose blocks overlap those of old subnets, and constructs that move between two stacks of an app.
 
 With another `cluster`, everything is created in the new cluster and deleted from the old one. This page is written by

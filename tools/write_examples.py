@@ -1,4 +1,4 @@
-"""Write docs/examples.md from the files under examples/."""
+"""Write docs/reference/examples.md from the files under examples/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "examples.md"
+DOCUMENT = ROOT / "docs" / "reference" / "examples.md"
 # In the order in which a reader meets them.
 EXAMPLES = (
     "quickstart",

@@ -1,4 +1,4 @@
-"""Write docs/options.md from the options of `GpuClusterStack`."""
+"""Write docs/reference/options.md from the options of `GpuClusterStack`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from gpu_facts.versions import KUBERNETES
 from stacks.options import GpuClusterOptions, PoolOptions
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "options.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "options.md"
 # As they are typed behind `-c`, none of them the default.
 EXAMPLES = {
     "autoscaler": "karpenter",
@@ -57,7 +57,7 @@ NOTES = """
 * `public_access_cidrs` left out, the endpoint of the API answers the whole internet, and asks for credentials.
 * `nat_gateways=0` leaves the nodes without a way to any registry but ECR, and the images of this stack lie elsewhere:
   the device plugin's on nvcr.io, the autoscaler's on registry.k8s.io. `cdk synth` rejects it (GPU076, GPU455).
-  It takes an app of your own that names mirrors: [pools.md](pools.md#your-own-network-keys-and-rules).
+  It takes an app of your own that names mirrors: [pools.md](../how-to/pools.md#your-own-network-keys-and-rules).
 * The two zones taken by default are the first two of the region. GPU types are sold in few zones; those of yours are
   listed by `aws ec2 describe-instance-type-offerings --location-type availability-zone`. EKS puts no control plane into
   the zones with the ids use1-az3, usw1-az2 and cac1-az3

@@ -1,4 +1,4 @@
-"""Write docs/rules.md from the rules themselves, and from the causes that none of them finds."""
+"""Write docs/reference/rules.md from the rules themselves, and from the causes that none of them finds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gpu_preflight.rules import rules
 
 _ROOT = Path(__file__).parents[1]
 CAUSES = _ROOT / "tests" / "preflight" / "known_causes.yaml"
-DOCUMENT = _ROOT / "docs" / "rules.md"
+DOCUMENT = _ROOT / "docs" / "reference" / "rules.md"
 HEAD = """# Rules
 
 What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
 deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. Where a value is
 not in the input, or known at deployment only, a finding says "may be" and fails nothing, unless `--strict` is given.
 
-How to accept a finding with a reason is told in [preflight.md](preflight.md). This page is written by `make rules`.
+How to accept a finding with a reason is told in [preflight.md](../explanation/preflight.md). This page is written by
+`make rules`.
 """
 
 

@@ -128,7 +128,7 @@ class ResourceChange:
 
     @property
     def change_class(self) -> ChangeClass:
-        """Its class in docs/changes.md: the effect of an update in place on nodes or pods, else the change."""
+        """Its class in docs/reference/changes.md: the effect of an update in place, otherwise the change."""
         return self.effect or self.change
 
     @property

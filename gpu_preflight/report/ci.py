@@ -147,10 +147,10 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
         yield _Result("skipped", "note", "Files that aren't read", skipped, fix, place, False)
     if told := hidden_text(view):
         place = FindingOrigin(_NO_FILE, _NO_FILE)
-        yield _Result(_HIDDEN, "note", "Findings that don't count", told, "see docs/adoption.md", place, False)
+        yield _Result(_HIDDEN, "note", "Findings that don't count", told, "see docs/how-to/adoption.md", place, False)
     for change in reported_changes(view):
         severity, title = CHANGES[change.change]
-        text, fix = f"{change.what}: {change.detail}", "see docs/changes.md for each option"
+        text, fix = f"{change.what}: {change.detail}", "see docs/reference/changes.md for each option"
         origin = change.origin or FindingOrigin(".", change.what)
         yield _Result(change_id(change.change), severity, title, text, fix, origin, severity == "error")
     if view.command == "review":

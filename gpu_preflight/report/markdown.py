@@ -226,7 +226,7 @@ def _folded(view: ReviewView) -> Iterator[str]:
 
 
 def _changes(title: str, changes: Sequence[ResourceChange]) -> Iterator[str]:
-    """Yield resources and objects, each with its class in docs/changes.md."""
+    """Yield resources and objects, each with its class in docs/reference/changes.md."""
     if changes:
         rows = [(each.change_class, code(each.what), escape_markdown(each.detail)) for each in changes[:_MOST_CHANGES]]
         left = f"\n\nAnd {len(changes) - _MOST_CHANGES} more." if len(changes) > _MOST_CHANGES else ""

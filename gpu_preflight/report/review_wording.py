@@ -101,7 +101,7 @@ def drain_rows(view: ReviewView) -> Iterator[tuple[PoolChange, str, str]]:
 
 
 def pool_class(pool: PoolChange) -> str:
-    """Return the class of docs/changes.md of a pool whose nodes are drained."""
+    """Return the class of docs/reference/changes.md of a pool whose nodes are drained."""
     return "nodes replaced" if pool.change == "changed" else pool.change
 
 

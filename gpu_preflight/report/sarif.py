@@ -108,7 +108,7 @@ def _change_rule(change: str) -> _Object:
     return {
         "id": change_id(change),
         "shortDescription": {"text": title},
-        "help": {"text": f"{title}. See docs/changes.md for each option."},
+        "help": {"text": f"{title}. See docs/reference/changes.md for each option."},
         "defaultConfiguration": {"level": severity},
     }
 

@@ -1,4 +1,4 @@
-"""A real API server takes the teams of docs/teams.md, and lets people and pods do what stands there, and no more.
+"""A real API server takes the teams of docs/how-to/teams.md, and grants what that page lists, no more.
 
 EKS' access policies are no part of Kubernetes: what stands for them here are Kubernetes' own roles, by which EKS
 describes them.

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.templates import of_type, only
 from tests.user_data import parts_of
 
-PAGE = (ROOT / "docs" / "pools.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "pools.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The example of docs/workloads.md runs as it stands, and its pods would run."""
+"""The example of docs/how-to/workloads.md runs as it stands, and its pods would run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "workloads.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "workloads.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""An app as docs/workloads.md writes it: a region without an account, an administrator by ARN, own workloads."""
+"""An app as docs/how-to/workloads.md writes it: a region without an account, an administrator by ARN, own workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of docs/models.md runs as it stands, and its pods would run."""
+"""The example of docs/how-to/models.md runs as it stands, and its pods would run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "models.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "models.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 #
 # Run it from the top of a clone with credentials, a bootstrapped region and a quota for two GPU instances:
 #
-#     ADMIN=arn:aws:iam::111122223333:role/Admin bash docs/day_two.sh
+#     ADMIN=arn:aws:iam::111122223333:role/Admin bash docs/how-to/day_two.sh
 #
 # It deploys GpuClusterStack eight times, runs one pod on a GPU, and destroys the stack: about three hours, and about 10 USD
 # with one g6.xlarge. ADMIN is the role that the script runs as. Each step prints what it proves. `PLAN=1` prints the options
