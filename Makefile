@@ -1,6 +1,7 @@
 # Needs Python 3.10 or newer, make and git. Node and the cdk CLI come with requirements.txt.
 PYTHON ?= python3
 VENV ?= .venv
+DOCS ?= .venv-docs
 STACK ?= GpuClusterStack
 BASE ?= HEAD
 ARGS ?=
@@ -14,7 +15,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +106,15 @@ options: $(VENV)/.synth ## Write docs/reference/options.md anew
 changes: $(VENV)/.dev ## Write docs/reference/changes.md anew
 	PYTHONPATH=. python tools/write_changes.py
 
+iam: $(VENV)/.dev ## Write docs/reference/iam.md, the IAM permissions of each construct
+	PYTHONPATH=. python tools/write_iam.py
+
+docs: $(DOCS)/.done ## Build the documentation site into site/, strictly and offline
+	PATH=$(CURDIR)/$(DOCS)/bin:$$PATH PYTHONPATH=. python -m tools.docs
+
+docs-test: $(VENV)/.dev docs ## Build the site and test it in a browser; needs chromium and chromedriver
+	pytest -n auto -m site tests/site
+
 picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 	python tools/write_picture.py
 	PYTHONPATH=. python tools/write_diagrams.py
@@ -151,7 +161,7 @@ light: $(VENV)/.dev ## Test the wheel without extras, where no CDK is, and the z
 	PYTHONPATH=. python tools/base_install.py $(ARGS)
 
 clean: ## Remove the environment and everything made
-	rm -rf $(VENV) cdk.out cdk.out.* .cache build dist
+	rm -rf $(VENV) $(DOCS) site cdk.out cdk.out.* .cache build dist
 
 $(VENV)/.synth: requirements.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -160,6 +170,12 @@ $(VENV)/.synth: requirements.txt constraints.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.synth requirements-dev.txt
 	python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
+	@touch $@
+
+# An environment of its own: Zensical's versions of packages aren't those of the CDK and the tests.
+$(DOCS)/.done: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-docs.txt
 	@touch $@
 
 $(VENV)/.dist: $(VENV)/.dev requirements-dist.txt

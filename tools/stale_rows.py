@@ -46,7 +46,13 @@ GO_MODULES = {
 }
 # Python packages whose releases are images: those of examples.
 PYTHON_PACKAGES = {versions.VLLM.repository: "pip:vllm"}
-_REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "requirements-dist.txt", "requirements-mutants.txt")
+_REQUIREMENTS = (
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements-dist.txt",
+    "requirements-docs.txt",
+    "requirements-mutants.txt",
+)
 _PINNED = re.compile(r"([\w.-]+)==([\w.]+)")
 _READ_ON = re.compile(r"# Compared with the index on (\d{4}-\d\d-\d\d)\.")
 _DATED_SOURCE = re.compile(r"(Sources?:? .+?) \((?:\w+ )*(20\d\d-\d\d(?:-\d\d)?)\)")

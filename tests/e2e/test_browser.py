@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.command import Command
 
 from gpu_preflight.report.html.page import render
 from gpu_preflight.report.review_view import ReviewView
 from gpu_preflight.report.view import CheckView, ExplainView, check_view
+from tests.browser import console_errors, resize, start_browser
 from tests.preflight.report import samples
-
-_ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
     """A browser without window."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
+    started = start_browser()
+    if started is None:
         pytest.skip("no chromium: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for each in _ARGUMENTS:
-        options.add_argument(each)
-    started = webdriver.Chrome(options=options, service=Service(driver))
     yield started
     started.quit()
 
@@ -57,20 +39,14 @@ def shown(browser: webdriver.Chrome) -> list[str]:
     return [each.find_element(By.TAG_NAME, "code").text for each in findings if each.is_displayed()]
 
 
-def complaints(browser: webdriver.Chrome) -> list[dict[str, Any]]:
-    """What the browser has logged since it was last asked."""
-    return list(browser.execute(Command.GET_LOG, {"type": "browser"})["value"])
-
-
 @pytest.mark.parametrize("kind", ["check", "explain", "review"])
 @pytest.mark.parametrize("width", [400, 1400])
 def test_page_opens_without_errors_and_fits(browser: webdriver.Chrome, tmp_path: Path, kind: str, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(browser, width)
 
     opened(browser, samples.views()[kind], tmp_path)
 
-    assert complaints(browser) == []
+    assert console_errors(browser) == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
@@ -109,7 +85,7 @@ def test_names_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
 
     opened(browser, samples.with_text(samples.views()["explain"], ("Train", "Infer"), name), tmp_path)
 
-    assert complaints(browser) == []
+    assert console_errors(browser) == []
     assert name in [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".pool h4 code")]
 
 
@@ -121,4 +97,4 @@ def test_foreign_script_is_refused(browser: webdriver.Chrome, tmp_path: Path) ->
     browser.get(file.as_uri())
 
     assert browser.title != "owned"
-    assert [each["level"] for each in complaints(browser)] == ["SEVERE"]
+    assert [each["level"] for each in console_errors(browser)] == ["SEVERE"]

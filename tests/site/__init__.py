@@ -1,0 +1,1 @@
+"""The documentation site that `make docs` has written: `make docs-test`."""

@@ -1,0 +1,50 @@
+"""The site, served on loopback."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+
+from tests.browser import start_browser
+from tests.conftest import ROOT
+
+SITE = ROOT / "site"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder of the site. A missing site fails: a check that is skipped checks nothing."""
+    if not (SITE / "index.html").exists():
+        pytest.fail("no site/: run make docs")
+    return SITE
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """The address of the site on loopback, with a slash at the end."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[webdriver.Chrome]:
+    """A browser without window. A missing browser fails."""
+    started = start_browser()
+    if started is None:
+        pytest.fail("no chromium: apt-get install chromium chromium-driver")
+    yield started
+    started.quit()

@@ -1,0 +1,106 @@
+"""The site in a browser: it opens everywhere, loads nothing from elsewhere, and search and dark mode work."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.browser import console_errors, requested_urls, resize
+
+pytestmark = pytest.mark.site
+
+# Processes share the pages.
+PARTS = 8
+PHONE = 390
+
+
+def paths(site: Path) -> list[str]:
+    """Return the path of each page in the site map."""
+    found = re.findall(r"<loc>(.+?)</loc>", (site / "sitemap.xml").read_text(encoding="utf-8"))
+    return sorted(urlsplit(each).path.lstrip("/") for each in found)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until a condition is true.
+
+    Raises:
+        AssertionError: It isn't within 20 seconds.
+    """
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("the page didn't get there in 20 seconds")
+
+
+def foreign(urls: list[str], address: str) -> list[str]:
+    return [url for url in urls if not url.startswith((address, "data:", "blob:", "chrome:", "about:"))]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_page_opens_on_a_phone_without_errors_and_loads_nothing_from_elsewhere(
+    browser: webdriver.Chrome, address: str, site: Path, part: int
+) -> None:
+    resize(browser, PHONE)
+    pages = paths(site)[part::PARTS]
+    assert pages
+    wide, wrong = [], []
+    for path in pages:
+        browser.get(address + path)
+        if browser.execute_script("return document.documentElement.scrollWidth") > PHONE:
+            wide.append(path)
+        wrong += [each["message"] for each in console_errors(browser)]
+        wrong += foreign(requested_urls(browser), address)
+    assert wide == []
+    assert wrong == []
+
+
+def test_search_finds_an_instance_type(browser: webdriver.Chrome, address: str) -> None:
+    resize(browser, 1280)
+    browser.get(address)
+    requested_urls(browser)
+
+    browser.execute_script("document.querySelector('.md-search__button, [for=__search], .md-search').click()")
+    wait_for(lambda: browser.switch_to.active_element.tag_name == "input")
+    browser.switch_to.active_element.send_keys("p6-b200")
+
+    wait_for(lambda: "p6-b200" in browser.find_element(By.TAG_NAME, "body").text)
+    wait_for(lambda: browser.execute_script("return document.querySelectorAll('a[href*=\"instances\"]').length") > 0)
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert console_errors(browser) == []
+    assert foreign(requested_urls(browser), address) == []
+
+
+def test_dark_mode_toggles(browser: webdriver.Chrome, address: str) -> None:
+    def scheme() -> object:
+        return browser.execute_script("return document.body.getAttribute('data-md-color-scheme')")
+
+    def background() -> object:
+        return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    resize(browser, 1280)
+    browser.get(f"{address}reference/cli/")
+    before, light = scheme(), background()
+
+    shown = "[...document.querySelectorAll('label[for^=__palette]')].find(each => !each.hidden && each.offsetParent)"
+    browser.execute_script(f"{shown}.click()")
+
+    wait_for(lambda: scheme() != before)
+    assert {before, scheme()} == {"default", "slate"}
+    assert background() != light
+
+
+def test_a_link_to_a_name_of_the_api_scrolls_to_it(browser: webdriver.Chrome, address: str) -> None:
+    resize(browser, 1280)
+    browser.get(f"{address}reference/api/gpu_constructs.cluster/#GpuCluster")
+
+    top = "return document.getElementById('GpuCluster').getBoundingClientRect().top"
+    wait_for(lambda: 0 <= browser.execute_script(top) < 300)
