@@ -15,7 +15,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test tutorials picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ docs: $(DOCS)/.done ## Build the documentation site into site/, strictly and off
 
 docs-test: $(VENV)/.dev docs ## Build the site and test it in a browser; needs chromium and chromedriver
 	pytest -n auto -m site tests/site
+
+tutorials: $(VENV)/.synth ## Run the commands of docs/tutorials and write their output
+	PYTHONPATH=. python -m tools.tutorials
 
 picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 	python tools/write_picture.py
