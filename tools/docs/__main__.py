@@ -61,13 +61,15 @@ def site_pages() -> Pages:
     """Return the text of each page by its path in the site's source."""
     repository = repository_url()
     files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "docs").rglob("*")) if file.is_file()]
-    homes = {file: file.removeprefix("docs/") for file in files} | OUTSIDE | INSTEAD
+    generated = rule_pages() | api_pages() | table_pages()
+    homes = {f"docs/{name}": name for name in generated} | {file: file.removeprefix("docs/") for file in files}
+    homes |= OUTSIDE | INSTEAD
     written = [file for file in (*files, *OUTSIDE) if file.endswith(".md")]
     pages = {
         homes[file]: moved_links((ROOT / file).read_text(encoding="utf-8"), file, homes[file], homes, repository)
         for file in written
     }
-    return pages | {"contributing/decisions/index.md": decisions(pages)} | rule_pages() | api_pages() | table_pages()
+    return pages | {"contributing/decisions/index.md": decisions(pages)} | generated
 
 
 def decisions(pages: Pages) -> str:

@@ -176,10 +176,15 @@ def _public_value(value: str, scope: Any) -> str:
 def _constant(name: str, scope: Any) -> str:
     """Return the value of a constant of the module, an ellipsis if it is private and unknown."""
     found = scope.module.members.get(name)
-    while found is not None and found.is_alias:
-        found = found.target if found.resolved else None
+    if found is not None and found.is_alias:
+        try:
+            found = found.final_target
+        except griffe.AliasResolutionError:
+            found = None
     value = getattr(found, "value", None)
-    return str(value) if value is not None else _UNRESOLVED if name.startswith("_") else name
+    if value is None:
+        return _UNRESOLVED if name.startswith("_") else name
+    return _public_value(str(value), found)
 
 
 def _public_type(annotation: Any, scope: Any) -> str:
