@@ -29,6 +29,7 @@ def start_browser() -> webdriver.Chrome | None:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
     for each in _ARGUMENTS:
         options.add_argument(each)
     return webdriver.Chrome(options=options, service=Service(driver))

@@ -46,8 +46,9 @@ def foreign(urls: list[str], address: str) -> list[str]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_page_opens_on_a_phone_without_errors_and_loads_nothing_from_elsewhere(
-    browser: webdriver.Chrome, address: str, site: Path, part: int
+    browser: webdriver.Chrome, address_without_search: str, site: Path, part: int
 ) -> None:
+    address = address_without_search
     resize(browser, PHONE)
     pages = paths(site)[part::PARTS]
     assert pages
