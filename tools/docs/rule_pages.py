@@ -69,9 +69,9 @@ def _index(every: list[Rule]) -> str:
         links = ", ".join(f"[{rule.id}](rules/{rule.id.lower()}.md)" for rule in found)
         parts.append(f"**{severity}** ({len(found)}): {links}\n")
     parts.append("## By subject\n")
-    for module, found in groupby(sorted(every, key=lambda rule: (_subject(rule), rule.id)), key=_subject):
+    for module, same in groupby(sorted(every, key=lambda rule: (_subject(rule), rule.id)), key=_subject):
         parts.append(f"### {module}\n")
-        rows = [[f"[{rule.id}](rules/{rule.id.lower()}.md)", rule.severity, rule.title] for rule in found]
+        rows = [[f"[{rule.id}](rules/{rule.id.lower()}.md)", rule.severity, rule.title] for rule in same]
         parts.append(table(("rule", "severity", "title"), rows))
     parts.append("## Retired rules\n\nAn id is never used again.\n")
     rows = [[id, old.title, old.date, ", ".join(old.now) or old.why] for id, old in RETIRED.items()]
