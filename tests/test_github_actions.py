@@ -25,7 +25,8 @@ COPY: Workflow = yaml.safe_load(EXAMPLE.read_text())
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "gitlab" / "gpu-review.yml").read_text())["gpu-review"]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("preflight.md", "github-actions.md", "ci.md", "agents.md"))
+HOW_TO = tuple(ROOT / "docs" / "how-to" / name for name in ("github-actions.md", "ci.md", "agents.md"))
+DOCUMENTS = (ROOT / "docs" / "explanation" / "preflight.md", *HOW_TO)
 FILES = [*sorted(FOLDER.glob("*.yml")), EXAMPLE, ROOT / "action.yml", ROOT / "examples" / "gitlab" / "gpu-review.yml"]
 
 

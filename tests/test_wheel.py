@@ -150,7 +150,7 @@ def test_addresses_are_below_one_repository(metadata: Message) -> None:
     assert [each for each in addresses if not each.startswith(repository)] == []
     assert (ROOT / "pyproject.toml").read_text().count(repository) == 1
     # An installed package writes links, too.
-    assert f"{repository}/blob/main/docs/rules.md" == RULES_PAGE
+    assert f"{repository}/blob/main/docs/reference/rules.md" == RULES_PAGE
 
 
 def test_sdist_has_everything_that_is_kept(built: Path) -> None:

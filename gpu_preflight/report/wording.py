@@ -35,7 +35,7 @@ ANSWERS = {Answer.YES: "runs", Answer.NO: "Pending", Answer.UNKNOWN: "not known"
 RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "not known"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 # Its address is in pyproject.toml, too, which an installed package doesn't have.
-RULES_PAGE = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/rules.md"
+RULES_PAGE = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/reference/rules.md"
 PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
     f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."

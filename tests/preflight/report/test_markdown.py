@@ -127,7 +127,7 @@ def test_new_findings_of_a_review_name_their_line_and_link_to_their_rule(
 
     written = markdown.render(review_view(Review(new=(samples.finding(id="GPU021", title="Little to choose from"),))))
 
-    link = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/rules.md#gpu021"
+    link = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/reference/rules.md#gpu021"
     assert f"| [GPU021]({link}) error<br>Little to choose from | pool Train: has none | " in written
     assert " | `Stack/Train`<br>`app.yaml:2:3` | " in written
 
