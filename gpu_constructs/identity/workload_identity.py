@@ -46,7 +46,8 @@ class WorkloadIdentity(Construct):
         create_service_account: Whether to create the service account. If not, it must exist, and pods that use it must
             depend on this construct.
         target_role: Role that pods act as, usually of another account. EKS assumes it through the construct's role,
-            which then has no other permission. It must trust the construct's role, see ``docs/how-to/storage.md``. Grants
+            which then has no other permission. It must trust the construct's role, see ``docs/how-to/storage.md``.
+            Grants
             apply to the target role. Default: pods act as the construct's role.
 
     Raises:
