@@ -99,7 +99,7 @@ def test_reviews_a_change_and_names_the_reports(repository: Path) -> None:
     done = run(repository, before="broken.yaml", after="fixed.yaml")
 
     assert (done.code, done.outputs["outcome"]) == (0, "passes"), done.text
-    assert "GPU review passes" in done.summary
+    assert done.summary.startswith("### ⚠️ GPU review: 1 pool replaced (every node is drained)")
     assert done.summary == Path(done.outputs["markdown"]).read_text()
     assert '"version": "2.1.0"' in Path(done.outputs["sarif"]).read_text()
     assert Path(done.outputs["html"]).read_text().startswith("<!doctype html>")
