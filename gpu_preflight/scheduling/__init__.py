@@ -1,1 +1,1 @@
-"""What a pod requests, which nodes accept it, and how many pods fit within the limits of the pools."""
+"""Requests of a pod, which nodes accept it, and how many pods fit within the limits of the pools."""

@@ -1,15 +1,16 @@
-"""Workloads beside each other: which find no place once the others have theirs.
+"""Contention: which workloads find no room after other workloads have their place.
 
-Services stay, so all of them need a place at once, those of higher priority first. A job ends: it needs a place beside
-the services, not beside other jobs. All parts of one job, or of one group of pods, run at once.
+Services keep running, so all of them need room at the same time. Services of higher priority are placed first. A job
+ends, so it needs room next to the services, but not next to other jobs. All parts of one job, or of one group of pods,
+run at the same time.
 
-Pods are put onto nodes one after another, which is a way to place them and maybe not the best one. That they find no
-place in any way is certain only where they ask for more than there is.
+The module places pods onto nodes one after another. There may be a better placement. "No placement exists" is certain
+only if the pods request more than the pools have.
 
-Workloads whose pods share claims of GPUs: all of them run on one node, which gives each claim its GPUs once.
+Workloads whose pods share claims of GPUs all run on one node. That node provides the GPUs of each claim once.
 
 Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (2026-11): pods that name
-one ResourceClaim share what is allocated to it, and a device of NVIDIA is of one node.
+one ResourceClaim share the devices that are allocated to it, and an NVIDIA device belongs to one node.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ from gpu_preflight.scheduling.pool_limits import room
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 _RULE = "GPU374"
-_FIX = "claim by a ResourceClaimTemplate"
+_FIX = "use a ResourceClaimTemplate"
 _SHOWN = 3
-# A job of one part beside nobody is judged by itself already.
+# A job of one part without other workloads already has its result.
 _ALONE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Workloads that are placed as one.
+    """Workloads that are placed together.
 
     Attributes:
-        verdict: The verdict on them as if they were one pod; of a workload that shares nothing its own.
-        members: The verdicts on them.
-        counted: Whether it is known what all of them ask for, and have.
+        verdict: The result for them as if they were one pod. If a workload shares no claim, this is its own result.
+        members: The result for each of them.
+        counted: Whether the requests of all of them, and the claims that they have, are known.
     """
 
     verdict: Verdict
@@ -60,28 +61,28 @@ class Unit:
 
     @property
     def is_shared(self) -> bool:
-        """Whether its members share a claim."""
+        """Whether the members share a claim."""
         return self.members[0] is not self.verdict
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether all members certainly run at the same time: jobs do not wait for services, nor for each other."""
+        """Whether all members certainly run at the same time: jobs don't wait for services or for each other."""
         return len(self.members) == 1 or not any(each.workload.ends for each in self.members)
 
     @property
     def refusal(self) -> Reason | None:
-        """Why no node surely has room for all of them; ``None`` where one has."""
+        """Why no node certainly has room for all of them; ``None`` if a node has."""
         if not self.is_shared or any(each.answer is not Answer.NO for each in self.verdict.pools):
             return None
         names = ", ".join(each.workload.name for each in self.members)
-        text = f"one node has to have room for all pods that share a claim, those of {names}, and "
+        text = f"one node must have room for all pods that share a claim (pods of {names}), and "
         if self.is_concurrent and self.counted and self.verdict.answer is Answer.YES:
             return Reason(Answer.NO, "claim", f"{text}none has; {_FIX}", rule=_RULE)
-        return Reason(Answer.UNKNOWN, "claim", f"{text}whether one has is not known; {_FIX}", rule=_RULE)
+        return Reason(Answer.UNKNOWN, "claim", f"{text}it is unknown whether one has; {_FIX}", rule=_RULE)
 
 
 def group_by_shared_claim(verdicts: Sequence[Verdict]) -> list[Unit]:
-    """Return workloads in the order in which they come, those that share claims as one."""
+    """Return the workloads in their order, with workloads that share claims as one unit."""
     if not any(each.demand.shared for each in verdicts):
         return [Unit(each, (each,)) for each in verdicts]
     groups = _groups(verdicts)
@@ -89,7 +90,7 @@ def group_by_shared_claim(verdicts: Sequence[Verdict]) -> list[Unit]:
 
 
 def _groups(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """Return verdicts in groups of which none shares a claim with another."""
+    """Group results so that no group shares a claim with another group."""
     groups: dict[int, list[Verdict]] = {}
     group_of: dict[tuple[str, str], int] = {}
     for place, each in enumerate(verdicts):
@@ -102,7 +103,7 @@ def _groups(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 def _join(
     groups: dict[int, list[Verdict]], group_of: dict[tuple[str, str], int], claim: tuple[str, str], to: int
 ) -> None:
-    """Take the group that has a claim, if there is one, into another, which has it then."""
+    """Merge the group that already has a claim into group `to`, and assign the claim to `to`."""
     before = group_of.setdefault(claim, to)
     if before != to:
         groups[to] = [*groups.pop(before), *groups[to]]
@@ -125,20 +126,20 @@ def _takes(pools: Iterable[PoolVerdict]) -> bool:
 
 
 def _total_requests(members: Iterable[Verdict]) -> Resources:
-    """Return what all pods ask for, each claim once."""
+    """Return the total requests of all pods, with each claim counted once."""
     asked: dict[str, int] = {}
     claims: dict[str, int] = {}
     for each in members:
         pods = 1 if each.workload.replicas is None else each.workload.replicas
         for name, amount in each.demand.requests.items():
             asked[name] = asked.get(name, 0) + amount * pods
-        # Of a claim of all GPUs of its node nobody knows how many they are.
+        # If a claim requests all GPUs of its node, their number isn't known.
         claims |= {name: count or 1 for name, count in each.demand.shared if pods}
     return asked | {DEVICE_CLASS: asked.get(DEVICE_CLASS, 0) + sum(claims.values())}
 
 
 def _pools(members: Sequence[Verdict], wanted: Demand, *, at_most: bool) -> Iterator[PoolVerdict]:
-    """Yield the verdict on each pool that takes all members, of which one has no room where none of its nodes has."""
+    """Yield the result for each pool that accepts all members. It is no if none of its nodes has room for them."""
     for judged in members[0].pools:
         others = [one for each in members[1:] for one in each.pools if one.pool is judged.pool]
         answer = all_yes(each.answer for each in (judged, *others))
@@ -169,11 +170,11 @@ def _has_room(node: NodeToBe, asked: Resources, others: Iterable[PoolVerdict], *
 
 
 def check_contention(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = ()) -> tuple[Verdict, ...]:
-    """Return verdicts as they are when all workloads come at once.
+    """Return the results if all workloads run at the same time.
 
     Args:
-        verdicts: The verdict on each that asks for GPUs.
-        fillers: The verdict on each service that asks for none, and may take room on nodes that have some.
+        verdicts: The result for each workload that requests GPUs.
+        fillers: The result for each service that requests no GPU and may use room on GPU nodes.
     """
     every = list(verdicts)
     running = [each for each in every if each.answer is not Answer.NO and not each.workload.is_daemon_set]
@@ -198,27 +199,27 @@ def check_contention(verdicts: Iterable[Verdict], fillers: Sequence[Verdict] = (
 
 
 def _likeness(verdict: Verdict, *, labelled: bool) -> tuple[object, ...]:
-    """Return what makes jobs alike beside others, their labels too where somebody keeps apart by labels."""
+    """Return a key that is equal for jobs with the same contention. It includes labels if a pod has anti-affinity."""
     workload = verdict.workload
     labels = (workload.namespace, repr(workload.labels)) if labelled else None
     return id(verdict.pools), workload.replicas, workload.priority, workload.preempts, labels
 
 
 def _contention_reasons(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
-    """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
+    """Return why some of the `asked` workloads find no room if all run together, by the id of the result."""
     return _firmest(anti_affinity_reasons(together, asked), _left(together, asked))
 
 
 def _job_contention_reasons(staying: Sequence[Verdict], group: Sequence[Verdict], filled: Filled) -> dict[int, Reason]:
-    """Return likewise why parts of a job find no place beside services, whose pods have filled nodes."""
+    """Return why parts of a job find no room next to the services, whose pods already fill nodes."""
     together = [*staying, *group]
     fits = not any(each.demand.shared for each in group) and not filled.copy().place_pods(_bounded(group))
-    # Put onto what they leave, it may find no place where all of them in another order would.
+    # This order of placement may leave no room, although another order of all pods would fit.
     return _firmest(anti_affinity_reasons(together, group), {} if fits else _left(together, group))
 
 
 def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
-    """Return the verdict on a part of a job whose pods wait for services of any priority where they preempt none."""
+    """Return the result for a part of a job. If it preempts nothing, its pods wait for services of any priority."""
     workload = part.workload
     if workload.preempts or workload.priority is None:
         return part
@@ -227,12 +228,12 @@ def _behind(staying: Iterable[Verdict], part: Verdict) -> Verdict:
 
 
 def _firmest(apart: dict[int, Reason], left: dict[int, Reason]) -> dict[int, Reason]:
-    """Return reasons of which one that is certain hides one that is not."""
+    """Merge reasons. A certain reason replaces an uncertain one."""
     return apart | {each: reason for each, reason in left.items() if each not in apart or reason.answer is Answer.NO}
 
 
 def _bounded(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return the workloads of which it is known of some pool how many it holds."""
+    """Return the workloads for which the max number of pods is known in some pool."""
     return [verdict for kind in group_by_kind(verdicts) if kind.is_bounded for verdict in kind.verdicts]
 
 
@@ -252,7 +253,7 @@ def _jobs(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 
 def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Reason]:
-    """Return why some of the asked ones find no place when all come together, by the identity of the verdict."""
+    """Return why some of the `asked` workloads find no room if all run together, by the id of the result."""
     units = group_by_shared_claim(together)
     kinds = [each for each in group_by_kind(each.verdict for each in units) if each.is_bounded]
     bounded = [verdict for each in kinds for verdict in each.verdicts]
@@ -273,7 +274,7 @@ def _left(together: Sequence[Verdict], asked: Sequence[Verdict]) -> dict[int, Re
 
 
 def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
-    """Return why workloads may find no place next to others whose priority is unknown, and which may come first."""
+    """Return why workloads may find no room next to others whose unknown priority may be higher."""
     found: dict[int, Reason] = {}
     for unknown in (each for each in kinds if each.priority is None):
         for kind in kinds:
@@ -285,7 +286,7 @@ def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
 
 
 def _expand_unit_reasons(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
-    """Return reasons of which those of workloads that share a claim are told of each of them."""
+    """Return the reasons, with each reason of a unit repeated for every workload that shares its claim."""
     told = {each: reason for each, reason in found.items() if each not in shared}
     for each, unit in shared.items():
         if each in found:
@@ -301,7 +302,7 @@ def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, ce
     names = ", ".join(each.workload.name for each in others[:_SHOWN])
     more = f" and {number - _SHOWN} more" if number > _SHOWN else ""
     some = _who(verdict, count, certain)
-    text = f"{some} find no node beside {names}{more}; raise the maximum of a pool, or lower the replicas"
+    text = f"{some} find no node next to {names}{more}; raise the maximum of a pool, or lower the replicas"
     return Reason(Answer.NO if certain else Answer.UNKNOWN, "limit", text, rule=_RULE)
 
 

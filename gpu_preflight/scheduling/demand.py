@@ -1,4 +1,4 @@
-"""What a pod asks for after admission, and the devices that it claims.
+"""Requests of a pod after admission, and the devices that it claims.
 
 Sources of claims: aws/karpenter-provider-aws v1.15.1 charts/karpenter/values.yaml, https://karpenter.sh/docs/tasks/dra/
 (2026-11), kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
@@ -31,13 +31,13 @@ from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 from gpu_preflight.scheduling.topology import Topology, topology
 
-# Karpenter can make nodes for claims from here on, when its gates are on.
+# The first Karpenter version that can launch nodes for claims, if its feature gates are on.
 _CLAIMS_FROM = (1, 15)
-# Whose claims it looks at: those of resource.k8s.io/v1.
+# The first Kubernetes version whose claims Karpenter reads (resource.k8s.io/v1).
 _SERVED_FROM = (1, 34)
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html (2026-11)
 _CLASSES = {"efa.networking.k8s.aws": DRANET}
-# Families whose GPUs Karpenter knows as devices.
+# Families whose GPUs Karpenter expects as devices.
 # Source: aws/karpenter-provider-aws v1.15.1 pkg/providers/drametadata/zz_generated_gpu_metadata.go
 _LISTED = frozenset(
     [
@@ -59,9 +59,9 @@ _LISTED = frozenset(
         "p6-b300",
     ]
 )
-_NO_FIRST_NODE = "cluster autoscaler makes no first node for claimed devices; keep one node in the group"
-_NOT_OF_AUTO_MODE = "EKS Auto Mode makes no nodes for claimed devices; use a managed group"
-# Resources whose amount follows from the type, and the disk that EKS gives it.
+_NO_FIRST_NODE = "cluster autoscaler launches no first node for claimed devices; keep one node in the group"
+_NOT_OF_AUTO_MODE = "EKS Auto Mode launches no nodes for claimed devices; use a managed group"
+# Resources whose amount depends only on the type, and the disk that EKS configures.
 _OF_TYPES = {"cpu", "memory", "pods", DISK, GPU, EFA, DEVICE_CLASS}
 _PLAIN = Pool("plain", "managed", Origin("", ""), operating_system="al2023")
 
@@ -71,10 +71,10 @@ class ClaimedGpus:
     """GPUs that a pod claims.
 
     Attributes:
-        count: How many at least; ``None`` where it is not known.
-        selected: Whether the claim asks for more than their number, which only the driver can tell.
-        own: How many of them each pod takes for itself; ``None`` for all of its node.
-        shared: The claims whose GPUs every pod has, and how many each is for; ``None`` for all of its node.
+        count: Min number of GPUs; ``None`` if it isn't known.
+        selected: Whether the claim requires more than a number, which only the driver can check.
+        own: Number of GPUs that each pod claims for itself; ``None`` for all GPUs of its node.
+        shared: The claims whose GPUs all pods share, with the number of GPUs; ``None`` for all GPUs of its node.
     """
 
     count: int | None
@@ -84,26 +84,26 @@ class ClaimedGpus:
 
 
 def request_alternatives(claim: Object) -> list[list[dict[str, Any]]]:
-    """Return the ways in which each request of a claim, or of a template of one, is met; v1 and the betas alike."""
+    """Return the alternatives of each request of a ResourceClaim or its template, in v1 and the beta versions."""
     spec = mapping(claim.spec.get("spec")) if claim.kind == "ResourceClaimTemplate" else dict(claim.spec)
     listed = mappings(dig(spec, "devices", "requests"))
     return [mappings(each.get("firstAvailable")) or [mapping(each.get("exactly")) or each] for each in listed]
 
 
 def claim_requests(claim: Object) -> list[dict[str, Any]]:
-    """Return what a claim or a template of one asks for, whichever way."""
+    """Return what a ResourceClaim or its template requests, over all alternatives."""
     return [each for ways in request_alternatives(claim) for each in ways]
 
 
 def device_count(request: Mapping[str, Any]) -> int | None:
-    """Return how many devices a request is for."""
+    """Return the number of devices of a request."""
     if request.get("allocationMode") == "All":
         return None
     return 1 if request.get("count") is None else known_number(request.get("count"))
 
 
 def claimed_gpus(workload: Workload, cluster: Cluster) -> ClaimedGpus | None:
-    """Return the GPUs that a pod claims, ``None`` where it claims none that the input says."""
+    """Return the GPUs that a pod claims, or ``None`` if it claims none according to the input."""
     every = [
         (claim.name if claim.kind == "ResourceClaim" else None, part)
         for claim in _workload_claims(workload, cluster)
@@ -126,7 +126,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _least(ways: Iterable[Mapping[str, Any]], cluster: Cluster) -> ClaimedGpus | None:
-    """Return the least that a request is met by; ``None`` where none of its ways is of GPUs."""
+    """Return the smallest alternative of a request, or ``None`` if no alternative is for GPUs."""
     every = list(ways)
     of_gpus = [each for each in every if is_of_gpus(each.get("deviceClassName"), cluster) is not Answer.NO]
     if not of_gpus:
@@ -139,9 +139,9 @@ def _least(ways: Iterable[Mapping[str, Any]], cluster: Cluster) -> ClaimedGpus |
 
 def _part(request: Mapping[str, Any]) -> ClaimedGpus:
     if is_true(request.get("adminAccess")):
-        return ClaimedGpus(0, selected=True)  # It takes nothing, and only some namespaces are let in.
+        return ClaimedGpus(0, selected=True)  # It allocates nothing, and only some namespaces may use it.
     own_class = request.get("deviceClassName") != DEVICE_CLASS
-    # Of a GPU that is shared a claim may take a part.
+    # If GPUs are shared, a claim may use a part of a GPU.
     partly = bool(request.get("capacity"))
     return ClaimedGpus(0 if partly else device_count(request), bool(request.get("selectors")) or own_class or partly)
 
@@ -155,22 +155,22 @@ def _workload_claims(workload: Workload, cluster: Cluster) -> Iterable[Object]:
 
 
 def unclear_claims(workload: Workload, cluster: Cluster, claimed: ClaimedGpus | None) -> list[Reason]:
-    """Return what is not known of claims on nodes that are there."""
+    """Return what isn't known about claims on existing nodes."""
     if claimed is not None and claimed.selected:
-        return [Reason(Answer.UNKNOWN, "claim", "what the claim selects among GPUs is known to its driver only")]
+        return [Reason(Answer.UNKNOWN, "claim", "only its driver knows which GPUs the claim selects")]
     found = [each for claim in _workload_claims(workload, cluster) for each in claim_requests(claim)]
     names = sorted({name for each in found if (name := known_text(each.get("deviceClassName")))})
     unmade = [name for name in names if not _is_made(name, cluster)]
     if unmade:
-        text = f"claims a device of class {unmade[0]}, and whether something makes that class is not known"
+        text = f"claims a device of class {unmade[0]}, and it is unknown whether something creates that class"
         return [Reason(Answer.UNKNOWN, "claim", text)]
     if not found and not cluster.sees_software:
-        return [Reason(Answer.UNKNOWN, "claim", "what it claims is not in the input")]
+        return [Reason(Answer.UNKNOWN, "claim", "the claim that it names is not in the input")]
     return []
 
 
 def _is_made(name: str, cluster: Cluster) -> bool:
-    """Whether a device class is there; of NVIDIA's own a rule says where nothing installs them."""
+    """Whether a device class exists. If nothing installs NVIDIA's classes, a rule reports it."""
     chart = _CLASSES.get(name)
     made = name in {each.name for each in cluster.objects_of_kind("DeviceClass")} or bool(
         chart and cluster.chart(chart)
@@ -193,19 +193,19 @@ def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Rea
 
 
 def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:
-    """Return that the driver which offers GPUs to claims does not come to the nodes of a pool, or may not."""
+    """Return a reason if the driver that offers GPUs to claims doesn't run on the nodes of a pool, or may not."""
     answer = any_yes(each.offers_claims for each in nodes)
     if answer is Answer.YES:
         return []
-    comes = "does not come" if answer is Answer.NO else "may not come"
-    text = f"the driver that offers GPUs to claims {comes} to its nodes"
-    return [Reason(answer, "claim", f"{text}; let it tolerate their taints and meet their labels", 3)]
+    runs = "does not run" if answer is Answer.NO else "may not run"
+    text = f"the driver that offers GPUs to claims {runs} on its nodes"
+    return [Reason(answer, "claim", f"{text}; add tolerations and a node selector that match the nodes", 3)]
 
 
 def claim_scale_up_blockers(
     pool: Pool, cluster: Cluster, claimed: ClaimedGpus | None, nodes: Iterable[NodeToBe]
 ) -> list[Reason]:
-    """Return why the autoscaler of a pool makes no node for pods that claim devices."""
+    """Return why the autoscaler of a pool launches no node for pods that claim devices."""
     if pool.kind == "auto-mode":
         return [Reason(Answer.NO, "claim", _NOT_OF_AUTO_MODE, 4)]
     if pool.kind == "karpenter":
@@ -215,42 +215,42 @@ def claim_scale_up_blockers(
 
 
 def _unlisted(nodes: Iterable[NodeToBe]) -> list[Reason]:
-    """Return that Karpenter expects no claimed GPUs of any type of a pool."""
+    """Return a reason if Karpenter expects no claimed GPUs on any type of a pool."""
     types = [each.instance_type for each in nodes if each.instance_type is not None and each.row is not None]
     if not types or any(each.partition(".")[0] in _LISTED for each in types):
         return []
-    return [Reason(Answer.NO, "claim", f"Karpenter expects no claimed GPUs of {types[0]}; use a managed node group", 4)]
+    return [Reason(Answer.NO, "claim", f"Karpenter expects no claimed GPUs on {types[0]}; use a managed node group", 4)]
 
 
 def _karpenter_claim_blockers(
     karpenter: Autoscaler | None, claimed: ClaimedGpus | None, kubernetes: str | None
 ) -> list[Reason]:
     if karpenter is None or karpenter.version is None:
-        text = "whether Karpenter makes nodes for claimed devices depends on its version and its feature gates"
+        text = "whether Karpenter launches nodes for claimed devices depends on its version and its feature gates"
         return [Reason(Answer.UNKNOWN, "claim", text)]
     late = minor(karpenter.version) >= _CLAIMS_FROM
     sees = _sees_claims(karpenter) if late else Answer.NO
     if sees is Answer.NO:
         gate = " without settings.enableDRA" if late else ""
-        text = f"Karpenter {karpenter.version} makes no nodes for claimed devices{gate}; use a managed node group"
+        text = f"Karpenter {karpenter.version} launches no nodes for claimed devices{gate}; use a managed node group"
         return [Reason(Answer.NO, "claim", text, 4)]
     if kubernetes is not None and (0, 0) < minor(kubernetes) < _SERVED_FROM:
-        text = f"Karpenter makes no nodes for claimed devices on Kubernetes {kubernetes}; it does from 1.34 on"
+        text = f"Karpenter launches no nodes for claimed devices on Kubernetes {kubernetes}; use 1.34 or later"
         return [Reason(Answer.NO, "claim", text, 4)]
     if sees is Answer.UNKNOWN:
-        text = "whether Karpenter makes nodes for claimed devices depends on its feature gates"
+        text = "whether Karpenter launches nodes for claimed devices depends on its feature gates"
         return [Reason(Answer.UNKNOWN, "claim", text)]
     if claimed is None or claimed.selected:
-        text = "what the claim selects is known to its driver, and whether Karpenter expects it of a node is not known"
+        text = "only its driver knows what the claim selects, and it is unknown whether Karpenter expects it on a node"
         return [Reason(Answer.UNKNOWN, "claim", text)]
     return []
 
 
 def _sees_claims(karpenter: Autoscaler) -> Answer:
-    """Say whether a Karpenter of 1.15 or later looks at claims of NVIDIA's GPUs."""
+    """Return whether Karpenter 1.15 or later launches nodes for claims of NVIDIA GPUs."""
     flags = karpenter.flags
     if "clusterName" not in flags:
-        # Not the values of its chart: what its environment says is not read.
+        # The installation doesn't use the chart's values, and its environment variables aren't read.
         return Answer.UNKNOWN
     both, gate = flags.get("enableDRA"), dig(flags, "awsFeatureGates", "draNVIDIAGPU")
     if any(isinstance(each, Unknown) for each in (both, gate)):
@@ -260,13 +260,13 @@ def _sees_claims(karpenter: Autoscaler) -> Answer:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a pod asks for, and what it is compared by.
+    """The requests of a pod, and the keys by which requests are compared.
 
     Attributes:
-        workload: The pods as they are let in.
-        topology: What they ask of where they run.
-        claimed: GPUs that they claim; ``None`` where they claim none that the input says.
-        in_all: What several workloads that are placed as one ask for; ``None`` for one.
+        workload: The pods after admission.
+        topology: Their constraints on where they run.
+        claimed: GPUs that they claim; ``None`` if they claim none according to the input.
+        in_all: The total requests of workloads that are placed together; ``None`` for a single workload.
     """
 
     workload: Workload
@@ -276,7 +276,7 @@ class Demand:
 
     @property
     def shared(self) -> tuple[tuple[str, int | None], ...]:
-        """The claims whose GPUs every pod has, and how many each is for; ``None`` for all of its node."""
+        """The claims whose GPUs all pods share, with the number of GPUs; ``None`` for all GPUs of the node."""
         return () if self.claimed is None else self.claimed.shared
 
     @property
@@ -286,7 +286,7 @@ class Demand:
 
     @cached_property
     def requests(self) -> Resources:
-        """What one pod asks for, GPUs that it claims for itself among it."""
+        """The requests of one pod, with the GPUs that it claims for itself."""
         if self.in_all is not None:
             return self.in_all
         own = self.claimed.own if self.claimed is not None else 0
@@ -294,50 +294,50 @@ class Demand:
 
     @cached_property
     def gpus(self) -> int:
-        """GPUs, shares or slices that one pod asks for."""
+        """GPUs, shares or slices that one pod requests."""
         return sum(amount for name, amount in self.requests.items() if name.startswith(NVIDIA))
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The labels that matter to it."""
+        """The labels that the pod's constraints use."""
         chosen = self.pod.selection
         terms = [each for term in chosen.terms or () for each in term.labels]
         return tuple(dict.fromkeys(each.key for each in (*chosen.selector, *terms)))
 
     @cached_property
     def selection_key(self) -> str:
-        """What tells its demands on labels from others."""
+        """A key that is equal for pods with the same label requirements."""
         return repr(self.pod.selection)
 
     @cached_property
     def tolerations_key(self) -> str:
-        """What tells its tolerations from others."""
+        """A key that is equal for pods with the same tolerations."""
         return repr(self.pod.tolerations)
 
     @cached_property
     def requests_key(self) -> str:
-        """What tells its requests from others; a text, because it keeps its hash."""
+        """A key that is equal for pods with the same requests. It is a text, because a text caches its hash."""
         return repr((*self.requests.items(), self.pod.is_open, self.pod.open_requests))
 
     @cached_property
     def anywhere(self) -> bool:
-        """Whether it may run wherever a node takes it."""
+        """Whether the pod has no constraint on its place beyond what a node checks."""
         return self.topology == Topology()
 
     @cached_property
     def refusals(self) -> list[Reason]:
-        """Why the API server would refuse the pod."""
-        return [Reason(Answer.NO, "refused", f"the API server refuses it: {each}") for each in self.pod.refusals]
+        """Why the API server would reject the pod."""
+        return [Reason(Answer.NO, "refused", f"the API server rejects it: {each}") for each in self.pod.refusals]
 
 
 def demand(workload: Workload, cluster: Cluster) -> Demand:
-    """Return what the pods of a workload ask for, as they are let in."""
+    """Return what the pods of a workload request after admission."""
     claimed = claimed_gpus(workload, cluster) if workload.pod.claims else None
     return Demand(workload, topology(workload, cluster), claimed)
 
 
 def smallest_first() -> Iterable[InstanceType]:
-    """Return the types with whole GPUs, the cheapest first; those without a price last, by their GPUs."""
+    """Return the types with whole GPUs, the cheapest first. Types without a price are last, by number of GPUs."""
     whole = (row for row in catalogue().values() if row.ec2_gpus == row.gpus)
     return sorted(whole, key=lambda row: (row.usd_per_hour is None, row.usd_per_hour or 0.0, row.gpus))
 
@@ -351,15 +351,15 @@ def requested_gpus(wanted: Demand) -> int | None:
 def smallest_type(
     wanted: Demand, region: str | None, *, any_disk: bool = False, at_most: bool = False
 ) -> InstanceType | None:
-    """Return the smallest type whose node has what a pod requests, ``None`` without any.
+    """Return the smallest type whose node has what a pod requests, or ``None`` if there is none.
 
-    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets.
+    The node runs Amazon Linux 2023 with the defaults of EKS, before the pods of DaemonSets.
 
     Args:
-        wanted: What one pod requests.
-        region: The AWS Region; ``None`` where it isn't known.
+        wanted: The requests of one pod.
+        region: The AWS Region; ``None`` if it isn't known.
         any_disk: Whether the pool may have a disk of any size.
-        at_most: Whether a type counts that only may have as much memory.
+        at_most: Whether to include a type that has enough memory only at its max.
     """
     gpus = requested_gpus(wanted)
     fitting = (
@@ -379,7 +379,7 @@ def _has(row: InstanceType, wanted: Resources, *, any_disk: bool, at_most: bool)
 
 
 def _is_selected(row: InstanceType, wanted: Demand) -> bool:
-    """Whether a pod runs on nodes of a type, whose pool may have any label; on Arm only one that says so."""
+    """Whether a pod can run on nodes of a type with any pool labels. Arm types count only if the pod selects them."""
     if row.architecture != "x86_64" and not {ARCH, OLD_ARCH} & set(wanted.keys):
         return False
     of_pool: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}

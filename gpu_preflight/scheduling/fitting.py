@@ -1,4 +1,4 @@
-"""How one pod and one fresh node go together: for the scheduler, and in the eyes of the pool's autoscaler.
+"""Whether one pod fits on one fresh node, for the scheduler and from the autoscaler's view.
 
 Follows kube-scheduler 1.36 (NodeAffinity, TaintToleration, NodeResourcesFit, NodePorts, PodTopologySpread).
 """
@@ -23,22 +23,22 @@ from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.scheduling.demand import Demand
 
 # Scheduler and autoscaler count shares as if a pod could have several.
-TURNED_AWAY = "and the node's plugin turns away more than one, each time after a node was started for it"
+TURNED_AWAY = "and the node's plugin rejects more than one, each time after a node was started for it"
 _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
-# The rule of startup taints that an autoscaler takes for lasting ones.
+# The rule for startup taints that an autoscaler treats as permanent.
 _MISTAKEN = "GPU420"
-# What deployment puts into a value.
+# An expression whose value only deployment sets.
 _LATER = regex(r"\$\{[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a pod and a fresh node of one instance type go together.
+    """Whether a pod fits on a fresh node of one instance type.
 
     Attributes:
         node: The node.
-        reasons: What keeps the pod off it.
-        unexpected: Why the autoscaler does not expect that it would fit.
+        reasons: Why the pod doesn't fit.
+        unexpected: Why the autoscaler doesn't expect the pod to fit.
     """
 
     node: NodeToBe
@@ -47,17 +47,17 @@ class Fit:
 
     @property
     def answer(self) -> Answer:
-        """No as soon as a reason says no."""
+        """No if any reason is no."""
         return worst(self.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one part of a pod has against a node.
+    """The result of one check of a pod against a node.
 
     Attributes:
-        reasons: What keeps the pod off it.
-        unexpected: Why the autoscaler does not expect that it would fit.
+        reasons: Why the pod doesn't fit.
+        unexpected: Why the autoscaler doesn't expect the pod to fit.
     """
 
     reasons: tuple[Reason, ...] = ()
@@ -68,18 +68,18 @@ PartOf = Callable[[Demand, NodeToBe, Pool], Part]
 
 
 def ask_anew(part: PartOf, wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Return what a part of a fit says."""
+    """Return the result of one check, without a cache."""
     return part(wanted, node, pool)
 
 
 def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = ask_anew) -> Fit:
-    """Say whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects so.
+    """Check whether the scheduler would put a pod on a fresh node, and whether the pool's autoscaler expects that.
 
     Args:
         wanted: The pod.
         node: The node.
         pool: The pool of the node.
-        ask: What asks each part; it may answer from memory.
+        ask: Function that runs each check. It may return cached results.
     """
     parts = _FOR_ALL if wanted.anywhere and not wanted.pod.host_ports else _PARTS
     said = [ask(part, wanted, node, pool) for part in parts]
@@ -88,7 +88,7 @@ def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = 
 
 
 def check_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Judge by taints."""
+    """Check taints and tolerations."""
     expected = [
         Reason(answer, "autoscaler", _expected_taint(pool, taint), rule=_taint_rule(pool, taint))
         for taint, answer in untolerated(wanted.pod.tolerations, node.believed_taints)
@@ -98,35 +98,35 @@ def check_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
 
 
 def check_labels(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Judge by labels."""
+    """Check the labels that the pod requires."""
     expected = _expected_labels(wanted, node, pool, autoscaler_name(pool))
     return Part(tuple(_labels(wanted, node.labels)), tuple(expected))
 
 
 def check_resources(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Judge by what pods ask for and nodes have."""
+    """Check the resources that the pod requests."""
     expected = _expected_resources(wanted, node, pool, autoscaler_name(pool))
     return Part(tuple(_resources(wanted, node)), tuple(expected))
 
 
 def check_ports(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Judge by host ports."""
+    """Check host ports."""
     return Part(tuple(_ports(wanted, node)))
 
 
 def check_topology(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-    """Judge by where others of its kind, and its volumes, are."""
+    """Check spread constraints, affinity between pods, and the zones of volumes."""
     problems = wanted.topology.problems(node.labels)
     return Part(tuple(Reason(answer, "topology", text) for answer, text in problems))
 
 
-# What every pod asks, and what only some do.
+# Checks that every pod needs, and checks that only some pods need.
 _FOR_ALL: tuple[PartOf, ...] = (check_taints, check_labels, check_resources)
 _PARTS: tuple[PartOf, ...] = (*_FOR_ALL, check_ports, check_topology)
 
 
 def autoscaler_name(pool: Pool) -> str:
-    """Return what people call the autoscaler of a pool."""
+    """Return the usual name of the autoscaler of a pool."""
     names = {"karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
     return names.get(pool.autoscaler, "cluster autoscaler")
 
@@ -139,13 +139,13 @@ def _expected_taint(pool: Pool, taint: Taint) -> str:
 
 
 def _taint_rule(pool: Pool, taint: Taint) -> str:
-    """Return the rule that says so of a pool beside every pod that waits for it."""
+    """Return the rule that reports the taint for the pool, with every pod that waits for it."""
     return _MISTAKEN if taint in pool.mistaken_taints else ""
 
 
 def startup_fix(pool: Pool, taint: Taint) -> str:
-    """Return how an autoscaler is told that a taint does not last."""
-    return f"tell it --startup-taint={taint.key}" if pool.is_group else "list it in the NodePool's startupTaints"
+    """Return how to configure an autoscaler so that it treats a taint as temporary."""
+    return f"set its flag --startup-taint={taint.key}" if pool.is_group else "list it in the NodePool's startupTaints"
 
 
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
@@ -158,10 +158,10 @@ def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
 
 
 def evictions(given: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Reason]:
-    """Return the taints that put a pod off a node as soon as it is there."""
-    fix = "leave tolerationSeconds out"
+    """Return the taints that evict a pod as soon as it runs on the node."""
+    fix = "remove tolerationSeconds"
     return [
-        Reason(answer, "taint", f"{_LEAVES[answer]} by taint {taint}, which it tolerates for no time; {fix}", 1)
+        Reason(answer, "taint", f"{_LEAVES[answer]} by taint {taint}, which it tolerates for 0 seconds; {fix}", 1)
         for taint, answer in evicting(given, taints)
     ]
 
@@ -170,12 +170,12 @@ _LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at o
 
 
 def _not_added(taint: Taint) -> str:
-    """Return why EKS adds no toleration of a taint that has the name of a resource."""
+    """Return why EKS adds no toleration for a taint that has the name of a resource."""
     if not taint.key.startswith(NVIDIA):
         return ""
     if taint.effect == "NoExecute":
         return ", and EKS adds one for NoSchedule only"
-    return f", and EKS adds one only to pods that ask for {taint.key} by that name"
+    return f", and EKS adds one only to pods that request {taint.key} by that name"
 
 
 def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
@@ -194,23 +194,23 @@ _DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FE
 def _label_text(asked: Requirement, have: object, answer: Answer) -> str:
     wanted = str(asked)
     if asked.is_nowhere:
-        return f"asks for {wanted}, and AWS has no such zone"
+        return f"requires {wanted}, and AWS has no such zone"
     if answer is Answer.UNKNOWN and isinstance(have, LabelValues) and asked.key == ZONE:
-        return f"asks for {wanted}, of which it is not known that there is such a zone"
+        return f"requires {wanted}, and it is unknown whether this zone exists"
     if answer is Answer.UNKNOWN:
-        return f"asks for {wanted}, whose value on the node is known only once it runs"
+        return f"requires {wanted}, whose value on the node is unknown until it runs"
     if have is None and wanted.startswith(_DISCOVERED):
-        return f"asks for {wanted}, a label of NVIDIA's feature discovery, which does not run there"
+        return f"requires {wanted}, a label of NVIDIA's feature discovery, which does not run there"
     got = "has no such label" if have is None else f"has {_value_known_later(have) or _values(have)}"
-    return f"asks for {wanted}, the node {got}"
+    return f"requires {wanted}, the node {got}"
 
 
 def _value_known_later(have: object) -> str:
-    """Return what is told of a value by now, such as the region of a zone; empty where it is known."""
+    """Return the known part of a value, such as the region of a zone; empty if the whole value is known."""
     if not isinstance(have, Unknown):
         return ""
     said = ", ".join(map(str, have.choices)) or _LATER.sub("...", have.expression)
-    return said if said.strip(".") else "a value that only deployment tells"
+    return said if said.strip(".") else "a value that is known at deployment only"
 
 
 def _values(have: object) -> str:
@@ -230,18 +230,18 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
     found = []
     for name, asked in wanted.requests.items():
         if name == DEVICE_CLASS:
-            continue  # What it claims is asked of all nodes of a pool at once.
+            continue  # Claims are checked against all nodes of a pool at once.
         if name == "pods" and name in node.unsaid:
-            continue  # Every node takes a pod; how many it takes is asked where they are counted.
+            continue  # Every node accepts a pod. The caller that counts pods per node checks the number.
         if asked == 0 or asked <= node.least.get(name, 0):
             if name in node.alone and asked > 1:
-                text = f"asks for {asked} {name}, {TURNED_AWAY}; ask for one"
+                text = f"requests {asked} {name}, {TURNED_AWAY}; request one"
                 found.append(Reason(Answer.NO, "resource", text, 1))
         elif (devices := node.devices_max(name)) is not None and asked > devices:
             found.append(_too_few_devices(name, asked, devices, node))
         elif name in node.unsaid or asked <= node.most.get(name, 0):
             condition = f"something advertises {name}" if _may_be_advertised(name, asked, node) else ""
-            # The rule names the plugin that misses the node, where one is in the input.
+            # If the input has the plugin that doesn't run on the node, the rule names it.
             rule = "GPU010" if name == GPU and name in node.unsaid and not condition else ""
             text = _uncertain_text(name, asked, node)
             found.append(Reason(Answer.UNKNOWN, "resource", text, rule=rule, condition=condition))
@@ -254,76 +254,76 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
 
 def _too_few_devices(name: str, asked: int, devices: int, node: NodeToBe) -> Reason:
     if name == EFA and devices == 0:
-        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, {node.instance_type} has no EFA", 3)
-    text = f"asks for {asked} {name}, {node.instance_type} has {devices}; choose a type with {asked}"
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, {node.instance_type} has no EFA", 3)
+    text = f"requests {asked} {name}, {node.instance_type} has {devices}; choose a type with {asked}"
     return Reason(Answer.NO, "resource", text, 2)
 
 
 def _may_be_advertised(name: str, asked: int, node: NodeToBe) -> bool:
-    """Whether a node has the devices, and only what advertises them is not in the input."""
+    """Whether a node has the devices, and only the component that advertises them is missing from the input."""
     devices = node.devices_max(name)
     return node.row is not None and name in node.unseen and (devices is None or asked <= devices)
 
 
 def _open_text(wanted: Demand) -> str:
     if names := wanted.pod.open_requests:
-        return f"asks for amounts known at deployment only: {', '.join(names)}"
-    return "has a limit that is known at deployment only, and the API server refuses one below its request"
+        return f"requests amounts known at deployment only: {', '.join(names)}"
+    return "has a limit that is known at deployment only, and the API server rejects a limit below its request"
 
 
 def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
     what = f"asks for {show(name, asked)} {name}"
     if name in node.unsaid:
         if name.startswith(NVIDIA):
-            return f"{what}, and nothing that is known to run here advertises it"
-        return f"{what}, and how much the node has is not known"
+            return f"{what}, and no component that is known to run here advertises it"
+        return f"{what}, and it is unknown how much the node has"
     if node.allocatable is not None:
-        return f"{what}, and how much of {show(name, node.most[name])} is free isn't known: the input has no pods"
+        return f"{what}, and it is unknown how much of {show(name, node.most[name])} is free: the input has no pods"
     low, high = show(name, node.least.get(name, 0)), show(name, node.most[name])
-    return f"{what}, and the node has between {low} and {high}; ask for at most {low}"
+    return f"{what}, and the node has between {low} and {high}; request at most {low}"
 
 
 def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     have = node.most.get(name, 0)
     if node.allocatable is not None:
         if not node.allocatable.get(name):
-            text = f"asks for {show(name, asked)} {name}, and the running node advertises none"
+            text = f"requests {show(name, asked)} {name}, and the running node advertises none"
             return Reason(Answer.NO, "resource", text, 2)
         of = show(name, node.allocatable[name])
-        text = f"asks for {show(name, asked)} {name}, and {show(name, max(have, 0))} of {of} on a running node is free"
+        text = f"requests {show(name, asked)} {name}, and {show(name, max(have, 0))} of {of} on a running node is free"
         return Reason(Answer.NO, "resource", text, 2)
     if name in node.taken and have >= 0 and node.row is not None:
         takers, left = ", ".join(node.taken[name]), show(name, have)
-        text = f"asks for {show(name, asked)} {name}, of which DaemonSet {takers} leaves {left} on each node"
-        return Reason(Answer.NO, "resource", f"{text}; take the request out of the DaemonSet", 1)
+        text = f"requests {show(name, asked)} {name}, of which DaemonSet {takers} leaves {left} on each node"
+        return Reason(Answer.NO, "resource", f"{text}; remove the request from the DaemonSet", 1)
     if have == 0 and name.startswith(NVIDIA):
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
     if have == 0:
         if name == EFA and node.row is not None and node.row.max_efa == 0:
-            return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, {kind} has no EFA", 3)
+            return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, {kind} has no EFA", 3)
         hint = "; install its device plugin" if name == EFA else ""
-        return Reason(Answer.NO, "resource", f"asks for {show(name, asked)} {name}, the node has none{hint}", 3)
+        return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, the node has none{hint}", 3)
     wanted, most = distinct(name, asked, max(have, 0))
-    return Reason(Answer.NO, "resource", f"asks for {wanted} {name}, {kind} has {most} for pods", 2)
+    return Reason(Answer.NO, "resource", f"requests {wanted} {name}, {kind} has {most} for pods", 2)
 
 
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
     if name in OF_HAMI and node.row is not None:
-        text = f"asks for {asked} {name}, which HAMi's scheduler counts, and nothing here installs it"
+        text = f"requests {asked} {name}, which HAMi's scheduler counts, and nothing in the input installs it"
         return Reason(Answer.UNKNOWN, "resource", text)
     others = sorted(each for each in node.most if each.startswith(NVIDIA) and node.most[each] > 0)
     if others:
         offered = ", ".join(others)
         if name.startswith(GPU):
-            return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; ask for that", 1)
-        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, the node offers {offered}", 3)
+            return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; request that", 1)
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, the node offers {offered}", 3)
     if node.row is None:
         why = why_not_sold(node.instance_type or "")
-        # A type that somebody meant to have GPUs comes nearer than one that never has.
+        # A type that the user meant to have GPUs is nearer to a fit than a type that never has GPUs.
         weight = _NEVER_A_GPU if why is None else _NO_SUCH_TYPE
         text = why or f"{node.instance_type or 'the node'} has no GPU"
-        return Reason(Answer.NO, "resource", f"asks for {asked} {name}, {text}", weight)
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, {text}", weight)
     text = f"nothing advertises {name} on its nodes; install a device plugin"
     return Reason(Answer.NO, "resource", text, 2, rule="GPU010" if name == GPU else "")
 
@@ -331,9 +331,9 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
 def _ports(wanted: Demand, node: NodeToBe) -> list[Reason]:
     if not ports_clash(wanted.pod.host_ports, node.ports):
         unsure = wanted.pod.host_ports and (node.ports_open or ports_clash(wanted.pod.host_ports, node.unsure_ports))
-        text = f"asks for {_numbers(wanted)} of the node, which a DaemonSet may have"
+        text = f"requests {_numbers(wanted)} of the node, which a DaemonSet may use"
         return [Reason(Answer.UNKNOWN, "port", text)] if unsure else []
-    text = f"asks for {_numbers(wanted)} of the node, which a DaemonSet has on every node"
+    text = f"requests {_numbers(wanted)} of the node, which a DaemonSet uses on every node"
     return [Reason(Answer.NO, "port", text)]
 
 
@@ -348,7 +348,7 @@ def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> li
         Reason(
             answer,
             "autoscaler",
-            f"{who} does not expect {each} of a node it has not made yet; {_label_fix(pool)}",
+            f"{who} does not expect {each} on a node that it has not launched yet; {_label_fix(pool)}",
             1,
         )
         for each, answer in wanted.pod.selection.unmet(node.believed_labels)
@@ -372,7 +372,7 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
             continue
         devices = node.devices_max(name)
         if asked > node.most.get(name, 0) and (name not in node.unsaid or (devices is not None and asked > devices)):
-            continue  # The node itself does not have it, which another reason states.
+            continue  # The node itself lacks the resource, which another reason states.
         if have is None and node.row is None and name in ("cpu", "memory", "pods", DISK):
             if name == DISK and pool.is_group:
                 found.append(_undeclared(name, asked, 0, pool, who))
@@ -384,7 +384,7 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
 
 
 def _larger_type(asked: int, row: InstanceType) -> str:
-    return f"asks for {asked} {GPU}, {row.name} has {row.gpus}; choose a type with {asked}, or share its GPUs"
+    return f"requests {asked} {GPU}, {row.name} has {row.gpus}; choose a type with {asked}, or share its GPUs"
 
 
 def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reason:
@@ -393,5 +393,5 @@ def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reaso
         fix = f"add a NodeOverlay with capacity {name}"
     elif pool.kind == "auto-mode":
         fix = "Auto Mode has no such pool"
-    text = f"{who} expects {show(name, have)} {name} on a node it has not made yet, the pod asks for "
+    text = f"{who} expects {show(name, have)} {name} on a node that it has not launched yet, the pod requests "
     return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)

@@ -1,7 +1,7 @@
-"""Workloads that keep apart from others: required anti-affinity holds both ways, whichever of the two comes first.
+"""Anti-affinity between workloads. Required anti-affinity applies in both directions, in any order of start.
 
 Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, where the
-anti-affinity of pods that run refuses a pod that it selects.
+anti-affinity of running pods rejects a pod that it selects.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _RULE = "GPU374"
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two workloads of which no domain has pods of both.
+    """Two workloads that can't both have pods in one domain.
 
     Attributes:
-        first: The one that has its place.
-        second: The one that looks for one beside it.
-        key: The label that tells domains apart.
-        certain: Whether one certainly keeps apart from the other, and both run alone.
+        first: The workload that already has its place.
+        second: The workload that needs a place next to it.
+        key: The label that identifies domains.
+        certain: Whether the anti-affinity certainly applies, and both workloads run alone.
     """
 
     first: Verdict
@@ -40,11 +40,11 @@ class _Pair:
 
 
 def anti_affinity_reasons(together: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
-    """Return why some of the asked ones may find no place apart from others, by the identity of the verdict.
+    """Return why some of the `asked` workloads may find no place apart from others, by the id of the result.
 
     Args:
-        together: Workloads that run at once.
-        asked: Those of them that look for a place.
+        together: Workloads that run at the same time.
+        asked: The workloads among them that need a place.
     """
     wanted, found = {id(each) for each in asked}, dict[int, Reason]()
     for one, other, term, answer in _terms(together):
@@ -62,11 +62,11 @@ def anti_affinity_reasons(together: Sequence[Verdict], asked: Iterable[Verdict])
 
 
 def service_anti_affinity_reasons(services: Sequence[Verdict], asked: Iterable[Verdict]) -> dict[int, Reason]:
-    """Return why some of the asked ones may find no place apart from services without GPUs, by identity.
+    """Return why some of the `asked` workloads may find no place apart from services without GPUs, by the id.
 
     Args:
-        services: The verdict on each service that asks for no GPU.
-        asked: The verdicts on workloads that ask for some.
+        services: The result for each service that requests no GPU.
+        asked: The results for workloads that request GPUs.
     """
     every, near = list(asked), [each for each in services if each.workload.replicas != 0]
     keeping = [each for each in near if each.workload.pod.apart]
@@ -79,7 +79,7 @@ def service_anti_affinity_reasons(services: Sequence[Verdict], asked: Iterable[V
 
 
 def _alike(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """Return verdicts of which one tells of all others how they keep apart."""
+    """Return one result for each group of workloads with the same anti-affinity."""
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for each in verdicts:
         pods = each.workload
@@ -90,7 +90,7 @@ def _alike(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 
 def _from(service: Verdict, asked: Verdict) -> Reason | None:
-    """Return why it is not known whether a workload finds a place beside a service, which stays where it is."""
+    """Return why it isn't known whether a workload finds a place next to a service, which stays where it is."""
     terms = [term for _, _, term, _ in _terms((service, asked))]
     if not terms or _puts_aside(asked, service):
         return None
@@ -106,7 +106,7 @@ def _from(service: Verdict, asked: Verdict) -> Reason | None:
 
 
 def _puts_aside(one: Verdict, other: Verdict) -> bool:
-    """Whether the pods of one workload take the place of those of another."""
+    """Whether the pods of one workload preempt the pods of another."""
     ranks = one.workload.priority, other.workload.priority
     return one.workload.preempts and None not in ranks and (ranks[0] or 0) > (ranks[1] or 0)
 
@@ -114,7 +114,7 @@ def _puts_aside(one: Verdict, other: Verdict) -> bool:
 def _is_left_free(
     service: Verdict, asked: Verdict, first: Iterable[PoolVerdict], second: Sequence[PoolVerdict]
 ) -> bool:
-    """Whether nodes are left to a workload wherever the pods of a service are."""
+    """Whether nodes are left for a workload in every placement of a service's pods."""
     if {id(each.pool) for each in first}.isdisjoint(id(each.pool) for each in second):
         return True
     spread = math.inf if service.workload.replicas is None else service.workload.replicas
@@ -122,7 +122,7 @@ def _is_left_free(
 
 
 def _terms(together: Sequence[Verdict]) -> Iterator[tuple[Verdict, Verdict, PodTerm, Answer]]:
-    """Yield each workload that keeps apart from another, with the term, and whether it does for sure."""
+    """Yield each workload with anti-affinity to another, with the term, and whether it certainly applies."""
     for one in together:
         for term in one.workload.pod.apart:
             for other in together:
@@ -131,7 +131,7 @@ def _terms(together: Sequence[Verdict]) -> Iterator[tuple[Verdict, Verdict, PodT
 
 
 def _means(term: PodTerm, one: Verdict, other: Verdict) -> Answer:
-    """Say whether a term of one workload is about the pods of another."""
+    """Return whether a term of one workload selects the pods of another."""
     written = term.selector.get("matchLabels") if isinstance(term.selector, Mapping) else None
     if isinstance(written, Mapping) and any(
         _differs(other.workload.labels.get(key), each) for key, each in written.items()
@@ -148,7 +148,7 @@ def _differs(have: Any, wanted: Any) -> bool:
 
 
 def _in_order(one: Verdict, other: Verdict, wanted: set[int]) -> tuple[Verdict, Verdict]:
-    """Return which of two has its place first: a service before a job, then the one of higher priority."""
+    """Return two workloads in the order of placement: a service before a job, then the higher priority."""
     ranks = [(id(each) in wanted, each.workload.ends, -(each.workload.priority or 0)) for each in (one, other)]
     return (other, one) if ranks[1] < ranks[0] else (one, other)
 
@@ -162,14 +162,14 @@ def _reason(pair: _Pair) -> Reason | None:
         return None
     if meet is Answer.NO and pair.certain:
         where = "node" if pair.key == HOSTNAME else "zone"
-        text = f"keeps apart from {pair.first.workload.name}, and no {where} is left beside it"
-        return Reason(Answer.NO, "topology", f"{text}; raise the maximum of a pool, or let them meet", rule=_RULE)
+        text = f"has anti-affinity to {pair.first.workload.name}, which leaves no {where} for it"
+        return Reason(Answer.NO, "topology", f"{text}; raise a pool's maximum, or remove the anti-affinity", rule=_RULE)
     return _not_known(pair.second, pair.first, pair.key)
 
 
 def _not_known(verdict: Verdict, other: Verdict, key: str | None) -> Reason:
     where = {HOSTNAME: "node", ZONE: "zone"}.get(key or "", "domain")
-    text = f"whether a {where} without {other.workload.name}, from which it keeps apart, is left is not known"
+    text = f"it is unknown whether a {where} is left without {other.workload.name}, to which it has anti-affinity"
     return Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)
 
 
@@ -178,7 +178,7 @@ def _usable(verdict: Verdict) -> list[PoolVerdict]:
 
 
 def _meet_on_nodes(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[PoolVerdict]) -> Answer:
-    """Say whether two workloads find nodes apart from each other."""
+    """Return whether two workloads find nodes apart from each other."""
     shared = {id(each.pool) for each in first} & {id(each.pool) for each in second}
     if not shared:
         return Answer.YES
@@ -186,7 +186,7 @@ def _meet_on_nodes(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[P
     least = [_nodes(pair.first, first, at_most=True), _nodes(pair.second, second, at_most=True)]
     if sum(least) > sum(map(_most_nodes, every.values())):
         return Answer.NO
-    # Whichever comes first may spread over as many nodes as it has pods.
+    # The workload that starts first may use one node for each of its pods.
     for one, other, pools in ((pair.first, pair.second, second), (pair.second, pair.first, first)):
         spread = math.inf if one.workload.replicas is None else one.workload.replicas
         if spread + _nodes(other, pools) > sum(_sure_nodes(each) for each in pools if each.answer is Answer.YES):
@@ -195,7 +195,7 @@ def _meet_on_nodes(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[P
 
 
 def _nodes(verdict: Verdict, pools: Iterable[PoolVerdict], *, at_most: bool = False) -> float:
-    """Return how many nodes the pods of a workload need where each takes as many as it surely, or at most, can."""
+    """Return how many nodes the pods of a workload need, if each node holds the min, or with ``at_most`` the max."""
     replicas = verdict.workload.replicas
     counts = [pods_per_node(verdict.demand, node, at_most=at_most) for each in pools for node in each.nodes_taking]
     if replicas is None or not counts:
@@ -214,7 +214,7 @@ def _sure_nodes(judged: PoolVerdict) -> float:
 
 
 def _meet_in_domains(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence[PoolVerdict]) -> Answer:
-    """Say whether two workloads find zones apart from each other; of other domains nobody knows how many there are."""
+    """Return whether two workloads find zones apart from each other. For other domains, the number isn't known."""
     zones = _zones(first), _zones(second)
     if pair.key not in OF_ZONES or not all(zones):
         return Answer.UNKNOWN
@@ -224,7 +224,7 @@ def _meet_in_domains(pair: _Pair, first: Sequence[PoolVerdict], second: Sequence
 
 
 def _zones(pools: Iterable[PoolVerdict]) -> frozenset[str]:
-    """Return the zones of pools, none where one is not known; verdicts of pools that are alike share their nodes."""
+    """Return the zones of pools, or none if a zone isn't known. Results of pools that are alike share their nodes."""
     every = [each.pool.zones or (None,) for each in pools]
     known = [zone for zones in every for zone in zones if isinstance(zone, str)]
     return frozenset(known) if len(known) == sum(map(len, every)) else frozenset()

@@ -1,9 +1,9 @@
-"""Workloads whose pods are alike, and what many of them ask of pools together.
+"""Kinds of workloads whose pods are alike, and the total requests of all pods of a kind.
 
-Services without GPUs that may run on GPU nodes, and take the CPUs and the memory that GPU pods need there.
+The module also checks services without GPUs that may run on GPU nodes and use the CPU and memory that GPU pods need.
 
-Which pods come first nobody knows, unless their priorities differ: what is certain is only that there is not room for
-all of them. A job comes when it comes, and finds services where they are.
+The order in which pods start isn't known, unless their priorities differ. Only one thing is certain: that the pools
+don't have room for all of them. A job may start at any time, when the services already run.
 """
 
 from __future__ import annotations
@@ -24,75 +24,75 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Kind:
-    """Verdicts on workloads whose pods are alike: what holds of one of them holds of all."""
+    """Results for workloads whose pods are alike, so that a result for one pod applies to all of them."""
 
     verdicts: tuple[Verdict, ...]
 
     @property
     def priority(self) -> int | None:
-        """Priority of each of them, where it is known."""
+        """Priority of each pod, if it is known."""
         return self.verdicts[0].workload.priority
 
     @property
     def preempts(self) -> bool:
-        """Whether each of them takes the place of those of lower priority that run."""
+        """Whether each pod preempts running pods of lower priority."""
         return self.verdicts[0].workload.preempts
 
     @cached_property
     def usable(self) -> tuple[PoolVerdict, ...]:
-        """The pools that take one, or may."""
+        """The pools that accept a pod, or may accept it."""
         return tuple(each for each in self.verdicts[0].pools if each.answer is not Answer.NO)
 
     @cached_property
     def pools(self) -> frozenset[int]:
-        """Those pools, by identity."""
+        """The ids of these pools."""
         return frozenset(id(each.pool) for each in self.usable)
 
     @cached_property
     def replicas(self) -> int:
-        """How many pods there are of them in all."""
+        """Total number of pods of this kind."""
         return sum(each.workload.replicas or 0 for each in self.verdicts)
 
     @property
     def ends(self) -> bool:
-        """Whether their pods end by themselves."""
+        """Whether the pods end by themselves."""
         return self.verdicts[0].workload.ends
 
     @property
     def may_take_turns(self) -> bool:
-        """Whether only they know that all of their pods have to run at once."""
+        """Whether all of these pods may not have to run at the same time."""
         return self.verdicts[0].workload.may_take_turns
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is known of some pool how many of them it holds."""
+        """Whether the max number of these pods is known in some pool."""
         return any(each.may_hold is not None for each in self.usable)
 
     @property
     def runs(self) -> bool:
-        """Whether they certainly run where they are alone."""
+        """Whether the pods certainly run if nothing else does."""
         return self.verdicts[0].answer is Answer.YES
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether no node takes two of them, whatever it has room for."""
+        """Whether no node holds two of these pods, even if it has room for more."""
         wanted = self.verdicts[0].demand
         return wanted.topology.one_per_node or bool(wanted.pod.host_ports)
 
     def total_request(self, name: str) -> int:
-        """Return how much of a resource all of them ask for."""
+        """Return how much of a resource all of these pods request."""
         return self.verdicts[0].demand.requests.get(name, 0) * self.replicas
 
 
 def limit_to_concurrent_pods(verdict: Verdict) -> Verdict:
-    """Return the verdict on as many pods of a job as have to run at once: those that take turns need one place."""
+    """Return the result for the pods of a job that must run at once. If they can take turns, that is one pod."""
     workload = verdict.workload
     one = workload.takes_turns and (workload.replicas or 0) > 1
     return replace(verdict, workload=replace(workload, replicas=1)) if one else verdict
 
 
 def group_by_kind(verdicts: Iterable[Verdict]) -> list[Kind]:
-    """Return workloads whose pods are alike together."""
+    """Group the workloads whose pods are alike."""
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for each in verdicts:
         pods = each.workload
@@ -101,17 +101,17 @@ def group_by_kind(verdicts: Iterable[Verdict]) -> list[Kind]:
 
 
 def comes_first(other: Kind, kind: Kind) -> bool:
-    """Whether another kind of workload is not put aside for one, and may take its place."""
+    """Whether another kind may take the place of this one, and isn't preempted by it."""
     priorities = other.priority, kind.priority
     lower = kind.preempts and None not in priorities and (priorities[0] or 0) < (priorities[1] or 0)
     return not lower and not other.pools.isdisjoint(kind.pools)
 
 
 def is_too_much(together: Iterable[Kind], kind: Kind) -> bool:
-    """Whether workloads that may use some pools and no others ask for more than these can ever have."""
+    """Whether workloads that can only use certain pools request more than these pools can ever have."""
     inside = [each for each in together if each.pools <= kind.pools]
     alike = len({each.verdicts[0].demand.requests_key for each in inside}) == 1
-    # Pods that keep apart from their like alone leave room to others.
+    # If pods have anti-affinity only to pods of their own kind, they leave room for others.
     if alike and (len(inside) == 1 or not any(each.keeps_apart for each in inside)):
         holds = [each.may_hold for each in kind.usable]
         return None not in holds and sum(each.replicas for each in inside) > sum(each or 0 for each in holds)
@@ -124,7 +124,7 @@ def is_too_much(together: Iterable[Kind], kind: Kind) -> bool:
 
 
 def _max_amount(name: str, pools: Iterable[PoolVerdict]) -> int | None:
-    """Return the most that the nodes of pools have of a resource; ``None`` without bound, or where it is not known."""
+    """Return the max amount of a resource on the nodes of the pools; ``None`` if it is unlimited or unknown."""
     total = 0
     for each in pools:
         limits = [(node, node_limit(each.pool, node, each.growth.most)) for node in each.nodes_taking]
@@ -140,7 +140,7 @@ class _Filler:
 
     Attributes:
         kind: The services.
-        here: The same, as if they might run on GPU nodes only.
+        here: The same services, as if they could run only on GPU nodes.
     """
 
     kind: Kind
@@ -149,11 +149,11 @@ class _Filler:
 
 @dataclass(frozen=True)
 class _Full:
-    """GPU nodes on which services without GPUs are first.
+    """GPU nodes after services without GPUs are placed on them first.
 
     Attributes:
-        ways: The nodes as they are filled in some ways, with the services that ask for GPUs on what was left.
-        left: The services that did not all find room in one of them, by identity of the workload.
+        ways: The nodes after different placements. The services that request GPUs use the room that is left.
+        left: The services that didn't all find room in one of these placements, by id of the workload.
     """
 
     ways: tuple[Filled, ...]
@@ -161,11 +161,11 @@ class _Full:
 
 
 def crowded_out(running: Iterable[Verdict], services: Iterable[Verdict]) -> dict[int, Reason]:
-    """Return why GPU pods find no room on their nodes, or may find none, by the identity of the verdict.
+    """Return why GPU pods find no room on their nodes, or may find none, by the id of the result.
 
     Args:
-        running: The verdict on each workload that asks for GPUs and runs alone, or may.
-        services: The verdict on each service that asks for none.
+        running: The result for each workload that requests GPUs and runs alone, or may run.
+        services: The result for each service that requests no GPU.
     """
     asked = [kind for kind in group_by_kind(running) if kind.is_bounded]
     staying = [kind for kind in asked if not kind.ends]
@@ -204,7 +204,7 @@ def _full(rivals: Iterable[_Filler], staying: Iterable[Kind]) -> _Full:
 def _answers(
     kind: Kind, rivals: Sequence[_Filler], staying: Sequence[Kind], full: _Full
 ) -> Iterator[tuple[tuple[Verdict, ...], Answer]]:
-    """Yield workloads of a kind that do not all run, or may not."""
+    """Yield workloads of a kind whose pods don't all run, or may not all run."""
     if not kind.ends:
         certain = _is_too_much(kind, rivals, staying) and all(_outranks(each.kind, kind) for each in rivals)
         left = kind.verdicts if certain else tuple(each for each in kind.verdicts if id(each.workload) in full.left)
@@ -222,7 +222,7 @@ def _answers(
 
 
 def _is_too_much(kind: Kind, rivals: Iterable[_Filler], staying: Iterable[Kind]) -> bool:
-    """Whether pods of a kind ask for more than their pools have beside services that run nowhere else."""
+    """Whether pods of a kind request more than their pools have next to services that run nowhere else."""
     beside = [*(each.kind for each in rivals), *(each for each in staying if each is not kind)]
     return is_too_much([*(each for each in beside if each.runs and comes_first(each, kind)), kind], kind)
 
@@ -235,9 +235,9 @@ def _reason(answer: Answer, rivals: Sequence[_Filler]) -> Reason:
     every = [each.workload.name for rival in rivals for each in rival.kind.verdicts]
     more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
     finds = "finds no room" if answer is Answer.NO else "may find no room"
-    asks = "asks" if len(every) == 1 else "ask"
+    verb = "requests" if len(every) == 1 else "request"
     text = (
-        f"{finds} beside {', '.join(every[:_SHOWN])}{more}, which {asks} for no GPU and may run on the same nodes; "
-        "taint the pool of GPUs, so that only pods that tolerate it come there"
+        f"{finds} next to {', '.join(every[:_SHOWN])}{more}, which {verb} no GPU and may run on the same nodes; "
+        "taint the GPU pool, so that only pods that tolerate the taint run there"
     )
     return Reason(answer, "limit", text, rule=_RULE)

@@ -1,4 +1,4 @@
-"""How parts of a pod and parts of a node go together, remembered, because most pods and most pools are alike."""
+"""A cache for the checks of pods against nodes. Most pods and most pools are alike."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpu_preflight.scheduling.fitting import Part, PartOf, check_labels, check_r
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What tells a node from others, as numbers that are quick to compare.
+    """A key that is equal for nodes that are alike, as numbers that are quick to compare.
 
     Attributes:
-        taints: Its taints, in both views.
-        resources: What it has for pods, in both views.
-        labels: Each of its labels, in both views.
+        taints: Its taints, as they are and in the autoscaler's view.
+        resources: Its allocatable resources, as they are and in the autoscaler's view.
+        labels: Each of its labels, as they are and in the autoscaler's view.
     """
 
     taints: int
@@ -25,20 +25,20 @@ class Profile:
 
 
 class Memory:
-    """Remembers each part of a fit by what it depends on; `ask` is what `fits` asks with."""
+    """Caches each check of `fits` by the values that the check depends on. Pass `ask` to `fits`."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start with an empty cache."""
         self._ids: dict[object, int] = {}
         self._profiles: dict[int, Profile] = {}
         self._parts: dict[object, Part] = {}
 
     def number(self, value: object) -> int:
-        """Return a number that equal values share."""
+        """Return a number that is the same for equal values."""
         return self._ids.setdefault(value, len(self._ids))
 
     def ask(self, part: PartOf, wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
-        """Return what a part of a fit says, from memory where pod and node are alike in all that it depends on."""
+        """Return the result of a check, from the cache if pod and node are alike in everything that the check reads."""
         profile = self._profiles.get(id(node)) or self.profile(node, pool)
         key: object
         if part is check_taints:
@@ -55,7 +55,7 @@ class Memory:
         return found
 
     def profile(self, node: NodeToBe, pool: Pool) -> Profile:
-        """Return what tells a node from others; nodes and pools outlive the memory of them."""
+        """Return the key of a node. Nodes and pools live longer than the cache."""
         found = self._profiles.get(id(node))
         if found is None:
             found = self._profiles[id(node)] = self._profile(node, pool)

@@ -1,8 +1,8 @@
-"""All workloads together on all pools: how many nodes of each, and which replicas are left without one.
+"""All workloads on all pools together: how many nodes each pool needs, and which replicas stay without a node.
 
-The pods that ask for the most GPUs go first, each into the first node that takes it, else into a new node of the pool
-that its verdict puts first. Karpenter and cluster autoscaler sort by CPU and memory instead, so that what is left over
-is a bound, not a forecast.
+The pods that request the most GPUs are placed first. Each pod goes to the first node that has room for it, otherwise to
+a new node of the nearest pool in its result. Karpenter and Cluster Autoscaler sort by CPU and memory instead, so the
+number of unplaced replicas is a bound, not a forecast.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.pool_limits import node_limit, pods_per_node
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
-# Nodes opened by others that a group of pods looks into before it opens one of its own.
+# Max number of existing nodes that a group of pods tries before it opens a new one.
 _LOOKED_INTO = 64
 
 
 @dataclass(slots=True)
 class _Open:
-    """Nodes of one pool that hold the same pods, which take some ports of them."""
+    """Nodes of one pool that hold the same pods and have the same host ports in use."""
 
     node: NodeToBe
     free: dict[str, int]
@@ -35,7 +35,7 @@ class _Open:
     ports: frozenset[HostPort] = frozenset()
 
     def room(self, wanted: Demand) -> int:
-        """Return how many such pods each of the nodes takes."""
+        """Return how many such pods fit on each of the nodes."""
         taken = bool(self.ports) and ports_clash(wanted.pod.host_ports, self.ports)
         room = 0 if taken else _times(wanted.requests, self.free)
         alone = wanted.topology.one_per_node or wanted.pod.host_ports
@@ -44,7 +44,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """What a pool has to run.
+    """The load of one pool.
 
     Attributes:
         pool: The pool.
@@ -63,7 +63,7 @@ class PoolUse:
 
 @dataclass(slots=True)
 class _Filling:
-    """A pool while pods are put onto its nodes, and the nodes that still have room."""
+    """A pool while pods are placed onto its nodes, and the nodes that still have room."""
 
     pool: Pool
     nodes: int = 0
@@ -73,18 +73,18 @@ class _Filling:
     types: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> _Filling:
-        """Return a pool that is filled alike."""
+        """Return a copy of the pool and its load."""
         open_ = [_Open(each.node, each.free, each.count, each.ports) for each in self.open]
         return _Filling(self.pool, self.nodes, self.gpus, dict(self.pods), open_, dict(self.types))
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """What pools have to run when several workloads come at once.
+    """The load of all pools when several workloads run at the same time.
 
     Attributes:
-        uses: What each pool has to run.
-        left: Replicas without a node then, by workload.
+        uses: The load of each pool.
+        left: Replicas without a node, by workload.
     """
 
     uses: tuple[PoolUse, ...]
@@ -92,18 +92,18 @@ class Packing:
 
 
 class Filled:
-    """Nodes of pools while workloads are put onto them, some after others."""
+    """Nodes of pools, onto which workloads are placed one after another."""
 
     def __init__(self, uses: Mapping[int, _Filling] | None = None) -> None:
-        """Begin with nodes that are used already, or with none."""
+        """Start with nodes that are already in use, or with none."""
         self._uses: dict[int, _Filling] = dict(uses or {})
 
     def copy(self) -> Filled:
-        """Return nodes that are used alike, onto which others can be put."""
+        """Return a copy with the same load, onto which other pods can be placed."""
         return Filled({pool: use.copy() for pool, use in self._uses.items()})
 
     def place_pods(self, verdicts: Iterable[Verdict]) -> list[tuple[Workload, int]]:
-        """Put the pods of workloads onto nodes, and return the replicas that are left over, by workload."""
+        """Place the pods of workloads onto nodes, and return the replicas without a node, by workload."""
         alike: dict[tuple[int, int | None], list[Verdict]] = {}
         for each in verdicts:
             if not each.workload.is_daemon_set:
@@ -116,9 +116,9 @@ class Filled:
         return left
 
     def spread(self, verdicts: Iterable[Verdict]) -> None:
-        """Put the pods of workloads onto all nodes that there may be, as evenly as they go.
+        """Place the pods of workloads as evenly as possible onto all nodes that can exist.
 
-        So kube-scheduler spreads pods over nodes that run: it prefers the one that has most left.
+        kube-scheduler spreads pods over running nodes in this way: it prefers the node with the most free resources.
         Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/noderesources/least_allocated.go
         """
         for verdict in verdicts:
@@ -129,12 +129,12 @@ class Filled:
 
     @property
     def uses(self) -> tuple[PoolUse, ...]:
-        """What each pool has to run."""
+        """The load of each pool."""
         return tuple(PoolUse(each.pool, each.nodes, each.gpus, each.pods, each.types) for each in self._uses.values())
 
 
 def pack(*verdicts: Iterable[Verdict]) -> Packing:
-    """Put the pods of workloads onto the nodes of pools, one lot of workloads after the other."""
+    """Place the pods of workloads onto the nodes of pools, one list of workloads after the other."""
     filled = Filled()
     left = [each for lot in verdicts for each in filled.place_pods(lot)]
     return Packing(filled.uses, tuple(left))
@@ -143,7 +143,7 @@ def pack(*verdicts: Iterable[Verdict]) -> Packing:
 def _place_all(
     group: list[Verdict], usable: list[PoolVerdict], uses: dict[int, _Filling]
 ) -> list[tuple[Workload, int]]:
-    """Place the replicas of workloads that are alike, and return those that are left over."""
+    """Place the replicas of workloads that are alike, and return the replicas without a node."""
     waiting = [(each.workload, _replicas(each.workload)) for each in reversed(group)]
     remaining = sum(count for _, count in waiting)
     for verdict in usable:
@@ -184,7 +184,7 @@ def _place(wanted: Demand, verdict: PoolVerdict, use: _Filling, remaining: int) 
 
 
 def _open_all(verdict: PoolVerdict, use: _Filling) -> None:
-    """Open every node that a pool may come to, where that is bounded."""
+    """Open every node that a pool can have, if that number is limited."""
     node = min(verdict.nodes_taking, key=_size)
     more = (node_limit(use.pool, node, verdict.growth.sure) or 0) - use.nodes
     if more > 0:

@@ -1,4 +1,4 @@
-"""How many pods a node takes, how many nodes a pool may have, which limit stops first, and Karpenter's minValues.
+"""How many pods a node holds, how many nodes a pool may have, which limit applies first, and Karpenter's minValues.
 
 Source of minValues: sigs.k8s.io/karpenter v1.14.1 pkg/cloudprovider/types.go SatisfiesMinValues, over the types that
 meet a pod's requirements and requests; pkg/controllers/provisioning/scheduling/nodeclaim.go
@@ -28,13 +28,13 @@ _POLICY = "minValuesPolicy"
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a pool comes to more nodes than run always.
+    """How a pool gets more nodes than the nodes that always run.
 
     Attributes:
-        answer: Whether something adds nodes for pods that wait.
-        running: Nodes that run always.
-        counted: Whether no more run without that.
-        why: What is against it, or not known of it.
+        answer: Whether an autoscaler adds nodes for pending pods.
+        running: Number of nodes that always run.
+        counted: Whether the pool has no more nodes than these without an autoscaler.
+        why: Reasons why the pool doesn't grow, or why that isn't known.
     """
 
     answer: Answer = Answer.YES
@@ -44,12 +44,12 @@ class Growth:
 
     @property
     def sure(self) -> int | None:
-        """Nodes that the pool surely comes to; ``None`` where its limits alone say."""
+        """Number of nodes that the pool can certainly have; ``None`` if only its limits decide."""
         return None if self.answer is Answer.YES else self.running
 
     @property
     def most(self) -> int | None:
-        """Nodes that it comes to at most; ``None`` where its limits alone say."""
+        """Max number of nodes that the pool can have; ``None`` if only its limits decide."""
         return self.running if self.answer is Answer.NO and self.counted else None
 
 
@@ -57,7 +57,7 @@ GROWS = Growth()
 
 
 def pods_per_node(wanted: Demand, node: NodeToBe, *, at_most: bool = False) -> int:
-    """Return how many such pods a fresh node takes for sure, or at most."""
+    """Return the min or max number of such pods that fit on a fresh node."""
     claims_all = wanted.claimed is not None and wanted.claimed.own is None
     if wanted.pod.host_ports or wanted.topology.one_per_node or claims_all:
         return 1
@@ -75,14 +75,14 @@ def room(
     growth: Growth = GROWS,
     caps: tuple[float, float] = (math.inf, math.inf),
 ) -> tuple[int | None, int | None]:
-    """Return for how many such pods a pool surely has room, and at most; ``None`` without bound.
+    """Return the min and max number of such pods that a pool has room for. ``None`` means without limit.
 
     Args:
         wanted: The pods.
         pool: The pool.
-        taking: A fresh node of each type that takes one of them.
-        growth: How it comes to more nodes than run always.
-        caps: How many pods a node may have for sure, and at most, whatever it has room for.
+        taking: A fresh node of each type that accepts one of the pods.
+        growth: How the pool gets more nodes than the nodes that always run.
+        caps: Min and max number of pods that a node may have, even if it has room for more.
     """
     surely, most = [_within(pool, taking, bound) for bound in (growth.sure, growth.most)]
     sure = [int(min(pods_per_node(wanted, node), caps[0])) * limit for node, limit in zip(taking, surely, strict=False)]
@@ -90,25 +90,25 @@ def room(
         int(min(pods_per_node(wanted, node, at_most=True), caps[1])) * limit
         for node, limit in zip(taking, most, strict=False)
     ]
-    # EC2 chooses among the types of a group, Karpenter takes the one that suits.
+    # EC2 chooses among the types of a group. Karpenter chooses the type that fits.
     holds = (min if pool.is_group else max)(sure, default=None)
-    # Of a type that is not known nobody can say how many pods fit.
+    # If a type isn't known, it isn't known how many pods fit on its nodes.
     return holds, None if any(node.row is None for node in taking) else max(may, default=None)
 
 
 def _within(pool: Pool, taking: Sequence[NodeToBe], bound: int | None) -> list[int]:
-    """Return how many nodes of each kind a pool may have below a bound; nothing where one has none."""
+    """Return how many nodes of each kind a pool may have within a limit, or nothing if a kind has no limit."""
     limits = [node_limit(pool, node, bound) for node in taking]
     return [] if None in limits else [each for each in limits if each is not None]
 
 
 def nodes_needed(replicas: int, per_node: int) -> int:
-    """Return how many nodes so many pods need."""
+    """Return how many nodes that number of pods needs."""
     return -(-replicas // per_node)
 
 
 def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | None:
-    """Return how many nodes of a kind a pool may have below a bound of its growth, ``None`` without any."""
+    """Return how many nodes of a kind a pool may have within its growth limit, or ``None`` without a limit."""
     most = None if pool.max_nodes is None else _left("nodes", pool.max_nodes, pool)
     bounds = [each for each in (most, bound) if each is not None]
     bounds += [
@@ -118,7 +118,7 @@ def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | No
 
 
 def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Growth = GROWS) -> str | None:
-    """Return the limit of the pool that leaves replicas without a node, the tightest first."""
+    """Return the tightest limit of the pool that leaves replicas without a node."""
     bounds: list[tuple[int, str]] = []
     if growth.sure is not None:
         run = "1 node runs" if growth.running == 1 else f"{growth.running} nodes run"
@@ -137,7 +137,7 @@ def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Gr
 
 
 def _left(name: str, limit: int, pool: Pool) -> int:
-    """Return what running nodes leave of a limit."""
+    """Return the part of a limit that running nodes don't use."""
     return max(limit - pool.in_use.get(name, 0), 0)
 
 
@@ -151,7 +151,7 @@ def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str
 
 
 def _capacity(name: str, node: NodeToBe) -> int:
-    """Return what one node counts against a limit of its NodePool."""
+    """Return the amount that one node counts against a limit of its NodePool."""
     row = node.row
     if row is None:
         return 0
@@ -160,20 +160,20 @@ def _capacity(name: str, node: NodeToBe) -> int:
         "cpu": row.vcpus * 1000 if row.vcpus is not None else None,
         "memory": row.memory_mib * MIB if row.memory_mib is not None else None,
     }
-    # What a NodeOverlay adds counts as well, e.g. shares of GPUs.
+    # Capacity that a NodeOverlay adds, such as shares of GPUs, counts too.
     return figures.get(name) or node.believed.get(name, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most that every GPU pool together can come to.
+    """The max size of all GPU pools together.
 
     Attributes:
-        gpus: GPUs of the pools that have a bound.
+        gpus: GPUs of the pools that have a limit.
         vcpus: Name and vCPUs of each quota that they need, by quota code.
-        usd_per_hour: On-demand list price, US dollars an hour, of the pools that have a bound: in GovCloud its own,
-            elsewhere that of us-east-1.
-        unbounded: Pools without a bound.
+        usd_per_hour: On-demand list price of the pools that have a limit, in US dollars an hour. GovCloud pools use the
+            GovCloud price, all other pools the price in us-east-1.
+        unbounded: Pools without a limit.
         unpriced: Instance types without a list price.
     """
 
@@ -185,7 +185,7 @@ class Ceiling:
 
 
 def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...], str | None]]) -> Ceiling:
-    """Return the ceiling of some pools, each with its nodes-to-be and its region."""
+    """Return the max size of some pools, each with its future nodes and its region."""
     parts = [_pool_ceiling(*each) for each in pools]
     vcpus: dict[str, tuple[str, int]] = {}
     for part in parts:
@@ -227,7 +227,7 @@ def quota_vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict
 
 
 def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> Iterator[Reason]:
-    """Yield which requirement of a NodePool has fewer values among the nodes that take a pod than it wants."""
+    """Yield each NodePool requirement for which the nodes that accept a pod have fewer values than its minValues."""
     if pool.kind != "karpenter":
         return
     nodes = list(taking)
@@ -240,13 +240,13 @@ def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> 
             return
         text = f"minValues of {key} is {least}, and the pod fits {len(values)}: {', '.join(sorted(values))}"
         if isinstance(policy, Unknown):
-            yield Reason(Answer.UNKNOWN, "label", f"{text}; whether settings.{_POLICY} is BestEffort is not known")
+            yield Reason(Answer.UNKNOWN, "label", f"{text}; it is unknown whether settings.{_POLICY} is BestEffort")
         else:
             yield Reason(Answer.NO, "label", f"{text}; lower it, or set settings.{_POLICY} to BestEffort")
 
 
 def least_values(pool: Pool) -> Iterator[tuple[str, int]]:
-    """Yield the labels of which a NodePool wants a least number of values, and that number."""
+    """Yield each label for which a NodePool sets minValues, and that number."""
     for each in mappings(dig(pool.properties, "template", "spec", "requirements")):
         key, least = known_text(each.get("key")), known_number(each.get("minValues"))
         if key and least:
@@ -254,7 +254,7 @@ def least_values(pool: Pool) -> Iterator[tuple[str, int]]:
 
 
 def _values(key: str, nodes: Iterable[NodeToBe]) -> set[str] | None:
-    """Return the values that a label has on some nodes, ``None`` where one may have others."""
+    """Return the values that a label has on some nodes, or ``None`` if a node may have other values."""
     found: set[str] = set()
     for each in nodes:
         value = each.believed_labels.get(key)

@@ -1,14 +1,13 @@
-"""Whether the pools hold all replicas of a workload, in as many zones or domains as it requires.
+"""Whether the pools have room for all replicas of a workload, in as many zones or domains as it requires.
 
-Whether there is a topology domain for each group of pods that wants one to itself, and room in it for the group.
-
-The first pod of a group keeps off domains of other groups, and the others follow it by node selector or affinity.
+Exclusive placement: the module checks whether each group of pods finds a separate topology domain with room for the
+whole group. The first pod of a group avoids domains that other groups use. The other pods follow it by node selector or
+affinity.
 Sources: kubernetes-sigs/jobset pkg/webhooks/pod_mutating_webhook.go, kubernetes-sigs/lws pkg/webhooks/pod_webhook.go
 (2026-11)
 
-How many pods a node may have where they are spread evenly over nodes: the emptiest node holds the others back.
-
-Every node counts that the pods' node selector takes, one without GPUs too, unless they honor taints.
+Spread over nodes: the node with the fewest pods limits how many pods every other node may have. Every node that matches
+the pods' node selector counts, also a node without GPUs, unless the constraint honors taints.
 Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering}.go
 """
 
@@ -30,20 +29,20 @@ from gpu_preflight.scheduling.pool_limits import node_limit, pods_per_node, room
 from gpu_preflight.scheduling.topology import Evenly
 from gpu_preflight.scheduling.verdict import PoolVerdict
 
-# A domain, and for how many pods it surely has room, and at most.
+# A domain, and the min and max number of pods that it has room for.
 _Domain = tuple[object, float, float]
 _SHOWN = 4
 _RULE = "GPU121"
-# Rules whose reasons follow from the verdicts on all pools.
+# Rules whose reasons result from the checks of all pools together.
 OF_ALL_POOLS = (_RULE,)
 
 
 def too_few_domains(wanted: Demand, taking: Sequence[PoolVerdict]) -> Reason | None:
-    """Return why some groups find no domain to themselves, or may find none.
+    """Return why some groups find no domain for themselves, or may find none.
 
     Args:
-        wanted: What one pod asks for.
-        taking: The pools that take one of them, or may.
+        wanted: The requests of one pod.
+        taking: The pools that accept one of the pods, or may accept it.
     """
     groups = wanted.workload.exclusive
     if groups is None or groups.groups == 0:
@@ -55,7 +54,7 @@ def too_few_domains(wanted: Demand, taking: Sequence[PoolVerdict]) -> Reason | N
     where = "node" if key == HOSTNAME else key
     if most < groups.groups:
         pods = f" with room for {groups.size} pods" if groups.size > 1 else ""
-        text = f"wants a {where} to itself for each of {groups.groups} groups, and there are {int(most)}{pods}"
+        text = f"requires a separate {where} for each of {groups.groups} groups, and there are {int(most)}{pods}"
         return Reason(Answer.NO, "topology", f"{text}; raise the maximum of a pool, or make the groups smaller")
     if groups.shared or groups.beside is None or sure < groups.groups + groups.beside:
         return Reason(Answer.UNKNOWN, "topology", _not_known(where, groups))
@@ -64,11 +63,11 @@ def too_few_domains(wanted: Demand, taking: Sequence[PoolVerdict]) -> Reason | N
 
 def _not_known(where: str, groups: Exclusive | None) -> str:
     count = f"each of {groups.groups} groups" if groups else "each group"
-    return f"whether {count} finds a {where} to itself, with room for all of its pods, is not known"
+    return f"it is unknown whether {count} finds its own {where}, with room for all of its pods"
 
 
 def _domains(wanted: Demand, key: str, size: int, taking: Sequence[PoolVerdict]) -> tuple[float, float]:
-    """Return how many domains surely have room for a group, and how many at most."""
+    """Return the min and max number of domains with room for a group."""
     if key == HOSTNAME:
         return _nodes(wanted, size, taking)
     rooms: dict[object, tuple[float, float]] = {}
@@ -82,7 +81,7 @@ def _domains(wanted: Demand, key: str, size: int, taking: Sequence[PoolVerdict])
 
 
 def _nodes(wanted: Demand, size: int, taking: Sequence[PoolVerdict]) -> tuple[float, float]:
-    """Return how many nodes surely have room for a group, and how many at most."""
+    """Return the min and max number of nodes with room for a group."""
     sure, most = 0.0, 0.0
     for each in taking:
         least = [pods_per_node(wanted, node) for node in each.nodes_taking]
@@ -100,11 +99,11 @@ def _limits(judged: PoolVerdict, bound: int | None) -> list[float]:
 
 
 def _pool_domains(key: str, judged: PoolVerdict) -> Iterator[_Domain]:
-    """Yield the domains in which a pool makes nodes, ``None`` for one that is not known."""
+    """Yield the domains in which a pool launches nodes, and ``None`` for a domain that isn't known."""
     most = math.inf if judged.may_hold is None else judged.may_hold
     values = list(_values(key, judged))
     for each in values:
-        # Where a node of several domains comes up is not for the pods to say, except under Karpenter.
+        # If nodes may start in several domains, pods can't choose one, except with Karpenter.
         steered = len(values) == 1 or (not judged.pool.is_group and judged.holds is None)
         holds = math.inf if judged.holds is None else judged.holds
         yield each, holds if steered and each is not None and judged.answer is Answer.YES else 0, most
@@ -114,13 +113,13 @@ def _values(key: str, judged: PoolVerdict) -> Iterable[object]:
     pool = judged.pool
     if key == NODE_GROUP and pool.kind == "managed":
         return [(key, id(pool))]
-    # Which pools come into one is not known of other labels that only a running node has.
+    # For other labels that only a running node has, it isn't known which pools share a domain.
     value = judged.nodes_taking[0].labels.get(key) if judged.nodes_taking else None
     return sorted(value.values) if isinstance(value, LabelValues) and not value.all_but else [None]
 
 
 def counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
-    """Say whether a node counts among those that pods are spread over."""
+    """Return whether a topology spread constraint counts a node."""
     chosen = wanted.pod.selection.takes(node.labels) if spread.honors_labels else Answer.YES
     taints = [answer for _, answer in untolerated(wanted.pod.tolerations, node.taints)] if spread.honors_taints else []
     return all_yes((chosen, yes_if(Answer.NO not in taints), *(each for each in taints if each is Answer.UNKNOWN)))
@@ -129,12 +128,12 @@ def counts(wanted: Demand, node: NodeToBe, spread: Evenly) -> Answer:
 def pods_on_a_node(
     wanted: Demand, spread: Evenly, taking: Sequence[PoolVerdict], refusing: Sequence[PoolVerdict]
 ) -> tuple[float, float]:
-    """Return how many of the pods any node may have for sure, and at most.
+    """Return the min and max number of the pods that each node may have.
 
     Args:
         wanted: The pods.
-        spread: How evenly they are spread over nodes.
-        taking: The pools that take one of them.
+        spread: How evenly the pods are spread over nodes.
+        taking: The pools that accept one of the pods.
         refusing: The other pools, with a fresh node of each of their types.
     """
     emptiest = min((least for each in taking for least, _ in _held(wanted, each)), default=math.inf)
@@ -153,29 +152,29 @@ def pods_on_a_node(
 
 
 def _held(wanted: Demand, judged: PoolVerdict) -> list[tuple[int, int]]:
-    """Return how many pods each node of a pool has room for, and at most."""
+    """Return the min and max number of pods that fit on each node of a pool."""
     return [(pods_per_node(wanted, each), pods_per_node(wanted, each, at_most=True)) for each in judged.nodes_taking]
 
 
 def room_below(wanted: Demand, judged: PoolVerdict, caps: tuple[float, float]) -> tuple[int | None, int | None]:
-    """Return for how many pods a pool surely has room, and at most, where no node has more than some."""
+    """Return the min and max number of pods that fit in a pool, if each node has at most the given number of pods."""
     return room(wanted, judged.pool, judged.nodes_taking, judged.growth, caps)
 
 
 def node_spread_note(wanted: Demand, taking: Iterable[PoolVerdict]) -> str:
-    """Return what keeps nodes from being filled, where that is what the pods ask."""
+    """Return a note that the pods' spread constraint keeps nodes from being filled, if it does."""
     spread = wanted.topology.over_nodes
     if spread is None or all(least <= spread.skew for each in taking for least, _ in _held(wanted, each)):
         return ""
-    return f", as no node may have over {spread.skew} more than the emptiest one"
+    return f", because no node may have over {spread.skew} more than the emptiest one"
 
 
 def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
-    """Return why some replicas stay without a node, or may, on the pools that take one of them.
+    """Return why some replicas stay without a node, or may, on the pools that accept one of them.
 
     Args:
-        wanted: What one pod asks for, and how many there are.
-        pools: The verdict on each pool.
+        wanted: The requests of one pod, and the number of pods.
+        pools: The result for each pool.
     """
     replicas = wanted.workload.replicas
     taking = [each for each in pools if each.answer is not Answer.NO]
@@ -191,16 +190,16 @@ def shortage(wanted: Demand, pools: Sequence[PoolVerdict]) -> list[Reason]:
 
 
 def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: Sequence[PoolVerdict]) -> list[Reason]:
-    """Return why some replicas find no room as far apart, or as evenly, as they want to be."""
+    """Return why some replicas find no room under their anti-affinity or their spread constraints."""
     zones = _zones(taking)
     if zones is not None and (text := _too_few_zones(wanted, replicas, len(zones))):
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
     if zones is None and _too_few_zones(wanted, replicas, 1):
-        text = "needs several zones, and in which zones the pools have nodes is not known"
+        text = "needs several zones, and it is unknown in which zones the pools have nodes"
         return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
     if apart := too_few_domains(wanted, taking):
         return [replace(apart, rule=_RULE)]
-    # Whether a pool takes one is said with the pool; here it is how many.
+    # The result of each pool already states whether it accepts one pod. This counts how many it accepts.
     certain = [each for each in taking if each.answer is Answer.YES] or taking
     spread = wanted.topology.over_zones
     skew = spread.skew if spread else 0
@@ -214,7 +213,7 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     if sure >= replicas:
         return []
     if most >= replicas:
-        text = f"whether more than {sure} of {replicas} pods find room is not known"
+        text = f"it is unknown whether more than {sure} of {replicas} pods find room"
         uneven = _zone_spread_note(zip(certain, surely, strict=True), skew, sure)
         conditional = [each for each in taking if each.is_conditional]
         holding, _ = _holding(wanted, conditional, taking, refusing)
@@ -224,34 +223,32 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
         return [replace(reason, condition=_join_conditions(conditional))] if room >= replicas else [reason]
     uneven = _zone_spread_note(zip(taking, at_most, strict=True), skew, most)
     if wanted.workload.may_take_turns and most:
-        text = (
-            f"at most {most} of {replicas} pods run at once{uneven}, and whether they need one another only they know"
-        )
+        text = f"at most {most} of {replicas} pods run at once{uneven}, and it is unknown whether they need one another"
         return [_reason(Answer.UNKNOWN, text, taking, wanted)]
     return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
 
 
 def _join_conditions(pools: Iterable[PoolVerdict]) -> str:
-    """Return on which conditions all of some pools take a pod."""
+    """Return the conditions under which all of the pools accept a pod."""
     return " and ".join(dict.fromkeys(one.condition for each in pools for one in each.reasons if one.condition))
 
 
 def _shared_claim_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
-    """Return why no node has room for all pods that share a claim, whose devices are those of one node."""
+    """Return why no node has room for all pods that share a claim. Its devices are all on one node."""
     fitting = [node for each in taking for node in each.nodes_taking]
     most = max((pods_per_node(wanted, node, at_most=True) for node in fitting), default=1)
     if most < replicas:
-        text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are those of one node"
-        return [Reason(Answer.NO, "claim", f"{text}; claim by a ResourceClaimTemplate", rule=_RULE)]
-    # Which of them the first pod goes to, and its claim with it, nobody knows.
+        text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are on one node"
+        return [Reason(Answer.NO, "claim", f"{text}; use a ResourceClaimTemplate", rule=_RULE)]
+    # It isn't known to which of these nodes the first pod goes, and with it the claim.
     certain = [] if any(each.answer is not Answer.YES for each in taking) else fitting
     sure = min((pods_per_node(wanted, node) for node in certain), default=0)
-    text = f"whether one node has room for all {replicas} pods, which share a claim, is not known"
+    text = f"it is unknown whether one node has room for all {replicas} pods, which share a claim"
     return [] if sure >= replicas else [Reason(Answer.UNKNOWN, "claim", text, rule=_RULE)]
 
 
 def _affinity_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict]) -> list[Reason]:
-    """Return why no node, or no zone, has room for all pods that want to be where the first of them is.
+    """Return why no node, or no zone, has room for all pods whose affinity requires the place of the first pod.
 
     Source: kubernetes v1.36.1 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAffinity
     """
@@ -263,14 +260,14 @@ def _affinity_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdi
     if sure >= replicas and not wanted.topology.may_follow and not _is_torn(wanted, replicas, taking):
         return []
     if most < replicas and not wanted.topology.may_follow:
-        text = f"at most {int(most)} of {replicas} pods run: they want to be {where} of the first"
+        text = f"at most {int(most)} of {replicas} pods run: their affinity requires a place {where} of the first"
         return [Reason(Answer.NO, "topology", text, rule=_RULE)]
-    text = f"whether all of its {replicas} pods find room {where} of pods that they want to be beside is not known"
+    text = f"it is unknown whether all of its {replicas} pods find room {where} of the pods that their affinity selects"
     return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
 
 
 def _is_torn(wanted: Demand, replicas: int, taking: Iterable[PoolVerdict]) -> bool:
-    """Whether pods that want to be where the first of them is are also to be spread over other places."""
+    """Whether the pods must run in the place of the first pod and must also be spread over several places."""
     topology, zones = wanted.topology, _zones(taking)
     over_zones = topology.over_zones if zones is None or len(zones) > 1 else None
     over_nodes = topology.over_nodes if topology.on_one_node else None
@@ -278,10 +275,10 @@ def _is_torn(wanted: Demand, replicas: int, taking: Iterable[PoolVerdict]) -> bo
 
 
 def _most_on_a_node(wanted: Demand, taking: Iterable[PoolVerdict], *, at_most: bool = False) -> float:
-    """Return how many pods one node takes for sure, wherever the first of them is, or at most.
+    """Return the min, or with ``at_most`` the max, number of pods on the node that the first pod goes to.
 
-    EC2 chooses among the types of a group; Karpenter takes one for all pods that wait together, and those of a
-    StatefulSet come one after another.
+    EC2 chooses among the instance types of a group. Karpenter chooses one type for all pods that wait together. The
+    pods of a StatefulSet are created one after another.
     """
     found = []
     for each in taking:
@@ -292,7 +289,7 @@ def _most_on_a_node(wanted: Demand, taking: Iterable[PoolVerdict], *, at_most: b
 
 
 def _most_in_a_zone(taking: Sequence[PoolVerdict], *, at_most: bool = False) -> float:
-    """Return how many pods one zone takes for sure, wherever the first of them is, or at most."""
+    """Return the min, or with ``at_most`` the max, number of pods in the zone that the first pod goes to."""
     by_zone: dict[str, float] = {}
     anywhere: list[float] = []
     for each in taking:
@@ -301,7 +298,8 @@ def _most_in_a_zone(taking: Sequence[PoolVerdict], *, at_most: bool = False) -> 
         if zone is not None:
             by_zone[zone] = by_zone.get(zone, 0) + amount
         else:
-            # Karpenter makes as many nodes as it may in one zone, and a group of several makes them in all.
+            # Karpenter may launch all of its nodes in one zone. A group with several zones spreads its nodes over all
+            # of them.
             anywhere.append(0 if each.pool.is_group and not at_most else amount)
     if at_most:
         return sum(anywhere) + max(by_zone.values(), default=0)
@@ -311,7 +309,7 @@ def _most_in_a_zone(taking: Sequence[PoolVerdict], *, at_most: bool = False) -> 
 def _holding(
     wanted: Demand, certain: Sequence[PoolVerdict], taking: Sequence[PoolVerdict], refusing: Sequence[PoolVerdict]
 ) -> tuple[list[int | None], list[int | None]]:
-    """Return for how many pods each of the certain pools surely has room, and each that takes them at most."""
+    """Return the min number of pods that fit in each certain pool, and each pool that accepts them with its max."""
     spread = wanted.topology.over_nodes
     if spread is None:
         return [each.holds for each in certain], [each.may_hold for each in taking]
@@ -330,10 +328,10 @@ def _room(
     """Return how many pods run on several pools.
 
     Args:
-        amounts: Each pool with the pods that it has room for; ``None`` without bound.
-        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
-        counted: Zones that count even while no pod runs in them. A zone that is full is the emptiest first.
-        cautious: Whether pools of unknown zones may each be in a zone of its own.
+        amounts: Each pool with the number of pods that it has room for. ``None`` means without limit.
+        skew: How many more pods than the emptiest zone another zone may have. 0 means that there is no constraint.
+        counted: Zones that count even while no pod runs in them. If a zone is full, it becomes the emptiest zone first.
+        cautious: Whether each pool of unknown zones may be in a separate zone.
     """
     by_zone: dict[str | None, float] = {}
     pairs = list(amounts)
@@ -341,7 +339,7 @@ def _room(
         zone = _zone(judged)
         by_zone[zone] = by_zone.get(zone, 0) + (math.inf if amount is None else amount)
     if skew and None in by_zone and cautious:
-        # Each pool may be a zone of its own.
+        # Each pool may be a separate zone.
         each_own = [math.inf if amount is None else float(amount) for _, amount in pairs]
         return sum(min(each, min(each_own) + skew) for each in each_own)
     if skew and None not in by_zone:
@@ -351,29 +349,31 @@ def _room(
 
 
 def _zone_spread_note(amounts: Iterable[tuple[PoolVerdict, int | None]], skew: int, room: float) -> str:
-    """Return that the spread over zones leaves room unused, where it does.
+    """Return a note that the spread over zones leaves room unused, if it does.
 
     Args:
-        amounts: Each pool with the pods that it has room for; ``None`` without bound.
-        skew: How many more pods than the emptiest zone another may have; 0 where nothing is asked.
-        room: How many pods run with that.
+        amounts: Each pool with the number of pods that it has room for. ``None`` means without limit.
+        skew: How many more pods than the emptiest zone another zone may have. 0 means that there is no constraint.
+        room: How many pods run under this constraint.
     """
     if not skew or _room(amounts, 0, ()) <= room:
         return ""
-    return f", as the spread over zones allows a zone {skew} more than the emptiest that has nodes"
+    return f", because the spread over zones allows a zone {skew} more than the emptiest that has nodes"
 
 
 def _has_its_zone(judged: PoolVerdict) -> bool:
-    """Whether a zone is counted before a pod of its kind runs there: it has nodes, or Karpenter, which sees it coming.
+    """Whether a zone counts before a pod of the workload runs there.
 
-    Source: kubernetes v1.36.1 podtopologyspread/filtering.go counts the zones of nodes that are there;
-    sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/topology.go those of NodePools.
+    It counts if it has nodes, or if Karpenter can launch nodes there, because Karpenter counts the zones of NodePools.
+
+    Source: kubernetes v1.36.1 podtopologyspread/filtering.go counts the zones of existing nodes;
+    sigs.k8s.io/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/topology.go the zones of NodePools.
     """
     return bool(judged.pool.min_nodes) or not judged.pool.is_group
 
 
 def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly) -> tuple[set[str], set[str | None]]:
-    """Return the zones that count as ones without pods for nodes that take none of them, and those that may.
+    """Return the zones that count as zones without pods because their nodes accept none, and the zones that may.
 
     Source: kubernetes v1.36.1 podtopologyspread/common.go matchNodeInclusionPolicies.
 
@@ -383,7 +383,7 @@ def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly
         spread: How evenly the pods are spread over zones.
 
     Returns:
-        The zones that count, and with ``None`` for one that is not known those that may.
+        The zones that count, and the zones that may count, with ``None`` for a zone that isn't known.
     """
     certain: set[str] = set()
     possible: set[str | None] = set()
@@ -399,7 +399,7 @@ def _empty_zones(wanted: Demand, refusing: Iterable[PoolVerdict], spread: Evenly
 
 
 def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
-    """Return the zones in which a node may be, ``None`` where they are not known."""
+    """Return the zones in which a node may be, or ``None`` if they aren't known."""
     zone = node.labels.get(ZONE)
     return zone.values if isinstance(zone, LabelValues) and not zone.all_but else None
 
@@ -415,15 +415,15 @@ def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: De
 
 
 def _alone_on_a_node(wanted: Demand) -> str:
-    """Return why no node takes two of the pods, where that is what they ask."""
+    """Return why no node holds two of the pods, if the pods require that."""
     if wanted.pod.host_ports:
         ports = ", ".join(str(number) for _, _, number in sorted(wanted.pod.host_ports))
-        return f", one a node for host port {ports}"
-    return ", one a node as they keep apart" if wanted.topology.one_per_node else ""
+        return f", one per node because of host port {ports}"
+    return ", one per node because of their anti-affinity" if wanted.topology.one_per_node else ""
 
 
 def _zones(taking: Iterable[PoolVerdict]) -> set[str] | None:
-    """Return the zones in which pools make nodes, ``None`` where they are not known."""
+    """Return the zones in which pools launch nodes, or ``None`` if they aren't known."""
     found: set[str] = set()
     for each in taking:
         of_pool = _pool_zones(each)
@@ -438,7 +438,7 @@ def _pool_zones(judged: PoolVerdict) -> frozenset[str] | None:
 
 
 def _zone(judged: PoolVerdict) -> str | None:
-    """Return the only zone in which a pool makes nodes, ``None`` where there may be others."""
+    """Return the only zone in which a pool launches nodes, or ``None`` if there may be several."""
     zones = _pool_zones(judged) or frozenset()
     return next(iter(zones)) if len(zones) == 1 else None
 
@@ -446,7 +446,7 @@ def _zone(judged: PoolVerdict) -> str | None:
 def _too_few_zones(wanted: Demand, replicas: int, zones: int) -> str | None:
     spread = wanted.topology.over_zones
     if spread and spread.domains > zones and replicas > zones * spread.skew:
-        return f"spreads over at least {spread.domains} zones, the pools that take it have {zones}"
+        return f"spreads over at least {spread.domains} zones, the pools that accept it have {zones}"
     if wanted.topology.one_per_zone and replicas > zones:
-        return f"wants a zone for each of {replicas} replicas, the pools that take it have {zones}"
+        return f"requires a zone for each of {replicas} replicas, the pools that accept it have {zones}"
     return None

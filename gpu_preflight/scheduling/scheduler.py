@@ -55,19 +55,19 @@ _EXPENDABLE_BELOW = -10
 _DEFAULT_SCHEDULER = "default-scheduler"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html (2026-11)
 _BUILT_IN = (
-    "the built-in pools of EKS Auto Mode make nodes of the categories c, m and r only; add a NodePool that asks for "
+    "the built-in pools of EKS Auto Mode launch nodes of the categories c, m and r only; add a NodePool that requires "
     "GPUs, e.g. eks.amazonaws.com/instance-family In (g6)"
 )
 # Labels that follow from the instance type and the region.
 _OF_TYPES = ("node.kubernetes.io/", "kubernetes.io/", "beta.kubernetes.io/", "topology.kubernetes.io/")
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks.html (2026-11)
 _HYPERPOD = regex(r"\bml\.[a-z0-9-]+\.[a-z0-9-]+")
-_NOTHING_RESERVED = "takes reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
+_NOTHING_RESERVED = "uses reserved capacity only, and its class selects none by capacityReservationSelectorTerms"
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A pool, its nodes-to-be, how many always run, what of it is open, and what keeps it from growing for any pod.
+    """A pool, its future nodes, the number that always run, its unknown values, and why it doesn't grow for any pod.
 
     Attributes:
         unremoved: Startup taints that nothing in the input is known to remove.
@@ -93,7 +93,7 @@ def _candidate(pool: Pool, nodes: tuple[NodeToBe, ...], cluster: Cluster) -> _Ca
 
 
 def _running(pool: Pool, cluster: Cluster) -> int:
-    """Return how many nodes a pool always has: those that it starts with stay where nothing takes them away."""
+    """Return how many nodes a pool always has. Nodes that it starts with stay, unless something removes them."""
     if pool.resized:
         return 0
     kept = desired_nodes(pool) if cluster.autoscaler(pool.autoscaler) is None else None
@@ -101,23 +101,23 @@ def _running(pool: Pool, cluster: Cluster) -> int:
 
 
 class Scheduler:
-    """Judges workloads against the pools of one cluster; pools and pods that are alike are judged once."""
+    """Checks workloads against the pools of one cluster. Pools and pods that are alike are checked once."""
 
     def __init__(self, cluster: Cluster, nodes: Iterable[tuple[NodeToBe, ...]], admission: Admission) -> None:
-        """Take the cluster, the nodes-to-be of each of its pools, and what lets pods in."""
+        """Store the cluster, the future nodes of each of its pools, and the admission controllers."""
         self.cluster, self._admission = cluster, admission
         self._pools = [_candidate(pool, made, cluster) for pool, made in zip(cluster.every_pool, nodes, strict=True)]
         self._memory = Memory()
         self._signatures = [self._signature(each) for each in self._pools]
         self._seen: dict[tuple[object, ...], tuple[Demand, tuple[PoolVerdict, ...]]] = {}
         self._of_twins: dict[tuple[object, ...], Verdict] = {}
-        # With each pod, so that no other is given the same id.
+        # Each entry holds its pod, so that no other pod gets the same id.
         self._constraints: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
         self._schedulers = {_DEFAULT_SCHEDULER: Answer.YES}
         self._short: dict[tuple[int, int], tuple[Demand, tuple[PoolVerdict, ...], tuple[Reason, ...]]] = {}
 
     def verdict(self, workload: Workload) -> Verdict:
-        """Say whether the pods of a workload run, and where."""
+        """Return whether the pods of a workload run, and where."""
         if workload.is_placed:
             return Verdict(workload, Answer.YES, (), (), Demand(workload))
         if workload.placed and workload.replicas is not None:
@@ -131,15 +131,15 @@ class Scheduler:
         return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
 
     def _twins(self, workload: Workload) -> tuple[object, ...] | None:
-        """Return what lone pods have in common that get one answer; ``None`` for what is answered by itself.
+        """Return a key that is equal for single pods with the same result; ``None`` if a pod's result is individual.
 
-        A quota counts the pods before each, and other owners are read too.
+        A quota counts the pods that are admitted before a pod, and other owners are checked too.
         """
         alone = workload.owner.kind == "Pod" and not workload.claim_templates and workload.exclusive is None
         if not alone or self._admission.has_quotas(workload.namespace):
             return None
         return (
-            # The first verdict keeps the pod, so that no other is given its id.
+            # The first result holds the pod, so that no other pod gets its id.
             id(workload.pod),
             workload.namespace,
             repr(workload.labels),
@@ -171,7 +171,7 @@ class Scheduler:
         return self.combine_pool_results(workload, wanted, pools, held)
 
     def _unevaluated(self, workload: Workload) -> tuple[Reason, ...]:
-        """Return the constraints that aren't evaluated; of lone pods that are written alike they are found once."""
+        """Return the constraints that aren't evaluated. For single pods with the same spec, they are computed once."""
         if workload.owner.kind != "Pod" or is_queued(workload):
             return tuple(unevaluated(workload, self.cluster))
         key = id(workload.pod)
@@ -180,28 +180,28 @@ class Scheduler:
         return self._constraints[key][1]
 
     def _unscheduled(self, pod: Pod) -> Iterator[Reason]:
-        """Yield that the scheduler which a pod waits for does not run, or may not."""
+        """Yield a reason if the scheduler that a pod names doesn't run, or may not run."""
         name = known_text(pod.scheduler) or _DEFAULT_SCHEDULER
         if name not in self._schedulers:
             self._schedulers[name] = scheduler_runs(name, self.cluster)
         if (runs := self._schedulers[name]) is not Answer.YES:
-            text = f"waits for scheduler {name}, which nothing here installs"
+            text = f"waits for scheduler {name}, which nothing in the input installs"
             yield Reason(runs, "scheduler", text, rule="GPU128")
 
     def combine_pool_results(
         self, workload: Workload, wanted: Demand, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]
     ) -> Verdict:
-        """Return the verdict on a workload over the verdicts on pools.
+        """Return the result for a workload from the results for pools.
 
         Args:
             workload: The workload.
-            wanted: What one of its pods, or of pods like them, asks for.
-            pools: The verdict on each pool, the nearest first.
-            held: What holds the workload back wherever it runs.
+            wanted: The requests of one of its pods, or of one pod with the same shape.
+            pools: The result for each pool, the nearest first.
+            held: Reasons that prevent the workload from running in every pool.
         """
         key = id(wanted), id(pools)
         if key not in self._short:
-            # Kept, so that nothing else is given the same ids.
+            # The cache holds these objects, so that no other objects get the same ids.
             self._short[key] = wanted, pools, tuple(shortage(wanted, pools))
         reasons = (*held, *self._short[key][2], *_hidden_pool_reasons(pools, self.cluster))
         answer = _overall(pools, reasons, self.cluster)
@@ -209,7 +209,7 @@ class Scheduler:
         return Verdict(workload, answer, pools, reasons, wanted, rests_on)
 
     def _signature(self, candidate: _Candidate) -> tuple[int, list[Profile]]:
-        """Return what tells a pool from others, labels of its nodes apart, and the profile of each of its nodes."""
+        """Return the key of a pool without the labels of its nodes, and the key of each of its nodes."""
         pool, profiles = candidate.pool, [self._memory.profile(node, candidate.pool) for node in candidate.nodes]
         static = (
             *((each.taints, each.resources) for each in profiles),
@@ -220,7 +220,7 @@ class Scheduler:
         return self._memory.number(static), profiles
 
     def _judged(self, wanted: Demand) -> list[PoolVerdict]:
-        """Judge every pool; of those that differ in nothing the pod asks for, one."""
+        """Check every pool. Check pools once if they differ in nothing that the pod requests."""
         if wanted.workload.is_daemon_set:
             return [check_daemon_set(wanted, each.pool, each.nodes) for each in self._pools]
         if wanted.pod.host_ports or wanted.pod.claims or not wanted.anywhere:
@@ -237,7 +237,7 @@ class Scheduler:
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:
-    """Return what makes pods alike: what is scheduled, and whatever else their topology is read from."""
+    """Return a key that is equal for pods that are alike: their spec, and the inputs of their topology."""
     pod = workload.pod
     claimed = [*(each for each in pod.volumes if each.is_claimed), *workload.claim_templates]
     return (
@@ -254,12 +254,12 @@ def _shape(workload: Workload) -> tuple[object, ...]:
 
 
 def _toleration_assumptions(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
-    """Return the tolerations that a pod needs and does not state, where it is not known that EKS adds them."""
+    """Return the tolerations that a pod needs but doesn't have, if it isn't known whether EKS adds them."""
     kept_off = [untolerated(pod.tolerations, each.pool.taints) for each in pools if each.answer is not Answer.NO]
     if not kept_off or not all(kept_off):
         return ()
     names = ", ".join(dict.fromkeys(str(taint) for taint, _ in kept_off[0]))
-    return (f"states no toleration of {names}: EKS adds it, and that this is a cluster of EKS is not known",)
+    return (f"has no toleration of {names}: EKS adds it, and it is unknown whether this is an EKS cluster",)
 
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:
@@ -270,16 +270,16 @@ def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Clus
 
 
 def _hidden_pool_reasons(pools: Sequence[PoolVerdict], cluster: Cluster) -> tuple[Reason, ...]:
-    """Return what may take a pod that no pool takes."""
+    """Return which unread input may define a pool for a pod that no pool accepts."""
     if not pools or pools[0].answer is not Answer.NO or not cluster.hidden:
         return ()
     return (
-        Reason(Answer.UNKNOWN, "pool", f"no pool takes it, and {cluster.hidden[0]}, which is not read, may have one"),
+        Reason(Answer.UNKNOWN, "pool", f"no pool accepts it, and {cluster.hidden[0]}, which is not read, may have one"),
     )
 
 
 def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
-    """Return what holds a pod back wherever it would run."""
+    """Return what prevents a pod from running in every pool."""
     found = []
     found += _without_pools(wanted, cluster) if not cluster.every_pool else []
     for part in pod.open_parts:
@@ -294,27 +294,31 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
 
 
 def _suspended(workload: Workload) -> Iterator[Reason]:
-    """Yield that a suspended job has no pods before somebody, who is not a queue, resumes it."""
+    """Yield a reason that a suspended job has no pods until a user resumes it, unless a queue resumes it."""
     if workload.suspended and not is_queued(workload):
-        yield Reason(Answer.UNKNOWN, "suspended", "is suspended, and makes no pod before somebody resumes it")
+        yield Reason(Answer.UNKNOWN, "suspended", "is suspended, and creates no pod until you resume it")
 
 
 def _without_pools(wanted: Demand, cluster: Cluster) -> list[Reason]:
-    """Return why a cluster without a pool of its own has no node for a pod."""
+    """Return why a cluster without a pool in the input has no node for a pod."""
     pod = wanted.pod
     if not cluster.whole:
         return [_without_any_pool(wanted, cluster)]
     if cluster.hidden:
         return [
-            Reason(Answer.UNKNOWN, "pool", f"no pool is seen, and {cluster.hidden[0]}, which is not read, may have one")
+            Reason(
+                Answer.UNKNOWN,
+                "pool",
+                f"the input has no pool, and {cluster.hidden[0]}, which is not read, may have one",
+            )
         ]
     if cluster.auto_mode:
         return [Reason(Answer.NO, "pool", _BUILT_IN)] if pod.asks_for_gpu else []
-    return [Reason(Answer.NO, "pool", "the cluster has no pool of its own")]
+    return [Reason(Answer.NO, "pool", "the cluster has no pool in the input")]
 
 
 def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
-    """Return on which pool the result depends, where none is in the input: one of the smallest type that fits."""
+    """Return the pool that the result depends on if the input has none: a pool of the smallest type that fits."""
     text = "no pool is in the input; name the assembly, the template or the NodePools too"
     if cluster.hidden or requested_gpus(wanted) is None:
         return Reason(Answer.UNKNOWN, "pool", text)
@@ -327,7 +331,7 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
     if row is None:
         asked = ", ".join(f"{show(name, amount)} {name}" for name, amount in wanted.requests.items() if name != "pods")
         named = ", ".join(map(str, wanted.pod.selection.selector)) or ", ".join(wanted.keys)
-        selected = f" and what it selects ({named})" if named else ""
+        selected = f" and the labels that it selects ({named})" if named else ""
         none = f"no instance type with NVIDIA GPUs has {asked}{selected}; request less, or spread it over several pods"
         return Reason(Answer.NO, "pool", none)
     condition = f"the cluster has a pool with nodes such as {row.name}{_demands_on_pool(wanted)}"
@@ -337,14 +341,14 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
 
 
 def _demands_on_pool(wanted: Demand) -> str:
-    """Return which labels the pod requires of nodes that don't follow from their type."""
+    """Return the labels that the pod requires of nodes and that don't depend on their type."""
     chosen = (each for each in wanted.pod.selection.selector)
     own = [str(each) for each in chosen if not each.key.startswith(_OF_TYPES) and "/instance-" not in each.key]
     return f" and labels {', '.join(own)}" if own else ""
 
 
 def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memory) -> PoolVerdict:
-    """Say whether a pool gives a pod a node, and how many nodes all its replicas need."""
+    """Check whether a pool has a node for a pod, and how many nodes all its replicas need."""
     pool, nodes = candidate.pool, candidate.nodes
     judged = sorted([fits(wanted, node, pool, memory.ask) for node in nodes], key=lambda fit: _badness(wanted, fit))
     running = candidate.running
@@ -357,7 +361,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     reasons += _startup_taint_reasons(wanted, candidate)
     unhelped = [*candidate.autoscaled, *_fixed(pool), *_expendable(wanted.workload, pool, cluster)]
     if not pool.is_group and running:
-        # Karpenter makes those too.
+        # Karpenter launches the first nodes too.
         reasons += candidate.autoscaled
     if running and wanted.pod.claims:
         reasons += unclear_claims(wanted.workload, cluster, wanted.claimed)
@@ -368,7 +372,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     reasons = left_open(wanted, pool, candidate.openings, reasons)
     answer = worst(reasons)
     if answer is Answer.NO:
-        # What is not known matters no more.
+        # A certain no doesn't depend on unknown values.
         refusing = nodes if wanted.topology.over_zones or wanted.topology.over_nodes else ()
         against = tuple(each for each in reasons if each.answer is Answer.NO)
         return PoolVerdict(pool, answer, against, nodes_refusing=refusing)
@@ -391,12 +395,12 @@ def _badness(wanted: Demand, fit: Fit) -> tuple[int, int, float]:
 
 
 def _shortage(wanted: Demand, node: NodeToBe) -> float:
-    """Return how much of what the pod asks for the node lacks: of several types the largest comes nearest."""
+    """Return how much the node lacks of the pod's requests. Among several types, the largest is nearest to a fit."""
     return sum([max(0.0, 1 - node.most.get(name, 0) / asked) for name, asked in wanted.requests.items() if asked])
 
 
 def _merged(judged: list[Fit], running: bool) -> list[Reason]:
-    """Return the reasons of the chosen types; what an autoscaler expects does not matter where nodes run already."""
+    """Return the reasons of the chosen types. If nodes already run, the autoscaler's view doesn't matter."""
     if len(judged) == 1:
         return [*judged[0].reasons, *(() if running else judged[0].unexpected)]
     return list(dict.fromkeys(each for fit in judged for each in (*fit.reasons, *(() if running else fit.unexpected))))
@@ -410,9 +414,10 @@ def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
 
 
 def _first_type(wanted: Demand, pool: Pool, judged: Sequence[Fit], cluster: Cluster) -> Iterator[Reason]:
-    """Yield what the first type of a group without nodes lacks for a pod that another of its types takes.
+    """Yield what the first type of a group without nodes lacks for a pod that another type of the group accepts.
 
-    A group that starts with nodes is taken for what they are, and in which order deployment names types is not known.
+    If a group starts with nodes, the autoscaler reads these nodes. The order of types is unknown if deployment sets
+    them.
     Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
     """
     starts_empty = desired_size(pool) is None or desired_nodes(pool) == 0
@@ -421,12 +426,12 @@ def _first_type(wanted: Demand, pool: Pool, judged: Sequence[Fit], cluster: Clus
     taking = [str(each.node.instance_type) for each in judged if each.answer is Answer.YES]
     first = next((each for each in judged if each.node.instance_type == pool.instance_types[0]), None)
     if first is not None and taking and (lacks := _first_lacks(wanted, first)):
-        text = f"cluster autoscaler takes every node of the group for {pool.instance_types[0]}, its first type, {lacks}"
-        yield Reason(Answer.NO, "autoscaler", f"{text}; name {taking[0]} first, or give it a group of its own", 1)
+        text = f"cluster autoscaler treats every node of the group as {pool.instance_types[0]}, its first type, {lacks}"
+        yield Reason(Answer.NO, "autoscaler", f"{text}; name {taking[0]} first, or create a separate group for it", 1)
 
 
 def _first_lacks(wanted: Demand, first: Fit) -> str:
-    """Return what the autoscaler sees that the first type lacks: not what only kubelet keeps for itself."""
+    """Return what the first type lacks in the autoscaler's view, without the part that only kubelet reserves."""
     for name, asked in wanted.requests.items():
         have = first.node.believed.get(name)
         if have is not None and asked > have:
@@ -439,32 +444,32 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
     if pool.kind == "observed":
         return []
     if pool.max_nodes == 0:
-        return [Reason(Answer.NO, "limit", "the pool may have no node; raise its maximum", 2)]
+        return [Reason(Answer.NO, "limit", "the pool allows no node; raise its maximum", 2)]
     if pool.capacity_types and not usable_capacity_types(pool):
         return [Reason(Answer.NO, "autoscaler", _NOTHING_RESERVED, 2, rule="GPU186")]
     who, runs = autoscaler_name(pool), cluster.runs(pool.autoscaler)
     if runs is Answer.NO:
         return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
     if runs is Answer.UNKNOWN:
-        text = f"whether {who} runs in the cluster is not known"
+        text = f"it is unknown whether {who} runs in the cluster"
         return [Reason(Answer.UNKNOWN, "autoscaler", text, condition=f"{who} runs in the cluster")]
     return _without_role(pool, who, cluster)
 
 
 def _without_role(pool: Pool, who: str, cluster: Cluster) -> list[Reason]:
-    """Return that a partial input installs an autoscaler without a role; GPU154 reports it for a whole cluster."""
+    """Return a reason if a partial input installs an autoscaler without a role. GPU154 checks whole clusters."""
     found = cluster.autoscaler(pool.autoscaler)
     given = (
         found is None or found.kind == "auto-mode" or found.kind in cluster.assumed or has_credentials(found, cluster)
     )
     if cluster.whole or given:
         return []
-    condition = f"{who} has an IAM role that may launch nodes"
+    condition = f"{who} has an IAM role that allows it to launch nodes"
     return [Reason(Answer.UNKNOWN, "autoscaler", f"no IAM role of {who} is in the input", condition=condition)]
 
 
 def _fixed(pool: Pool) -> list[Reason]:
-    """Return what is said of pods that wait for a NodePool of a fixed number of nodes.
+    """Return the reason for pods that wait for a NodePool with a fixed number of nodes.
 
     Source: https://karpenter.sh/docs/concepts/nodepools/#specreplicas (2026-11)
     """
@@ -472,12 +477,12 @@ def _fixed(pool: Pool) -> list[Reason]:
     if replicas is None:
         return []
     if known_number(replicas) is None:
-        return [Reason(Answer.UNKNOWN, "limit", "how many replicas the NodePool has is known at deployment only")]
-    return [Reason(Answer.NO, "limit", "a NodePool with replicas makes no more nodes for pods that wait; raise them")]
+        return [Reason(Answer.UNKNOWN, "limit", "the number of replicas of the NodePool is known at deployment only")]
+    return [Reason(Answer.NO, "limit", "a NodePool with replicas launches no nodes for pending pods; raise replicas")]
 
 
 def priority_cutoff(cluster: Cluster) -> int | None:
-    """Return the priority below which cluster autoscaler makes no node for a pod; ``None`` where it is not known."""
+    """Return the priority below which Cluster Autoscaler launches no node for a pod; ``None`` if it isn't known."""
     autoscaler = cluster.autoscaler("cluster-autoscaler")
     if autoscaler is None:
         return None
@@ -493,22 +498,25 @@ def _expendable(workload: Workload, pool: Pool, cluster: Cluster) -> list[Reason
         return _may_be_expendable(workload, cutoff, cluster)
     if workload.priority >= cutoff:
         return []
-    text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
+    text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler launches no node for it"
     return [Reason(Answer.NO, "autoscaler", text, rule="GPU129")]
 
 
 def _may_be_expendable(workload: Workload, cutoff: int | None, cluster: Cluster) -> list[Reason]:
-    """Return that a priority or the autoscaler's cutoff is known at deployment only. An absent class is assumed."""
+    """Return a reason if a priority or the autoscaler's cutoff is known at deployment only.
+
+    A PriorityClass that is missing from the input is assumed to exist.
+    """
     name = workload.pod.priority_class
     known = [each.name for each in cluster.objects_of_kind("PriorityClass")]
     if cutoff is not None and known_text(name) not in known and not isinstance(name, Unknown):
         return []
-    text = "whether its priority is below the one for which cluster autoscaler makes nodes is not known"
+    text = "it is unknown whether its priority is below the one for which cluster autoscaler launches nodes"
     return [Reason(Answer.UNKNOWN, "autoscaler", text, rule="GPU129")]
 
 
 def _growth(pool: Pool, running: int, unhelped: list[Reason]) -> Growth:
-    """Return how a pool comes to more nodes than run, from what keeps its autoscaler from adding some."""
+    """Return how a pool gets more than its running nodes, from the reasons why its autoscaler adds none."""
     if not running:
         return GROWS
     answer = worst(unhelped)
@@ -526,7 +534,7 @@ def _counted(wanted: Demand, pool: Pool, taking: list[NodeToBe], reasons: list[R
     if nodes and wanted.workload.takes_turns:
         nodes = min(each for each in (nodes, pool.max_nodes, growth.sure) if each is not None)
     if holds == may_hold == 0:
-        reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding or 'the pool may have no node'}; raise it")]
+        reasons = [*reasons, Reason(Answer.NO, "limit", f"{binding or 'the pool allows no node'}; raise it")]
     types = tuple(node.instance_type for node in taking if node.instance_type)
     answer = worst(reasons)
     return PoolVerdict(

@@ -1,4 +1,4 @@
-"""What a pod asks of where its like, and others, run: spread, affinity between pods, volumes of a zone.
+"""Constraints of a pod on its place: spread, affinity between pods, and volumes in a zone.
 
 Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/{podtopologyspread,interpodaffinity,volumezone}/
 """
@@ -20,7 +20,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text
 
 OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE)
 
-# Labels that the cloud controller gives a node, e.g. of the network layers above it.
+# Labels that the cloud controller sets on a running node, for example the network layers above it.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-topology-labels.html (2026-11)
 _GIVEN_LATER = "topology.k8s.aws/"
 
@@ -30,9 +30,9 @@ class Evenly:
     """How evenly pods are spread over domains.
 
     Attributes:
-        skew: How many more pods than the emptiest domain another may have.
-        domains: Least number of domains, below which the emptiest counts as one without pods.
-        honors_labels: Whether only nodes count that the pod's node selector takes.
+        skew: How many more pods than the emptiest domain another domain may have.
+        domains: Min number of domains. With fewer domains, the emptiest counts as a domain without pods.
+        honors_labels: Whether only nodes count that match the pod's node selector.
         honors_taints: Whether only nodes count whose taints the pod tolerates.
     """
 
@@ -44,22 +44,22 @@ class Evenly:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a pod asks of where it runs, beside its node selector.
+    """Constraints of a pod on its place, except its node selector.
 
     Attributes:
-        keys: Labels that its node must have, whatever their value.
-        zones: Zones that its volumes are in; ``None`` where they are in none.
-        one_per_node: Whether each of its replicas wants a node without another of them.
-        one_per_zone: Whether each of its replicas wants a zone without another of them.
-        on_one_node: Whether all of its replicas want the node of the first.
-        in_one_zone: Whether they want its zone.
-        may_follow: Whether the pods that they want to be beside may be others, too.
-        over_zones: How evenly its replicas are spread over zones; ``None`` where they are not.
-        over_nodes: Likewise over nodes.
-        company: Whether it must run beside pods that are none of its own.
-        nobody: Whether nothing in the cluster makes those pods.
+        keys: Labels that its node must have, with any value.
+        zones: Zones of its volumes; ``None`` if its volumes are in no zone.
+        one_per_node: Whether each replica requires a node without another replica.
+        one_per_zone: Whether each replica requires a zone without another replica.
+        on_one_node: Whether all replicas require the node of the first.
+        in_one_zone: Whether all replicas require the zone of the first.
+        may_follow: Whether its affinity may also select pods of other workloads.
+        over_zones: How evenly its replicas are spread over zones; ``None`` without a spread.
+        over_nodes: How evenly its replicas are spread over nodes; ``None`` without a spread.
+        company: Whether it must run next to pods of another workload.
+        nobody: Whether nothing in the cluster creates those pods.
         unclear: Whether a spread is known at deployment only.
-        exclusive: Whether groups of its replicas want a domain each.
+        exclusive: Whether groups of its replicas require a domain each.
     """
 
     keys: tuple[str, ...] = ()
@@ -77,11 +77,11 @@ class Topology:
     exclusive: bool = False
 
     def problems(self, labels: Labels) -> list[tuple[Answer, str]]:
-        """Say what keeps the pods off nodes with such labels."""
+        """Return why the pods can't run on nodes with such labels."""
         found = [
-            (Answer.UNKNOWN, f"spreads or keeps apart by {key}, which the node may have once it runs")
+            (Answer.UNKNOWN, f"has a spread or anti-affinity by {key}, which the node may have once it runs")
             if key.startswith(_GIVEN_LATER)
-            else (Answer.NO, f"spreads or keeps apart by {key}, a label that the node has not")
+            else (Answer.NO, f"has a spread or anti-affinity by {key}, a label that the node does not have")
             for key in self.keys
             if key not in labels
         ]
@@ -90,9 +90,9 @@ class Topology:
             if answer is not Answer.YES:
                 found.append((answer, f"has a volume in {', '.join(self.zones)}, where the pool may have no node"))
         if self.company:
-            text = "must run beside other pods, and where these run is not known"
+            text = "must run next to other pods, and it is unknown where these run"
             found.append(
-                (Answer.NO, "must run beside pods that nothing here makes") if self.nobody else (Answer.UNKNOWN, text)
+                (Answer.NO, "must run next to pods that the input lacks") if self.nobody else (Answer.UNKNOWN, text)
             )
         if self.unclear:
             found.append((Answer.UNKNOWN, "spreads by a constraint that is known at deployment only"))
@@ -100,12 +100,13 @@ class Topology:
 
 
 def topology(workload: Workload, cluster: Cluster) -> Topology:
-    """Return what the pods of a workload ask of where they run."""
+    """Return the constraints of a workload's pods on their place."""
     pod = workload.pod
     every = [each for each in pod.spreads if each.unsatisfiable != "ScheduleAnyway"]
     unclear = [each for each in every if _is_unclear(each, workload)]
     spreads = [each for each in every if each not in unclear]
-    # Pods that it does not count itself among keep it off no node that has the label, as far as is known.
+    # If a spread constraint doesn't count the pod itself, the pod fits on any node that has the label, as far as is
+    # known.
     of_own = [each for each in spreads if _selects(each.selector, workload)]
     own = [known_text(each.key) for each in pod.apart if _means(each, workload)]
     beside = [each for each in pod.beside if _means(each, workload)]
@@ -136,7 +137,7 @@ def _is_unclear(spread: Spread, workload: Workload) -> bool:
 
 
 def _evenly(spreads: Iterable[Spread]) -> Evenly | None:
-    """Return how evenly the tightest of some spreads wants pods."""
+    """Return the tightest of some spread constraints."""
     every = [
         Evenly(
             known_number(each.max_skew) or 1,
@@ -150,12 +151,12 @@ def _evenly(spreads: Iterable[Spread]) -> Evenly | None:
 
 
 def _means(term: PodTerm, workload: Workload) -> bool:
-    """Whether a term is about a workload's own pods."""
+    """Whether a term selects the workload's own pods."""
     return term.among(workload.namespace, workload.namespace) and _selects(term.selector, workload)
 
 
 def _is_of_others(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
-    """Whether a term may be about pods of another workload, too."""
+    """Whether a term may also select pods of another workload."""
     others = (each for each in cluster.workloads if each.origin != workload.origin or each.name != workload.name)
     return any(
         selected(term.selector, each) is not Answer.NO
@@ -165,7 +166,7 @@ def _is_of_others(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
 
 
 def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
-    """Whether a term certainly is about no pod of the cluster; what charts bring is not known."""
+    """Whether a term certainly selects no pod of the cluster. It isn't known which pods charts create."""
     if not (cluster.shows_software or cluster.sees_programs):
         return False
     if not isinstance(term.selector, dict) or term.namespaces is None:
@@ -177,12 +178,12 @@ def _is_nobody(term: PodTerm, workload: Workload, cluster: Cluster) -> bool:
 
 
 def _selects(selector: Any, workload: Workload) -> bool:
-    """Whether a label selector takes a workload's own pods; one that cannot be read does not."""
+    """Whether a label selector selects the workload's own pods. A selector that can't be read doesn't."""
     return selected(selector, workload) is Answer.YES
 
 
 def selected(selector: Any, workload: Workload) -> Answer:
-    """Say whether a label selector takes a workload's own pods; none takes no pods."""
+    """Return whether a label selector selects the workload's own pods. A missing selector selects no pods."""
     if not isinstance(selector, dict):
         return Answer.UNKNOWN if isinstance(selector, Unknown) else Answer.NO
     labels = {
@@ -195,7 +196,7 @@ def selected(selector: Any, workload: Workload) -> Answer:
 
 
 def _volume_zones(workload: Workload, cluster: Cluster) -> tuple[str, ...] | None:
-    """Return the zones of the volumes that a pod's claims are bound to, or that their class allows."""
+    """Return the zones of the volumes that a pod's claims are bound to, or the zones that their class allows."""
     found: list[tuple[str, ...]] = []
     for claim in claimed(workload, cluster):
         if claim.volume is not None:

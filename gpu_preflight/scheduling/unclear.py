@@ -1,8 +1,8 @@
-"""What only deployment sets, which results it leaves open, and what a "runs" assumes that isn't in the input.
+"""Values that only deployment sets, results that stay unknown because of them, and assumptions of a "runs".
 
-An unknown maximum isn't the same as none, and a label that may exist isn't the same as one that is missing.
+An unknown maximum isn't the same as no maximum, and a label that may exist isn't the same as a missing label.
 
-A DaemonSet that asks for GPUs gets a pod on each existing node, and no autoscaler launches a node for it. Its
+A DaemonSet that requests GPUs gets a pod on each existing node, and no autoscaler launches a node for it. Its
 controller reads the template as it is written, before the API server adds anything.
 Source: kubernetes/kubernetes v1.36.2 pkg/controller/daemon/daemon_controller.go ``NodeShouldRunDaemonPod``
 """
@@ -45,24 +45,24 @@ _DATA: tuple[DataKind, ...] = ("Secret", "ConfigMap")
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """What of a pool is known at deployment only; computed once, asked for every pod.
+    """Values of a pool that are known at deployment only. They are computed once and used for every pod.
 
     Attributes:
         limits: A limit of the NodePool.
         requirements: A requirement of the NodePool.
-        labels: Which labels its nodes have.
-        taints: Which taints its nodes have.
+        labels: The labels of its nodes.
+        taints: The taints of its nodes.
         types: The instance type.
         image: The image of its nodes.
-        tags: Resources that its tags promise an amount of that is not known.
+        tags: Resources for which a tag announces an unknown amount.
         disk: The size of a volume.
-        least: How many nodes run always.
-        most: How many nodes there may be.
-        resized: Whether a schedule gives it nodes, or takes all of them away.
-        closes: Whether by a schedule it may at times have no node at all.
-        foreign: A label of Karpenter's that a NodePool of Auto Mode asks for; empty where it asks for none.
-        place: What is not known of where its nodes may start; empty where nothing is.
-        launch: Whether its launch template, which may give nodes labels, isn't in the input.
+        least: The number of nodes that always run.
+        most: The max number of nodes.
+        resized: Whether a schedule adds nodes, or removes all of them.
+        closes: Whether a schedule may at times leave the pool without a node.
+        foreign: A label of Karpenter that an Auto Mode NodePool requires; empty if it requires none.
+        place: The unknown part of where its nodes start; empty if everything is known.
+        launch: Whether its launch template, which may set labels, is missing from the input.
     """
 
     limits: bool = False
@@ -86,7 +86,7 @@ _NONE = Openings()
 
 
 def openings(pool: Pool) -> Openings:
-    """Return what of a pool is known at deployment only."""
+    """Return the values of a pool that are known at deployment only."""
     return Openings(
         limits=_has_unknown(pool.properties.get("limits")),
         requirements=any(each.values is None for each in pool.requirements),
@@ -107,7 +107,10 @@ def openings(pool: Pool) -> Openings:
 
 
 def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]) -> list[Reason]:
-    """Return the reasons, with those that a value not known may mend as unknown, and one for what it may break."""
+    """Return the reasons, adjusted for unknown values.
+
+    A reason becomes unknown if an unknown value may remove it. If an unknown value may break a fit, a reason is added.
+    """
     pod = wanted.pod
     known = not pod.has_open_ports and pod.asks_for_gpu == pod.may_ask_for_gpu and wanted.workload.replicas is not None
     if open_ == _NONE and known:
@@ -120,9 +123,9 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
         found = [_softened(each) if each.kind in _OF_SIZES else each for each in found]
         found.append(Reason(Answer.UNKNOWN, "limit", "a scheduled action sets how many nodes there are, at its times"))
     if open_.foreign:
-        # Whether Auto Mode refuses the NodePool or takes it for a label of somebody's own stands nowhere.
+        # No source states whether Auto Mode rejects the NodePool or treats the label as a custom one.
         found = [_softened(each) if each.kind in _OF_NODES else each for each in found]
-        found.append(Reason(Answer.UNKNOWN, "label", f"what Auto Mode makes of {open_.foreign} is not known"))
+        found.append(Reason(Answer.UNKNOWN, "label", f"it is unknown how Auto Mode handles {open_.foreign}"))
     if open_.launch and any(each.kind == "label" for each in found):
         found = [_softened(each) if each.kind == "label" else each for each in found]
         found.append(Reason(Answer.UNKNOWN, "label", "its launch template, which may set labels, isn't in the input"))
@@ -140,7 +143,7 @@ def _softened(reason: Reason) -> Reason:
 
 
 def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Yield what is not known of how many fit: the kinds of reasons that it may mend, and what it is."""
+    """Yield each unknown value that affects how many pods fit: the kinds of reasons it may remove, and its name."""
     one_runs = bool(pool.min_nodes) and wanted.workload.replicas in (0, 1)
     if open_.most and not one_runs:
         yield ("limit",), "the pool's maximum"
@@ -151,11 +154,11 @@ def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tup
 
 
 def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Yield what is not known of the nodes, likewise."""
+    """Yield each unknown value of the nodes: the kinds of reasons that it may remove, and its name."""
     if wanted.pod.has_open_ports:
         yield ("port",), "a host port"
     if wanted.pod.may_ask_for_gpu and not wanted.pod.asks_for_gpu:
-        yield ("taint",), "whether the pod asks for GPUs, for which EKS adds a toleration,"
+        yield ("taint",), "whether the pod requests GPUs, for which EKS adds a toleration,"
     if open_.requirements:
         yield _EVERY, "a requirement of the NodePool"
     if open_.labels:
@@ -167,7 +170,7 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
     if open_.image and _asks_more_than_a_cpu(wanted):
         yield _OF_NODES, "the image of its nodes"
     if not pool.min_nodes and any(wanted.requests.get(each) for each in open_.tags):
-        yield ("autoscaler",), "what its tags promise"
+        yield ("autoscaler",), "the amount in its tags"
 
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
@@ -175,12 +178,12 @@ def _asks_more_than_a_cpu(wanted: Demand) -> bool:
 
 
 def _open_place(pool: Pool) -> str:
-    """Return what is not known of where nodes may start: a group has nodes in all of its zones, a NodePool in any."""
+    """Return what isn't known about where nodes start. A group has nodes in all of its zones, a NodePool in any."""
     newer = [each for each in pool.zones if isinstance(each, str) and not is_seen_zone(each)]
     if newer and (pool.is_group or len(newer) == len(pool.zones)):
-        return f"whether there is a zone {newer[0]}"
+        return f"whether zone {newer[0]} exists"
     unseen = class_has_subnet(pool) is Answer.UNKNOWN
-    return "whether its class has a subnet in a zone that it asks for" if unseen else ""
+    return "whether its class has a subnet in a zone that it requires" if unseen else ""
 
 
 def _foreign(pool: Pool) -> Iterator[str]:
@@ -188,7 +191,7 @@ def _foreign(pool: Pool) -> Iterator[str]:
 
 
 def _is_type_open(pool: Pool) -> bool:
-    """Whether deployment may give a group other instance types than those that are judged, each as one of its nodes."""
+    """Whether deployment may set other instance types for a group than the types that are checked."""
     written = pool.properties.get("InstanceTypes")
     listed = choices(written) if isinstance(written, Unknown) else [written]
     return not listed or any(_is_open(one) for each in listed for one in (each if isinstance(each, list) else [each]))
@@ -197,14 +200,14 @@ def _is_type_open(pool: Pool) -> bool:
 def _is_image_open(pool: Pool) -> bool:
     ami_type = pool.properties.get("AmiType")
     if isinstance(ami_type, Unknown) and ami_type.choices:
-        # All of them may be alike in what matters here.
+        # All choices may have the same operating system and driver.
         return pool.operating_system == "unknown" or has_driver(pool) is Answer.UNKNOWN
     named = (each.get(key) for each in pool.launch.image_terms for key in ("name", "ssmParameter"))
     return any(isinstance(each, Unknown) for each in (ami_type, *pool.launch.aliases, *named))
 
 
 def _is_open(value: object) -> bool:
-    """Whether a value may be anything at deployment, or one of choices that may."""
+    """Whether deployment may set any value, or one of several choices of which one may be any value."""
     return isinstance(value, Unknown) and (not value.choices or any(map(_is_open, value.choices)))
 
 
@@ -223,12 +226,12 @@ def _has_unknown(value: object) -> bool:
 
 
 def check_daemon_set(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> PoolVerdict:
-    """Say whether the nodes of a pool run the pod of a DaemonSet.
+    """Check whether the nodes of a pool run the pod of a DaemonSet.
 
     Args:
         wanted: The pod as it is written.
         pool: The pool.
-        nodes: Its nodes-to-be, which count what the DaemonSet takes where it runs.
+        nodes: Its future nodes, which already count the resources of the DaemonSet where it runs.
     """
     of_taints = [
         Reason(answer, "taint", f"does not tolerate taint {taint}, and EKS adds nothing to a DaemonSet; add it", 1)
@@ -248,7 +251,7 @@ def _reasons(wanted: Demand, node: NodeToBe, pool: Pool, of_taints: list[Reason]
 
 
 def _without_itself(node: NodeToBe, takes: Resources, runs: Answer) -> NodeToBe:
-    """Return a node as it is without the DaemonSet's own pod."""
+    """Return a node without the DaemonSet's own pod."""
     least = node.least if runs is Answer.NO else _back(node.least, takes)
     most = _back(node.most, takes) if runs is Answer.YES else node.most
     return replace(node, least=least, most=most, ports=frozenset(), unsure_ports=frozenset())
@@ -259,15 +262,15 @@ def _back(have: Mapping[str, int], takes: Resources) -> dict[str, int]:
 
 
 class Assumptions:
-    """What the pods of one cluster rely on; of lone pods that are written alike it is found once.
+    """Assumptions of the pods of one cluster. For single pods with the same spec, they are computed once.
 
     Args:
-        cluster: Their cluster.
+        cluster: The cluster of the pods.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # With each pod and its pools, so that no others are given the same ids.
+        # Each entry holds its pod and its pools, so that no other objects get the same ids.
         self._known: dict[tuple[object, ...], tuple[Pod, tuple[PoolVerdict, ...], tuple[str, ...]]] = {}
 
     def for_workload(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
@@ -275,7 +278,7 @@ class Assumptions:
 
         Args:
             workload: The pods.
-            pools: The verdict on each pool.
+            pools: The result for each pool.
         """
         if workload.owner.kind != "Pod" or workload.claim_templates:
             return relied_upon(workload, pools, self._cluster)
@@ -290,12 +293,12 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
 
     Args:
         workload: The pods.
-        pools: The verdict on each pool.
+        pools: The result for each pool.
         cluster: Their cluster.
     """
     always = (*image_assumptions(workload.pod), *_external_data_assumptions(workload, cluster))
     if cluster.sees_objects:
-        # Secrets and ConfigMaps are often made by hand, and no Git repository has them.
+        # Secrets and ConfigMaps are often created by hand and aren't in a Git repository.
         return tuple(dict.fromkeys(always))
     taking = [each.pool for each in pools if each.answer is not Answer.NO]
     found = (
@@ -359,7 +362,7 @@ def _has(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -
 
 
 def _launch_template_assumptions(pools: list[Pool]) -> Iterator[str]:
-    """Yield that the launch templates of groups which aren't in the input start nodes that join."""
+    """Yield the assumption that launch templates of groups that aren't in the input start nodes that join."""
     groups = (each.name for each in pools if each.is_group and not is_visible(each))
     yield from (f"the launch template of {each}, which isn't in the input, starts nodes that join" for each in groups)
 
@@ -382,13 +385,13 @@ def _karpenter_assumptions(pools: list[Pool], cluster: Cluster) -> Iterator[str]
 
 
 def conditions(held: Iterable[Reason], pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
-    """Return the conditions under which the pods of an unknown result run.
+    """Return the conditions under which pods with an unknown result run.
 
     Empty if a reason without a condition is unknown too.
 
     Args:
-        held: What holds wherever the pods run.
-        pools: The verdict on each pool, the nearest first.
+        held: Reasons that apply in every pool.
+        pools: The result for each pool, the nearest first.
     """
     general = [each for each in held if each.answer is not Answer.YES]
     if not all(each.condition for each in general):

@@ -1,4 +1,4 @@
-"""What becomes of a workload: in each pool, and all in all."""
+"""The result for a workload: in each pool, and for all pools together."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Result = Literal["runs", "failsAtStart", "pending", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """Whether a pool gives a workload nodes.
+    """Whether a pool has nodes for a workload.
 
     Attributes:
         pool: The pool.
         answer: Whether a pod of the workload runs there.
-        reasons: Every reason against it, and everything that is not known.
-        instance_types: The types whose nodes take the pod.
-        per_node: Pods that a node takes; of several types, the fewest.
-        nodes: Nodes that all replicas need; ``None`` where it is not known.
-        binding: The limit that stops first, when the pool alone leaves replicas without a node.
+        reasons: Every reason against it, and everything that isn't known.
+        instance_types: The types whose nodes accept the pod.
+        per_node: Pods that fit on a node. If there are several types, the fewest.
+        nodes: Nodes that all replicas need; ``None`` if that isn't known.
+        binding: The limit that applies first, if this pool alone leaves replicas without a node.
         nodes_taking: A fresh node of each of those types.
-        holds: Pods for which it surely has room; ``None`` without bound.
-        may_hold: Pods for which it has room at most; ``None`` without bound, or where it is not known.
-        nodes_refusing: A fresh node of each type where the pool takes none of the pods, and these are spread.
-        growth: How it comes to more nodes than run always.
+        holds: Min number of pods that the pool has room for; ``None`` without limit.
+        may_hold: Max number of pods that the pool has room for; ``None`` if it is unlimited or unknown.
+        nodes_refusing: A fresh node of each type, if the pool accepts none of the pods and the pods are spread.
+        growth: How the pool gets more nodes than the nodes that always run.
     """
 
     pool: Pool
@@ -48,11 +48,11 @@ class PoolVerdict:
     growth: Growth = GROWS
 
     def with_pool(self, pool: Pool) -> PoolVerdict:
-        """Return the same verdict on another pool; `dataclasses.replace` takes three times as long."""
+        """Return the same result for another pool. `dataclasses.replace` takes three times as long."""
         return self._like(pool, self.answer, self.reasons)
 
     def because(self, answer: Answer, reasons: tuple[Reason, ...]) -> PoolVerdict:
-        """Return the verdict with another answer and its reasons."""
+        """Return the result with another answer and the reasons for it."""
         return self._like(self.pool, answer, reasons)
 
     def _like(self, pool: Pool, answer: Answer, reasons: tuple[Reason, ...]) -> PoolVerdict:
@@ -73,18 +73,18 @@ class PoolVerdict:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether it takes the pods, at least on a condition."""
+        """Whether the pool accepts the pods, at least under a condition."""
         open_ones = (each for each in self.reasons if each.answer is Answer.UNKNOWN)
         return self.answer is not Answer.NO and all(each.condition for each in open_ones)
 
     @property
     def refusing(self) -> tuple[str, ...]:
-        """Why it surely does not take the pods."""
+        """Why the pool certainly doesn't accept the pods."""
         return tuple(dict.fromkeys(each.text for each in self.reasons if each.answer is Answer.NO))
 
     @property
     def distance(self) -> tuple[int, int]:
-        """How near the pool comes: what it fails by, weighed."""
+        """How far the pool is from a fit: the weighted sum of its faults."""
         if self.answer is not Answer.NO:
             return int(self.answer is Answer.UNKNOWN), 0
         return 2, sum([each.weight for each in self.reasons if each.answer is Answer.NO])
@@ -96,12 +96,12 @@ class Verdict:
 
     Attributes:
         workload: The pods.
-        answer: Yes when the pools take all of them, no when they do not.
-        pools: Verdict of each pool, the nearest first.
-        reasons: What holds of the workload wherever it runs.
-        demand: What one of its pods, or of pods like them, asks for.
-        rests_on: What has to hold for it that is not known.
-        runs_if: Conditions under which an unknown result is a yes; empty where more is unknown than a component.
+        answer: Yes if the pools accept all of the pods, no if they don't.
+        pools: Result of each pool, the nearest first.
+        reasons: Reasons that apply to the workload in every pool.
+        demand: The requests of one of its pods, or of one pod with the same shape.
+        rests_on: Assumptions that the result depends on and that aren't known.
+        runs_if: Conditions under which an unknown result is a yes. Empty if more is unknown than a component.
     """
 
     workload: Workload
@@ -114,7 +114,7 @@ class Verdict:
 
     @property
     def result(self) -> Result:
-        """The answer as people use it: of the workloads that don't run, some get nodes and fail there."""
+        """The answer in the words of `explain`. Some workloads that don't run get nodes and fail there."""
         if self.answer is not Answer.NO:
             return "runs" if self.answer is Answer.YES else "unknown"
         against = {each.kind for each in self.reasons if each.answer is Answer.NO}
