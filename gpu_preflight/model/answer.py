@@ -9,7 +9,7 @@ from gpu_facts.light import dataclass
 
 
 class Answer(Enum):
-    """Yes, no, or what cannot be known before deployment."""
+    """Yes, no, or unknown before deployment."""
 
     YES = "yes"
     NO = "no"
@@ -17,7 +17,7 @@ class Answer(Enum):
 
 
 def all_yes(answers: Iterable[Answer]) -> Answer:
-    """Return yes when every answer is yes, and no as soon as one is no."""
+    """Return yes if every answer is yes, and no if any answer is no."""
     seen = set(answers)
     if Answer.NO in seen:
         return Answer.NO
@@ -25,7 +25,7 @@ def all_yes(answers: Iterable[Answer]) -> Answer:
 
 
 def any_yes(answers: Iterable[Answer]) -> Answer:
-    """Return yes as soon as one answer is yes, and no when every answer is no."""
+    """Return yes if any answer is yes, and no if every answer is no."""
     seen = set(answers)
     if Answer.YES in seen:
         return Answer.YES
@@ -33,24 +33,24 @@ def any_yes(answers: Iterable[Answer]) -> Answer:
 
 
 def yes_if(condition: bool) -> Answer:
-    """Return yes or no."""
+    """Return yes if the condition is true, otherwise no."""
     return Answer.YES if condition else Answer.NO
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a pool does not take a pod, or why it is not known.
+    """Why a pool doesn't accept a pod, or why that isn't known.
 
     Attributes:
         answer: No or unknown.
-        kind: What it is about: ``taint``, ``label``, ``resource``, ``port``, ``autoscaler``, ``limit``, ``claim``,
-            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``, or
-            ``program`` for one that fails at its start on a node.
-        text: What is wrong and what to do, in one line.
-        weight: How far it is from being mended; a renamed resource is nearer than one that does not exist.
-        condition: What would have to be true for an unknown reason to vanish, such as a component that the input lacks;
-            empty where more is unknown.
-        rule: The rule that finds it, where one does beside saying that a pod stays Pending.
+        kind: The subject: ``taint``, ``label``, ``resource``, ``port``, ``autoscaler``, ``limit``, ``claim``,
+            ``scheduler``, ``gate``, ``topology``, ``volume``, ``pool``, ``pod``, ``refused``, ``rule``, or ``program``
+            for a program that fails at its start on a node.
+        text: The fault and its fix, in one line.
+        weight: How hard the fault is to fix. A renamed resource has a lower weight than a resource that doesn't exist.
+        condition: The condition under which an unknown reason disappears, such as a component that the input lacks.
+            Empty if more is unknown.
+        rule: The rule that finds the fault too, if there is one.
     """
 
     answer: Answer
@@ -62,7 +62,7 @@ class Reason:
 
 
 def worst(reasons: Iterable[Reason]) -> Answer:
-    """Return yes without reasons, no as soon as one says no."""
+    """Return yes without reasons, and no if any reason is no."""
     answer = Answer.YES
     for each in reasons:
         if each.answer is Answer.NO:

@@ -1,4 +1,4 @@
-"""What preflight judges: one cluster as frozen values, whoever described it."""
+"""The input of all checks: one cluster as frozen values, for every kind of source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.reading.unread import Dangling
 from gpu_preflight.reading.user_data import NONE, UserData
 
-# What `--assume` takes: software that runs in the cluster although the input doesn't hold it.
+# Values of `--assume`: software that runs in the cluster although the input doesn't contain it.
 COMPONENTS = ("device-plugin", "efa-device-plugin", "cluster-autoscaler", "karpenter")
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate", "observed"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
@@ -34,12 +34,12 @@ OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What running nodes that are alike have.
+    """Resources of running nodes that are alike.
 
     Attributes:
-        allocatable: What each has for pods.
-        free_min: Minimum of `allocatable` that running pods leave free.
-        free_max: Maximum of it.
+        allocatable: Allocatable resources of each node.
+        free_min: Min amount of `allocatable` that running pods leave free.
+        free_max: Max amount of `allocatable` that running pods leave free.
         names: Their names; empty for a fresh node of their group.
     """
 
@@ -57,47 +57,47 @@ class Budget(NamedTuple):
     schedule: Any
 
     def blocks(self, reason: str) -> bool:
-        """Whether it never lets Karpenter remove a node for a reason."""
+        """Whether it never allows Karpenter to remove a node for a reason."""
         counts = not self.reasons or (isinstance(self.reasons, list) and reason in self.reasons)
         return str(self.nodes) in ("0", "0%") and not self.schedule and counts
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Nodes that are made alike.
+    """Nodes with the same configuration.
 
     Attributes:
-        name: What people call it.
-        kind: Who makes the nodes.
-        origin: Where it stands.
-        instance_types: EC2 names; empty where they are not known.
-        operating_system: What its image is.
-        labels: Labels that whoever makes a node gives it, beside those of its instance type.
+        name: Its usual name.
+        kind: The kind of component that launches the nodes.
+        origin: Its place in the input.
+        instance_types: EC2 names; empty if they aren't known.
+        operating_system: Operating system of its image.
+        labels: Labels that its configuration sets, in addition to the labels of its instance type.
         taints: Taints of its nodes.
-        startup_taints: Taints that something removes soon after boot.
-        mistaken_taints: Those of them that its autoscaler takes for lasting ones while it has no node.
-        zones: Availability Zones, or their expressions; empty where they are not known.
+        startup_taints: Taints that a component removes soon after boot.
+        mistaken_taints: Startup taints that its autoscaler treats as permanent while the pool has no node.
+        zones: Availability Zones, or their expressions; empty if they aren't known.
         capacity_types: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
-        min_nodes: Nodes that always run; ``None`` where it is not known.
-        max_nodes: Most nodes; ``None`` where it is not known or has no bound.
+        min_nodes: Number of nodes that always run; ``None`` if it isn't known.
+        max_nodes: Max number of nodes; ``None`` if it is unknown or unlimited.
         limits: Limits of a NodePool, in base units.
-        user_data: What its nodes are told at boot.
-        launch: What its nodes are launched with.
+        user_data: Configuration of its nodes at boot.
+        launch: Launch configuration of its nodes.
         properties: Properties of the node group or Auto Scaling group, or ``spec`` of the NodePool.
-        resource: The resource, when it is one.
-        launch_resource: The launch template, when it is in the input.
-        tags: What cluster autoscaler reads as ``node-template/resources/``, in base units.
+        resource: The resource, if it is one.
+        launch_resource: The launch template, if it is in the input.
+        tags: Resources from tags ``node-template/resources/`` of Cluster Autoscaler, in base units.
         requirements: Requirements of a NodePool.
         subnets: Expressions of its subnets.
-        weight: Order among NodePools.
-        node_class: The EC2NodeClass or NodeClass of a NodePool, when it is in the input.
-        undecided: Whether deployment decides for one of its instance types.
-        resized: Whether a schedule gives it nodes, or takes all of them away.
-        closes: Whether by a schedule it may at times have no node at all.
+        weight: Priority among NodePools.
+        node_class: The EC2NodeClass or NodeClass of a NodePool, if it is in the input.
+        undecided: Whether deployment chooses one of its instance types.
+        resized: Whether a schedule adds nodes, or removes all of them.
+        closes: Whether a schedule may at times leave it without a node.
         class_zones: Zones, or their expressions, of the subnets that its class selects, as far as they are known.
-        class_zones_known: Whether its class selects no subnet beside those.
-        observed: What its running nodes have; ``None`` for nodes that someone has yet to launch.
-        in_use: What running nodes already take of its limits, in base units, and how many ``nodes`` run.
+        class_zones_known: Whether these are the zones of all subnets that its class selects.
+        observed: Resources of its running nodes; ``None`` for nodes that aren't launched yet.
+        in_use: The part of its limits that running nodes use, in base units, and how many ``nodes`` run.
     """
 
     name: str
@@ -134,17 +134,17 @@ class Pool:
 
     @property
     def title(self) -> str:
-        """Its name as people say it."""
+        """Its name in messages."""
         return f"pool {self.name}"
 
     @cached_property
     def node_template(self) -> Mapping[str, Any]:
-        """What a NodePool gives its nodes: ``spec.template.spec``."""
+        """The node template of a NodePool: ``spec.template.spec``."""
         return mapping(dig(self.properties, "template", "spec"))
 
     @cached_property
     def template_labels(self) -> Mapping[str, Any]:
-        """The labels that a NodePool gives its nodes, as they are written."""
+        """The labels in the node template of a NodePool, as they are written."""
         return mapping(dig(self.properties, "template", "metadata", "labels"))
 
     @cached_property
@@ -155,13 +155,13 @@ class Pool:
 
     @property
     def autoscaler(self) -> AutoscalerKind:
-        """The kind of autoscaler that can make nodes of it."""
+        """The kind of autoscaler that can launch its nodes."""
         kinds: dict[str, AutoscalerKind] = {"karpenter": "karpenter", "auto-mode": "auto-mode"}
         return kinds.get(self.kind, "cluster-autoscaler")
 
     @property
     def joins_eks(self) -> bool:
-        """Whether its nodes boot from an image of EKS."""
+        """Whether its nodes boot from an EKS image."""
         return self.operating_system in ("al2023", "bottlerocket", "al2")
 
     @property
@@ -170,7 +170,7 @@ class Pool:
         return self.kind in ("managed", "self-managed")
 
 
-# Kinds by which software, rather than a workload, is installed.
+# Kinds of objects that install software, not workloads.
 _INSTALLING = (
     "ClusterPolicy",
     "ClusterRole",
@@ -178,23 +178,23 @@ _INSTALLING = (
     "DaemonSet",
     "DeviceClass",
 )
-# Kinds of the whole cluster: who writes them writes what stands in it.
+# Cluster-wide kinds: if the input has one, it describes the cluster.
 _OF_THE_CLUSTER = ("Namespace", "NodeClass", "PriorityClass", "StorageClass")
-# CDK writes it for every cluster that reads it, whoever installs the software.
+# CDK writes it for every cluster, whether or not it installs software.
 _OF_CDK = ("ConfigMap", KUBE_SYSTEM, "aws-auth")
-# What runs on the nodes of every EKS cluster but those of Auto Mode.
+# Runs on the nodes of every EKS cluster, except in Auto Mode.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
 _OF_EVERY_CLUSTER = frozenset((("Deployment", COREDNS), ("DaemonSet", KUBE_PROXY), ("DaemonSet", AWS_NODE)))
 
 
 def _is_software(each: Object) -> bool:
-    """Whether an object shows that the input tells of software: a lone workload beside a cluster does not."""
+    """Whether an object shows that the input describes software. A lone workload next to a cluster doesn't."""
     installed = each.kind in _INSTALLING or each.namespace == KUBE_SYSTEM
     return installed or each.origin.resource is not None
 
 
 def _is_deployed(each: Object | Chart) -> bool:
-    """Whether a template puts something into the cluster; CDK's own map of roles says nothing of software."""
+    """Whether a template deploys something into the cluster. CDK's map of roles isn't evidence of software."""
     mapped = isinstance(each, Object) and (each.kind, each.namespace, each.name) == _OF_CDK
     return each.origin.resource is not None and not mapped
 
@@ -205,30 +205,32 @@ def _advertises_gpus(node: Object) -> bool:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One cluster and everything that the input says of it.
+    """One cluster, and everything that the input contains about it.
 
     Attributes:
-        name: Its name or the expression of it.
-        resource: The cluster itself, when it is in the input.
-        version: Kubernetes minor version, ``None`` where it is not known.
+        name: Its name, or the expression for it.
+        resource: The cluster resource, if it is in the input.
+        version: Kubernetes minor version; ``None`` if it isn't known.
         auto_mode: Whether EKS Auto Mode runs its nodes.
-        pools: Its pools, those without GPUs included.
+        pools: Its pools, including pools without GPUs.
         objects: Every Kubernetes object.
         charts: Its Helm releases.
         addons: Its EKS add-ons.
-        daemon_sets: Its DaemonSets, those in charts and add-ons included.
-        opaque: Charts and add-ons whose content is unknown: they may install DaemonSets or more.
-        unread: Parts of the input that can't be read, with what each may hold.
-        autoscalers: What makes nodes.
+        daemon_sets: Its DaemonSets, including DaemonSets in charts and add-ons.
+        opaque: Charts and add-ons with unknown content. They may install DaemonSets or more.
+        unread: Parts of the input that can't be read, with the kinds of things that each may contain.
+        autoscalers: Its autoscalers.
         observed: Its running nodes as pools, and the groups that they belong to.
-        workloads: Its pods; of DaemonSets those that ask for GPUs.
+        workloads: Its pods. Among DaemonSets only those that request GPUs.
         resources: Every resource of every template, by key.
-        unclaimed: Groups of GPU instances that name no cluster; of several clusters the first has them.
-        repeated: Keys that stand twice in a document; of several clusters the first has them.
-        dangling: References to what a template does not have; of several clusters the first has them.
-        broken: References of kustomizations, Applications and releases to what doesn't exist; likewise.
-        assumed: Components that the user says run in the cluster, whatever the input holds.
-        alternative: Name of the versions of objects that it has, where the input has several; empty otherwise.
+        unclaimed: Groups of GPU instances that name no cluster. If there are several clusters, the first one has them.
+        repeated: Keys that occur twice in a document. If there are several clusters, the first one has them.
+        dangling: References to names that a template doesn't define. If there are several clusters, the first one has
+            them.
+        broken: References of kustomizations, Applications and releases to targets that don't exist. If there are
+            several clusters, the first one has them.
+        assumed: Components that run in the cluster according to the user, even if the input doesn't contain them.
+        alternative: Name of the variant of objects that it has, if the input has several variants; otherwise empty.
     """
 
     name: str
@@ -255,17 +257,17 @@ class Cluster:
 
     @property
     def title(self) -> str:
-        """Its name for people, unique in an input."""
+        """Its name in messages, unique in an input."""
         return f"{self.name} with {self.alternative}" if self.alternative else self.name
 
     @property
     def whole(self) -> bool:
-        """Whether the cluster itself is in the input, so that what is not there is not in the cluster either."""
+        """Whether the cluster itself is in the input, so that anything that the input lacks doesn't exist."""
         return self.resource is not None
 
     @cached_property
     def is_eks(self) -> bool:
-        """Whether it is known to be a cluster of EKS."""
+        """Whether it is certainly an EKS cluster."""
         of_eks = any(each.kind in ("managed", "auto-mode", "fargate") or each.joins_eks for each in self.pools)
         return self.whole or self.auto_mode or bool(self.addons) or of_eks
 
@@ -275,36 +277,36 @@ class Cluster:
         return (*self.pools, *self.observed)
 
     def may_hide(self, part: Part) -> tuple[str, ...]:
-        """Return the paths of the unread parts of the input that may hold something of a kind."""
+        """Return the paths of the unread parts of the input that may contain a kind of thing."""
         return tuple(each.origin.path for each in self.unread if part in each.may_hold)
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Paths of the unread parts that may hold pools."""
+        """Paths of the unread parts that may contain pools."""
         return self.may_hide("pools")
 
     @cached_property
     def unknown_software(self) -> tuple[str, ...]:
-        """Software whose content is unknown, and unread parts that may hold some."""
-        return (*self.opaque, *(f"{each}, which cannot be read" for each in self.may_hide("software")))
+        """Software with unknown content, and unread parts that may contain software."""
+        return (*self.opaque, *(f"{each}, which can't be read" for each in self.may_hide("software")))
 
     @cached_property
     def shows_software(self) -> bool:
-        """Whether the input tells of software of the cluster, so that what is not there may well not run."""
+        """Whether the input describes software of the cluster, so that software that it lacks probably doesn't run."""
         return self.whole and not self.unknown_software and (bool(self.charts) or any(map(_is_software, self.objects)))
 
     @cached_property
     def sees_software(self) -> bool:
-        """Whether what runs in the cluster is in the input, so that what is not there does not run.
+        """Whether the input has everything that runs in the cluster, so that software that it lacks doesn't run.
 
-        So it is where templates make the cluster and put something into it; files beside them are what somebody
-        happened to name.
+        This is so if templates create the cluster and deploy something into it. Other files may be only a part of what
+        the user has.
         """
         return self.shows_software and self._is_filled
 
     @cached_property
     def _is_filled(self) -> bool:
-        """Whether a template puts something into the cluster."""
+        """Whether a template deploys something into the cluster."""
         return any(map(_is_deployed, self.charts)) or any(map(_is_deployed, self.objects))
 
     @property
@@ -313,7 +315,7 @@ class Cluster:
         return self.sees_software or self._is_told
 
     def sees_device_plugins(self, device: str) -> bool:
-        """Whether what advertises a device is in the input: two that do would each give it away."""
+        """Whether everything that advertises a device is in the input. Two plugins would offer each device twice."""
         if device == GPU and self.may_hide("device-plugin"):
             return False
         shown = self.shows_software and any(device in each.advertises for each in self.daemon_sets)
@@ -321,10 +323,10 @@ class Cluster:
 
     @cached_property
     def _is_told(self) -> bool:
-        """Whether ``kubectl`` wrote what runs in the whole cluster.
+        """Whether ``kubectl`` wrote the input from the whole cluster.
 
-        Then the nodes are there, what runs in every cluster, and what runs beside that in other namespaces. Of nodes
-        that advertise GPUs nobody judges whether there is room, nor what makes them.
+        Then the input has the nodes, the software that runs in every cluster, and software in other namespaces. For
+        nodes that advertise GPUs, neither free room nor their autoscaler is checked.
         """
         told = [each for each in self.objects_of_kind("Deployment", "DaemonSet") if each.is_live]
         system = {(each.kind, each.name) for each in told if each.namespace == KUBE_SYSTEM}
@@ -335,31 +337,32 @@ class Cluster:
 
     @cached_property
     def _lists_system(self) -> bool:
-        """Whether a dump lists the Deployments of every namespace: those of the system are among them."""
+        """Whether a dump has the Deployments of every namespace. It has if the system's Deployments are in it."""
         return any(each.is_live and each.namespace == KUBE_SYSTEM for each in self.objects_of_kind("Deployment"))
 
     @cached_property
     def requested_devices(self) -> frozenset[str]:
-        """Extended resources that its pods ask for."""
+        """Extended resources that its pods request."""
         return frozenset(name for each in self.workloads for name in each.pod.requests if "/" in name)
 
     @cached_property
     def requested_features(self) -> frozenset[str]:
-        """Labels of Node Feature Discovery that its pods select nodes by."""
+        """Node Feature Discovery labels by which its pods select nodes."""
         wanted = [each.pod.selection for each in self.workloads]
         terms = [one for each in wanted for term in each.terms or () for one in term.labels]
         asked = (*(one for each in wanted for one in each.selector), *terms)
         return frozenset(each.key for each in asked if each.key.startswith(NODE_FEATURE))
 
     def has_every_object(self, *kinds: str) -> bool:
-        """Whether an object of some kinds that is not in the input is not there: who writes some writes all."""
+        """Whether the input has all objects of some kinds. A user who writes some of them writes all of them."""
         return bool(self.objects_of_kind(*kinds)) or self.sees_software
 
     @cached_property
     def sees_objects(self) -> bool:
-        """Whether the objects that people write are in the input, so that what another names is there or is not.
+        """Whether the input has the objects that users write, so that an object that it lacks doesn't exist.
 
-        Who writes some of them writes the one that a pod names beside them; EKS add-ons bring none.
+        A user who writes some of these objects also writes the object that a pod names with them. EKS add-ons install
+        none.
         """
         hidden = bool(self.may_hide("objects")) or any(not each.startswith("add-on ") for each in self.opaque)
         written = any(_is_software(each) or each.kind in _OF_THE_CLUSTER for each in self.objects)
@@ -377,7 +380,7 @@ class Cluster:
         return found
 
     def find_object(self, origin: Origin) -> Object | None:
-        """Return the first object of a place."""
+        """Return the first object at a place in the input."""
         return self._objects_by_origin.get(origin)
 
     @cached_property
@@ -388,7 +391,7 @@ class Cluster:
         return found
 
     def dependent_parts(self, each: Object) -> list[Pool | Workload | Object]:
-        """Return the pools and workloads that are not there without an object, or the object where there are none."""
+        """Return the pools and workloads that don't exist without an object, or the object itself if there are none."""
         found: list[Pool | Workload | Object] = [
             *self._dependents_by_key.get(each.origin, ()),
             *self._dependents_by_key.get(id(each), ()),
@@ -403,7 +406,7 @@ class Cluster:
 
     @cached_property
     def open_names(self) -> frozenset[str]:
-        """Names of its objects that only deployment sets, as they are written."""
+        """Names of its objects that are known at deployment only, as they are written."""
         names = (dig(each.content, "metadata", "name") for each in self.objects)
         return frozenset(each.expression for each in names if isinstance(each, Unknown))
 
@@ -424,7 +427,7 @@ class Cluster:
 
     @cached_property
     def _dependents_by_key(self) -> dict[Origin | int, list[Pool | Workload]]:
-        """Pools by place and by the class they are launched by, workloads by owner."""
+        """Pools by place and by the class that launches them, workloads by owner."""
         found: dict[Origin | int, list[Pool | Workload]] = {}
         for pool in self.pools:
             found.setdefault(pool.origin, []).append(pool)
@@ -442,25 +445,25 @@ class Cluster:
         return next((each for each in self.autoscalers if each.kind == kind), None)
 
     def runs(self, kind: AutoscalerKind) -> Answer:
-        """Say whether an autoscaler of a kind runs in the cluster."""
+        """Return whether an autoscaler of a kind runs in the cluster."""
         if self.autoscaler(kind) is not None:
             return Answer.YES
-        # Auto Mode is no program of the cluster.
+        # Auto Mode doesn't run as a pod in the cluster.
         if self._is_told and kind != "auto-mode":
-            # Of one whose NodePools are there the namespace may be left out.
+            # A dump with NodePools may omit the namespace of Karpenter.
             return Answer.UNKNOWN if kind == "karpenter" and self.objects_of_kind("NodePool") else Answer.NO
         if kind == "cluster-autoscaler" and self._lists_system:
             return Answer.NO
-        # NodePools are Auto Mode's too.
+        # Auto Mode has NodePools too.
         if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
-            # The API server takes them only where their definitions are.
+            # The API server accepts them only if their CRDs are installed.
             return Answer.UNKNOWN if self.charts else Answer.YES
         if self.sees_software:
             return Answer.NO
         return Answer.YES if kind in self.assumed else Answer.UNKNOWN
 
     def has_by_hand(self, *kinds: str) -> bool:
-        """Whether an object of some kinds stands in a plain file, whose software somebody may install elsewhere."""
+        """Whether an object of some kinds is in a plain file, whose software may be installed elsewhere."""
         return any(each.origin.resource is None for each in self.objects_of_kind(*kinds))
 
     def addon(self, name: str) -> Addon | None:

@@ -1,6 +1,6 @@
-"""A container of a pod, and the requests of all containers of a pod.
+"""A container of a pod, and the sum of the requests of all containers of a pod.
 
-What a pod asks for, as the scheduler adds it up.
+The sum follows the scheduler.
 
 Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/resource/helpers.go
 """
@@ -17,7 +17,7 @@ from gpu_facts.quantities import Resources, add, quantity, resources
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, known_text, mapping, mappings
 
-# What is asked for, as it is written; `Unknown` where all of it is known at deployment only.
+# Requested amounts as they are written; `Unknown` if all of them are known at deployment only.
 Amounts = Mapping[str, Any] | Unknown
 # Address, protocol and number.
 HostPort = tuple[str, str, int]
@@ -27,7 +27,7 @@ _PORTS_OF = ("httpGet", "tcpSocket", "grpc")
 # The API server rejects a probe without one of them.
 _HANDLERS = ("exec", *_PORTS_OF)
 _PROBE_DEFAULTS = (("initialDelaySeconds", 0), ("periodSeconds", 10), ("failureThreshold", 3))
-# Of these a pod may have a higher limit than its request.
+# A pod's limit for these resources may be higher than its request.
 _OVERCOMMITTED = ("cpu", "memory")
 
 
@@ -52,13 +52,13 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe of a container, as it is written; ``None`` where it is not set."""
+    """A probe of a container, as it is written; ``None`` if it isn't set."""
 
     written: Any
 
     @property
     def port(self) -> Any:
-        """The port that it checks; ``None`` where it checks none, or it is not known."""
+        """The port that it checks; ``None`` if it checks no port, or if the port isn't known."""
         return next((dig(self.written, each, "port") for each in _PORTS_OF if each in mapping(self.written)), None)
 
     @property
@@ -89,18 +89,18 @@ class Container:
 
     Attributes:
         name: Its name.
-        image: Its image; ``None`` where none is written, `Unknown` where it is not known.
+        image: Its image; ``None`` if none is written, `Unknown` if it isn't known.
         command: Its command.
         args: Its arguments.
-        env: Its variables by name, those whose value stands elsewhere as ``None``.
+        env: Its variables by name, with ``None`` for a value from another object.
         limits: Its limits.
         asked: Its requests.
         ports: Its ports.
         mounts: Names of the volumes that it mounts, by path.
         capabilities: Linux capabilities that are added.
-        sidecar: Whether it is an init container that stays.
+        sidecar: Whether it is an init container that keeps running.
         has_env_from: Whether it has all variables of a ConfigMap or Secret.
-        volume_mounts: What it mounts; ``None`` where that is not known.
+        volume_mounts: Its volume mounts; ``None`` if they aren't known.
         probes: Its probes by field name.
     """
 
@@ -126,22 +126,22 @@ class Container:
 
     @property
     def image_text(self) -> str:
-        """Its image; empty where it is not known."""
+        """Its image; empty if it isn't known."""
         return known_text(self.image) or ""
 
     @property
     def requests(self) -> Resources:
-        """What it asks for; a limit is a request where none is written."""
+        """Its requests. A limit counts as a request if no request is written."""
         return resources(self.limits) | resources(self.asked)
 
     @property
     def names(self) -> set[str]:
-        """The resources that it names."""
+        """The names of the resources that it requests or limits."""
         return {*mapping(self.limits), *mapping(self.asked)}
 
     @property
     def devices(self) -> set[str]:
-        """The names of NVIDIA's devices that it asks for; ``nvidia.com/gpu: 0`` asks for none."""
+        """The names of the NVIDIA devices that it requests. ``nvidia.com/gpu: 0`` requests none."""
         amounts = {**mapping(self.limits), **mapping(self.asked)}
         return {name for name, amount in amounts.items() if name.startswith(NVIDIA) and quantity(name, amount) != 0}
 
@@ -152,7 +152,7 @@ class Container:
 
     @property
     def open_requests(self) -> tuple[str, ...] | None:
-        """What it requests in amounts known at deployment only; ``None`` where not even which is known."""
+        """Resources that it requests in amounts known at deployment only; ``None`` if their names are unknown too."""
         return open_amounts(self.limits, self.asked)
 
 
@@ -162,7 +162,7 @@ def has_unknown(amounts: Amounts) -> bool:
 
 
 def open_amounts(limits: Amounts, asked: Amounts) -> tuple[str, ...] | None:
-    """Return the resources of unknown requests, as limits stand in for them; ``None`` where not even which is known."""
+    """Return the resources of unknown requests, with limits as defaults; ``None`` if their names are unknown."""
     if isinstance(asked, Unknown) or isinstance(limits, Unknown):
         return None
     return tuple(name for name, value in {**limits, **asked}.items() if isinstance(value, Unknown))
@@ -207,26 +207,26 @@ def _port(raw: Mapping[str, Any]) -> Port:
 def requests(
     containers: Iterable[Container], init_containers: Iterable[Container], whole: Resources, overhead: Resources
 ) -> Resources:
-    """Return what a pod asks of a node, one place for a pod included.
+    """Return what a pod requests of a node, including room for one pod.
 
     Args:
         containers: Its containers.
         init_containers: Its init containers, in order.
-        whole: Requests of the pod itself, which go before the sum of its containers.
-        overhead: What its runtime takes.
+        whole: Requests of the pod itself, which override the sum of its containers.
+        overhead: The overhead of its RuntimeClass.
     """
     return add({**aggregate_container_amounts(containers, init_containers), **whole}, overhead, {"pods": 1})
 
 
 def pod_level_requests(limits: Resources, asked: Resources, parts: Resources) -> Resources:
-    """Return the requests of a pod itself, as the API server fills them in beside its limits.
+    """Return the requests of a pod itself, with the defaults that the API server sets from its limits.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/v1/defaults.go ``defaultPodRequests``
 
     Args:
         limits: Its limits.
         asked: Its requests as they are written.
-        parts: What its containers request, which goes before its limits.
+        parts: The requests of its containers, which override its limits.
     """
     summed = {name: parts[name] for name in _OVERCOMMITTED if limits and name in parts}
     return {**limits, **summed, **asked}
@@ -237,13 +237,13 @@ def aggregate_container_amounts(
     init_containers: Iterable[Container],
     amounts: Callable[[Container], Resources] = attrgetter("requests"),
 ) -> Resources:
-    """Return what the containers of a pod ask of a node, or another of their amounts; init containers in order."""
+    """Return the total requests of a pod's containers, or the total of other amounts. Init containers run in order."""
     total = add(*(amounts(each) for each in containers))
     before: Resources = {}
     beside: Resources = {}
     for each in init_containers:
         if each.sidecar:
-            # A sidecar stays, beside the containers and beside every later init container.
+            # A sidecar keeps running next to the containers and to every later init container.
             beside = add(beside, amounts(each))
             total = add(total, amounts(each))
             before = _larger(before, beside)
@@ -257,7 +257,7 @@ def _larger(left: Resources, right: Resources) -> Resources:
 
 
 def invalid(containers: Iterable[Container]) -> list[str]:
-    """Return why the API server would refuse what containers ask for.
+    """Return why the API server would reject the requests of containers.
 
     Source: kubernetes/kubernetes v1.36.1 pkg/apis/core/validation/validation.go
     """
@@ -273,34 +273,34 @@ def invalid(containers: Iterable[Container]) -> list[str]:
 def _unequal(asked: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
     pairs = {name: (quantity(name, asked[name]), quantity(name, limits[name])) for name in asked.keys() & limits.keys()}
     return [
-        f"{name} is requested {pair[0]} times and limited to {pair[1]}; they must be equal"
+        f"the request of {name} is {pair[0]} and its limit is {pair[1]}; they must be equal"
         for name, pair in pairs.items()
         if is_extended(name) and None not in pair and pair[0] != pair[1]
     ]
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that Kubernetes itself does not know."""
+    """Whether a resource is an extended resource, which Kubernetes doesn't define itself."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 
 def _invalid(name: str, value: Any) -> str | None:
     if value is None:
-        # Nothing behind the colon is 0, or no field at all in a custom resource.
+        # An empty value means 0, or a missing field in a custom resource.
         return None
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-        return None if isinstance(value, Unknown) else f"{value!r} is no quantity"
+        return None if isinstance(value, Unknown) else f"{value!r} isn't a quantity"
     amount = quantity(name, value)
     if amount is None:
-        return f"{value!r} is no quantity"
+        return f"{value!r} isn't a quantity"
     if amount < 0:
         return f"{value!r} is below 0"
     whole = quantity("cpu", value)
-    return f"{value!r} is no whole number" if is_extended(name) and whole is not None and whole % 1000 else None
+    return f"{value!r} isn't a whole number" if is_extended(name) and whole is not None and whole % 1000 else None
 
 
 def host_ports(containers: Iterable[Container], *, host_network: bool) -> frozenset[HostPort]:
-    """Return each port that containers take on their node."""
+    """Return each port that containers use on their node."""
     found = set()
     for port in (port for each in containers for port in each.ports):
         number = known_number(port.host) or (known_number(port.container) if host_network else None)
@@ -310,7 +310,7 @@ def host_ports(containers: Iterable[Container], *, host_network: bool) -> frozen
 
 
 def ports_clash(left: Iterable[HostPort], right: Iterable[HostPort]) -> bool:
-    """Whether two sets of host ports cannot be on one node."""
+    """Whether two sets of host ports can't be on one node."""
     return any(
         protocol == other_protocol
         and number == other_number

@@ -1,4 +1,4 @@
-"""Which groups cluster autoscaler is told to take.
+"""Which groups Cluster Autoscaler is configured to scale.
 
 Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/auto_scaling_groups.go
 """
@@ -17,7 +17,7 @@ DISCOVERY = "node-group-auto-discovery"
 EXPLICIT = "nodes"
 _TAGS = regex(r"(?:^|\s)asg:tag=(\S+)")
 _BLANK = regex(r"<[^<>]*>")
-# EKS calls the group of a managed node group eks-<node group>-<uuid>.
+# EKS names the Auto Scaling group of a managed node group eks-<node group>-<uuid>.
 _OF_EKS = "eks-"
 
 
@@ -27,7 +27,7 @@ class Named:
 
     Attributes:
         name: Name of the Auto Scaling group.
-        most: Most nodes that the flag lets it have; ``None`` where that is not known.
+        most: Max number of nodes according to the flag; ``None`` if it isn't known.
     """
 
     name: str
@@ -35,8 +35,8 @@ class Named:
 
 
 def discovery_tags(autoscaler: Autoscaler) -> list[dict[str, str]]:
-    """Return the tags that each use of the discovery flag demands."""
-    # What somebody writes later, as in <your cluster>, is no tag.
+    """Return the tags that each discovery flag requires."""
+    # A placeholder such as <your cluster> isn't a tag.
     written = _BLANK.sub("${}", str(autoscaler.flags.get(DISCOVERY) or ""))
     specs = _TAGS.findall(written)
     return [dict(pair.partition("=")[::2] for pair in each.split(",") if pair) for each in specs]
@@ -49,7 +49,7 @@ def named_groups(autoscaler: Autoscaler) -> list[Named]:
 
 
 def is_named(pool: Pool, named: Iterable[Named]) -> bool | None:
-    """Whether a flag names a group, ``None`` where its name is known at deployment only."""
+    """Whether a flag names a group; ``None`` if the group's name is known at deployment only."""
     if pool.kind == "managed":
         return None if any(is_expression(each.name) or each.name.startswith(_OF_EKS) for each in named) else False
     name = pool.properties.get("AutoScalingGroupName")
@@ -65,7 +65,7 @@ def _may_be(named: Iterable[Named]) -> bool | None:
 
 
 def bounded(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
-    """Return pools with the most nodes that flags let them have, where those are fewer than their own."""
+    """Return pools with the max number of nodes of their flags, if it is lower than the max of the group."""
     named = [one for each in autoscalers if each.kind == "cluster-autoscaler" for one in named_groups(each)]
     return tuple(_bounded(each, named) for each in pools)
 

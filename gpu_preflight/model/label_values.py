@@ -3,7 +3,7 @@
 Source: kubernetes-sigs/karpenter v1.14.0 pkg/scheduling/requirement.go, and the operators of node affinity in
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ (2026-08).
 
-Whether a pod's node selector and node affinity take a node.
+The module also checks whether a pod's node selector and node affinity match a node.
 
 Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/
 """
@@ -22,7 +22,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, kn
 
 _OF_ZONES = (ZONE, OLD_ZONE, EBS_ZONE, ZONE_ID)
 _WHOLE = regex(r"[+-]?\d{1,18}")
-# Of each comparison, whether it bounds from above, and how far from the bound the nearest whole number is.
+# For each comparison: whether it is an upper bound, and the distance from the bound to the nearest whole number.
 _BOUNDS = {"Gt": (False, 1), "Gte": (False, 0), "Lt": (True, -1), "Lte": (True, 0)}
 Labels = Mapping[str, "LabelValues | Unknown"]
 _NAME = "metadata.name"
@@ -30,15 +30,15 @@ _NAME = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class LabelValues:
-    """The values a label may take on a node-to-be; whoever launches the node picks one.
+    """The values that a label may have on a future node. The launching component chooses one of them.
 
     Attributes:
-        values: The values, or with ``all_but`` those it cannot take.
-        all_but: The label takes any value but ``values``.
-        may_be_absent: The node may also come without the label, as whoever launches it picks.
-        unsure: Whether nodes come with the label is not known, and nobody picks.
-        least: With ``all_but``, the label is a whole number of at least so much; ``None`` without bound.
-        most: With ``all_but``, the label is a whole number of at most so much; ``None`` without bound.
+        values: The values, or with ``all_but`` the excluded values.
+        all_but: Whether the label may have any value except ``values``.
+        may_be_absent: Whether the node may also be launched without the label. The launching component chooses.
+        unsure: Whether it isn't known if nodes have the label, and no component can choose.
+        least: With ``all_but``, the label is a whole number of at least this value; ``None`` without limit.
+        most: With ``all_but``, the label is a whole number of at most this value; ``None`` without limit.
     """
 
     values: frozenset[str] = frozenset()
@@ -50,12 +50,12 @@ class LabelValues:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is more than one way for a node to have the label."""
+        """Whether the label has more than one possible value, or may be absent."""
         return self.all_but or len(self.values) + self.may_be_absent > 1
 
     @property
     def only(self) -> str | None:
-        """The value, when there is one."""
+        """The value, if there is exactly one."""
         return next(iter(self.values)) if len(self.values) == 1 and not self.all_but else None
 
     @property
@@ -64,7 +64,7 @@ class LabelValues:
         return self.least is not None or self.most is not None
 
     def may_be(self, value: str) -> bool:
-        """Whether the label may take a value."""
+        """Whether the label may have a value."""
         if not self.all_but:
             return value in self.values
         return value not in self.values and (not self.is_bounded or self._is_within(value))
@@ -77,7 +77,7 @@ class LabelValues:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is a value that it may take; of a long range not all are left out."""
+        """Whether the label has a possible value. For a long range, the excluded values can't cover all of it."""
         if not self.all_but:
             return bool(self.values)
         if self.least is None or self.most is None:
@@ -86,7 +86,7 @@ class LabelValues:
         return longer or any(self.may_be(str(each)) for each in range(self.least, self.most + 1))
 
     def within(self, least: int | None, most: int | None) -> LabelValues:
-        """Return it as a whole number within bounds too."""
+        """Return it as a whole number that is also within these bounds."""
         return replace(
             self,
             may_be_absent=False,
@@ -96,7 +96,7 @@ class LabelValues:
 
 
 def exactly(*values: str) -> LabelValues:
-    """Return the choice among some values."""
+    """Return a label that has one of some values."""
     return LabelValues(frozenset(values))
 
 
@@ -109,8 +109,9 @@ class Requirement:
 
     Attributes:
         key: The label.
-        operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``; Karpenter's also ``Gte``, ``Lte``.
-        values: What the operator compares with; ``None`` where they are not known.
+        operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``; Karpenter also has ``Gte`` and
+            ``Lte``.
+        values: The operands; ``None`` if they aren't known.
     """
 
     key: str
@@ -124,7 +125,7 @@ class Requirement:
         return f"{self.key} {self.operator}" + (f" ({values})" if self.values != () else "")
 
     def matches(self, labels: Labels) -> Answer:
-        """Say whether a node with such labels can meet it."""
+        """Return whether a node with such labels can meet it."""
         value = labels.get(self.key)
         if self.is_nowhere:
             return Answer.NO
@@ -145,18 +146,18 @@ class Requirement:
 
     @property
     def is_nowhere(self) -> bool:
-        """Whether it asks for zones of which AWS has none."""
+        """Whether it requires zones that don't exist in AWS."""
         named = self.values if self.key in _OF_ZONES and self.operator == "In" else None
         return bool(named) and all(map(is_no_zone, named or ()))
 
     def _needs_a_newer_zone(self, value: LabelValues) -> bool:
-        """Whether only a zone meets it that there was none of when zones were read."""
+        """Whether only a zone meets it that is newer than the catalogue of zones."""
         if self.key not in _OF_ZONES or self.operator != "In":
             return False
         return not any(value.may_be(each) and is_seen_zone(each) for each in self.values or ())
 
     def _met_by_unknown(self, value: Unknown) -> Answer:
-        """Say whether a value meets it of which at most its ends, or its choices, are known."""
+        """Return whether a partly known value meets it. Only the value's start and end, or its choices, are known."""
         if self.operator in ("Exists", "DoesNotExist"):
             return yes_if(self.operator == "Exists")
         if value.choices:
@@ -172,7 +173,7 @@ class Requirement:
         return yes_if(self.operator in ("NotIn", "DoesNotExist"))
 
     def narrowed(self, value: LabelValues) -> LabelValues:
-        """Return what a label may be once the requirement is met."""
+        """Return the values that a label may have if it meets the requirement."""
         if self.values is None:
             return value
         if self.operator in ("NotIn", "DoesNotExist"):
@@ -201,7 +202,7 @@ class Requirement:
         return self.operator in _BOUNDS and len(wanted) == 1 and bool(_WHOLE.fullmatch(wanted[0]))
 
     def _bounds(self) -> tuple[int | None, int | None]:
-        """Return the least and the most that a comparison leaves; ``None`` without bound."""
+        """Return the min and max of a comparison; ``None`` without limit."""
         if not self._is_comparable():
             return None, None
         upper, step = _BOUNDS[self.operator]
@@ -225,9 +226,10 @@ def _compares(operator: str, value: str, wanted: tuple[str, ...]) -> bool:
 
 
 def met_together(wanted: Iterable[Requirement], labels: Labels) -> list[tuple[Requirement, Answer]]:
-    """Say of each requirement whether a node meets it beside those before it.
+    """Return for each requirement whether a node meets it together with the earlier ones.
 
-    Whoever launches a node picks one value of each label: two requirements of a label want the same one.
+    The launching component chooses one value for each label, so two requirements for a label must accept the same
+    value.
     """
     found, left = [], labels
     for each in wanted:
@@ -240,7 +242,7 @@ def met_together(wanted: Iterable[Requirement], labels: Labels) -> list[tuple[Re
 
 
 def requirement(expression: Mapping[str, Any]) -> Requirement:
-    """Return the requirement of a ``matchExpressions`` item or of one of Karpenter's requirements."""
+    """Return the requirement of a ``matchExpressions`` item or of a Karpenter requirement."""
     key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
     known = [known_text(each) for each in items(values)]
     later = any(is_expression(each) for each in known if each is not None)
@@ -266,8 +268,8 @@ class Term:
     """One of the alternatives of a node affinity.
 
     Attributes:
-        labels: What it asks of labels.
-        fields: What it asks of fields, which is the node's name.
+        labels: Its requirements for labels.
+        fields: Its requirements for fields (the node's name).
     """
 
     labels: tuple[Requirement, ...]
@@ -276,31 +278,31 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a pod asks of a node's labels.
+    """The requirements of a pod for node labels.
 
     Attributes:
-        selector: ``nodeSelector``; all of it must hold.
-        terms: Required node affinity; one of them must hold. ``None`` without affinity.
+        selector: ``nodeSelector``. All of it must match.
+        terms: Required node affinity. One term must match. ``None`` without affinity.
     """
 
     selector: tuple[Requirement, ...] = ()
     terms: tuple[Term, ...] | None = None
 
     def takes(self, labels: Labels) -> Answer:
-        """Say whether a node with such labels may run the pod."""
+        """Return whether a node with such labels may run the pod."""
         if self.terms is None:
             return _together(self.selector, labels)
         return any_yes(self._holds(each, labels) for each in self.terms)
 
     def _holds(self, term: Term, labels: Labels) -> Answer:
-        # A term without expressions takes no node.
+        # A term without expressions matches no node.
         if not term.labels and not term.fields:
             return Answer.NO
         named = (Answer.NO if each.operator == "In" else Answer.YES for each in term.fields if each.key == _NAME)
         return all_yes((_together((*self.selector, *term.labels), labels), *named))
 
     def unmet(self, labels: Labels) -> list[tuple[Requirement, Answer]]:
-        """Return what keeps the pod off: of several terms what the one that comes nearest adds."""
+        """Return the unmet requirements, of several terms only those in the nearest term."""
         found = _unmet(self.selector, labels)
         if self.terms is None or self.takes(labels) is Answer.YES:
             return found
@@ -323,7 +325,7 @@ def _farness(unmet: list[tuple[Requirement, Answer]]) -> tuple[bool, int]:
 
 
 def selection(pod: Mapping[str, Any]) -> Selection:
-    """Return what a pod asks of a node's labels."""
+    """Return the requirements of a pod for node labels."""
     affinity = pod.get("affinity")
     for part in ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
         affinity = affinity if isinstance(affinity, Unknown) else dig(affinity, part)
@@ -340,6 +342,6 @@ def selection(pod: Mapping[str, Any]) -> Selection:
 
 
 def term(raw: Mapping[str, Any]) -> Term:
-    """Return one of the ``nodeSelectorTerms``."""
+    """Return a term of ``nodeSelectorTerms``."""
     labels = tuple(requirement(each) for each in mappings(raw.get("matchExpressions")))
     return Term(labels, tuple(requirement(each) for each in mappings(raw.get("matchFields"))))

@@ -1,7 +1,9 @@
-"""What the nodes of a pool are launched with, as typed values: from a launch template or from a node class.
+"""Launch settings of a pool's nodes, as typed values: from a launch template or from a node class.
 
-Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-ec2-launchtemplate-launchtemplatedata.html,
-https://karpenter.sh/v1.14/concepts/nodeclasses/, https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
+Sources:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-ec2-launchtemplate-launchtemplatedata.html,
+https://karpenter.sh/v1.14/concepts/nodeclasses/,
+https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Interface:
         subnet: Its subnet.
         groups: Its security groups.
         public: Whether it gets a public address.
-        device: Its place among the interfaces of its card.
+        device: Its index among the interfaces of its card.
     """
 
     kind: Any = None
@@ -47,22 +49,22 @@ class Interface:
 
     @property
     def is_efa(self) -> bool:
-        """Whether it is one of EFA."""
+        """Whether it is an EFA interface."""
         return self.kind in ("efa", "efa-only")
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A volume of EBS.
+    """An EBS volume.
 
     Attributes:
-        device: Its device; empty where it is not known.
-        gib: Its size in GiB; ``None`` where it is not known.
+        device: Its device; empty if it isn't known.
+        gib: Its size in GiB; ``None`` if it isn't known.
         kind: Its type, e.g. ``gp3``.
-        iops: Its operations a second.
+        iops: Its IOPS.
         throughput: Its throughput, MiB a second.
         key: Its KMS key.
-        root: Whether a node class says that it holds images and pods.
+        root: Whether a node class marks it as the volume for images and pods.
     """
 
     device: str
@@ -76,34 +78,34 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What nodes are launched with; empty where it is not in the input.
+    """Launch settings of nodes; empty if they aren't in the input.
 
     Attributes:
         written: ``LaunchTemplateData``, or ``spec`` of the node class, as it is written.
         image: Id of the image.
-        aliases: Aliases of images, and of terms without one ``None``.
+        aliases: Aliases of images, with ``None`` for a term without an alias.
         instance_type: The instance type.
-        attributes: Attributes that EC2 chooses instance types by.
+        attributes: Attributes by which EC2 chooses instance types.
         market: ``spot`` or ``capacity-block``.
-        reservation_target: The capacity reservation, or group of them, that is targeted.
+        reservation_target: The targeted capacity reservation, or group of capacity reservations.
         reservation_preference: Whether open reservations are used.
-        reservation_terms: How a node class chooses reservations.
+        reservation_terms: Terms by which a node class selects reservations.
         interfaces: Network interfaces.
         disks: Volumes.
         security_groups: Security groups of the instance, by the name of the property.
-        hop_limit: Hops that answers of the metadata service go.
-        metadata_endpoint: Whether the metadata service answers.
+        hop_limit: Hop limit of responses of the metadata service.
+        metadata_endpoint: Whether the metadata service is enabled.
         placement: Placement group and tenancy.
-        placement_terms: How a node class chooses a placement group.
+        placement_terms: Terms by which a node class selects a placement group.
         profile: Instance profile.
         role: Role of the nodes of a node class.
         hibernates: Whether instances may hibernate.
-        shutdown: What an instance does when it is shut down.
-        tags: Tags of what is launched.
+        shutdown: Behavior of an instance at shutdown.
+        tags: Tags of the launched resources.
         user_data: User data as it is written.
         kubelet: Settings of kubelet in a node class.
-        store_policy: What a node class does with local disks.
-        ephemeral_size: Size of the disk that Auto Mode makes.
+        store_policy: Use of local disks in a node class.
+        ephemeral_size: Size of the disk that Auto Mode creates.
     """
 
     written: Mapping[str, Any] = field(default_factory=dict)
@@ -133,7 +135,7 @@ class Launch:
     ephemeral_size: Any = None
 
     def __bool__(self) -> bool:
-        """Whether it says anything."""
+        """Whether any setting is in the input."""
         return bool(self.written)
 
     @property
@@ -143,17 +145,17 @@ class Launch:
 
     @property
     def reservation(self) -> Any:
-        """Id of the capacity reservation that is targeted."""
+        """Id of the targeted capacity reservation."""
         return _inside(self.reservation_target, "CapacityReservationId")
 
     @property
     def reservation_group(self) -> Any:
-        """The resource group of capacity reservations that is targeted."""
+        """The targeted resource group of capacity reservations."""
         return _inside(self.reservation_target, "CapacityReservationResourceGroupArn")
 
     @property
     def efa_interfaces(self) -> int:
-        """How many interfaces of EFA it lists."""
+        """Number of EFA interfaces that it lists."""
         return sum(each.is_efa for each in self.interfaces)
 
     @property
@@ -168,7 +170,7 @@ class Launch:
 
 
 def template_launch(data: Mapping[str, Any]) -> Launch:
-    """Return what a launch template, or an older launch configuration, says."""
+    """Return the launch settings of a launch template, or of an older launch configuration."""
     return Launch(
         written=data,
         image=data.get("ImageId"),
@@ -192,7 +194,7 @@ def template_launch(data: Mapping[str, Any]) -> Launch:
 
 
 def class_launch(spec: Mapping[str, Any]) -> Launch:
-    """Return what a node class says."""
+    """Return the launch settings of a node class."""
     return Launch(
         written=spec,
         aliases=tuple(each.get("alias") for each in mappings(spec.get("amiSelectorTerms"))),
@@ -211,12 +213,12 @@ def class_launch(spec: Mapping[str, Any]) -> Launch:
 
 
 def _listed(value: Any) -> list[dict[str, Any]]:
-    """Return the mappings of a list; of one that only deployment sets, a mapping without a known value."""
+    """Return the mappings of a list. For a list that only deployment sets, return a mapping without a known value."""
     return [{}] if isinstance(value, Unknown) else mappings(value)
 
 
 def _inside(value: Any, key: str) -> Any:
-    """Return a part of a value; of one that is known at deployment only, the whole."""
+    """Return a part of a value. If the value is known at deployment only, return the whole value."""
     return value if isinstance(value, Unknown) else dig(value, key)
 
 

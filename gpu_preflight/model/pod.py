@@ -1,4 +1,4 @@
-"""A pod and its workload, parsed once into typed values. What only deployment sets stays `Unknown`."""
+"""A pod and its workload, parsed once into typed values. Values that only deployment sets stay `Unknown`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 
 _CONTAINERS = ("containers", "initContainers")
-# What else decides where it runs, or whether it does.
+# Other fields that decide where the pod runs, or whether it runs.
 _OPEN_PARTS = (
     *_CONTAINERS,
     "hostNetwork",
@@ -51,12 +51,12 @@ class Volume:
 
     Attributes:
         name: Its name in the pod.
-        claim: Name of the PersistentVolumeClaim behind it.
-        claim_spec: ``spec`` of the claim that is made for the pod.
-        config_map: Name of the ConfigMap behind it.
-        size_limit: What it may hold of the node's disk, as it is written; ``None`` where nothing says so.
-        memory_limit: What it may hold of the node's memory, likewise.
-        source: What it is filled from, by kind, as it is written.
+        claim: Name of the PersistentVolumeClaim that it uses.
+        claim_spec: ``spec`` of the claim that is created for the pod.
+        config_map: Name of the ConfigMap that it uses.
+        size_limit: Max size on the node's disk, as it is written; ``None`` without limit.
+        memory_limit: Max size in the node's memory, as it is written; ``None`` without limit.
+        source: Its source by kind, as it is written.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Volume:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a claim stands behind it."""
+        """Whether it uses a claim."""
         return self.claim is not None or self.claim_spec is not None
 
 
@@ -91,13 +91,13 @@ class Spread:
     """A topology spread constraint.
 
     Attributes:
-        key: Label of the nodes that tells domains apart.
-        unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` where it is not written.
-        min_domains: Least number of domains.
-        max_skew: How many more pods than the emptiest domain another may have.
-        selector: Which pods are counted.
-        affinity_policy: ``Honor``, ``Ignore``, or ``None``: whether only nodes count that its node selector takes.
-        taints_policy: Likewise, whether only nodes count whose taints it tolerates.
+        key: Node label that identifies domains.
+        unsatisfiable: ``DoNotSchedule``, ``ScheduleAnyway``, or ``None`` if it isn't written.
+        min_domains: Min number of domains.
+        max_skew: How many more pods than the emptiest domain another domain may have.
+        selector: Selector of the counted pods.
+        affinity_policy: ``Honor``, ``Ignore``, or ``None``: whether only nodes count that match its node selector.
+        taints_policy: ``Honor``, ``Ignore``, or ``None``: whether only nodes count whose taints it tolerates.
     """
 
     key: Any
@@ -114,10 +114,11 @@ class PodTerm:
     """A required affinity, or anti-affinity, to other pods.
 
     Attributes:
-        key: Label of the nodes that tells domains apart.
-        selector: Which pods.
-        namespaces: Namespaces of those pods beside its own; ``None`` where a selector, or only deployment, names them.
-        own: Whether those of its own namespace are meant.
+        key: Node label that identifies domains.
+        selector: Selector of the other pods.
+        namespaces: Namespaces of those pods, except the pod's own. ``None`` if a selector, or only deployment, sets
+            them.
+        own: Whether pods in the pod's own namespace are included.
     """
 
     key: Any
@@ -126,7 +127,7 @@ class PodTerm:
     own: bool = True
 
     def among(self, namespace: str, of_pod: str) -> bool:
-        """Whether the pods of a namespace are certainly among those that a pod of another, or the same, means."""
+        """Whether the term of a pod in namespace `of_pod` certainly includes the pods in `namespace`."""
         return namespace in (self.namespaces or ()) or (self.own and namespace == of_pod)
 
 
@@ -135,28 +136,28 @@ class Pod:
     """``spec`` of a pod.
 
     Attributes:
-        containers: Its containers; ``None`` where that is no list.
+        containers: Its containers; ``None`` if the field isn't a list.
         init_containers: Its init containers.
         tolerations: Its tolerations.
-        selection: What it asks of labels of nodes.
+        selection: Its requirements for node labels.
         apart: Required anti-affinity to pods.
         beside: Required affinity to pods.
-        spreads: How it is spread.
+        spreads: Its topology spread constraints.
         volumes: Its volumes.
         claims: Devices that it claims.
         limits: Limits of the whole pod.
         asked: Requests of the whole pod.
-        overhead: What its runtime takes.
-        host_network: Whether it is on the network of its node.
-        scheduler: Name of its scheduler; ``None`` where none is written.
+        overhead: Overhead of its RuntimeClass.
+        host_network: Whether it uses the network of its node.
+        scheduler: Name of its scheduler; ``None`` if none is written.
         gates: Names of its scheduling gates.
         priority_class: Name of its priority class.
         runtime_class: Name of its runtime class.
-        restart_policy: When its containers run again.
+        restart_policy: When its containers restart.
         service_account: Its service account.
-        open_parts: What else of it is known at deployment only.
-        likeness: Equal for pods that are scheduled alike.
-        written: All of it as it is written, for what is seldom asked.
+        open_parts: Other fields that are known at deployment only.
+        likeness: A key that is equal for pods with the same scheduling.
+        written: The whole spec as it is written, for fields that are rarely needed.
     """
 
     containers: tuple[Container, ...] | None = ()
@@ -189,29 +190,29 @@ class Pod:
 
     @cached_property
     def _staying(self) -> tuple[Container, ...]:
-        """The containers that run as long as it does."""
+        """The containers that run as long as the pod."""
         return (*(self.containers or ()), *(each for each in self.init_containers if each.sidecar))
 
     @cached_property
     def container_requests(self) -> Resources:
-        """What its containers ask for."""
+        """The requests of its containers."""
         return container.aggregate_container_amounts(self.containers or (), self.init_containers)
 
     @cached_property
     def whole_requests(self) -> Resources:
-        """Requests of the pod itself, those that the API server fills in included."""
+        """Requests of the pod itself, including the defaults that the API server sets."""
         return container.pod_level_requests(resources(self.limits), resources(self.asked), self.container_requests)
 
     @cached_property
     def requests(self) -> Resources:
-        """What it asks of a node, one place for a pod included."""
+        """The requests of the whole pod, including room for one pod."""
         whole, overhead = self.whole_requests, resources(self.overhead)
         return container.requests(self.containers or (), self.init_containers, whole, overhead)
 
     @cached_property
     def refusals(self) -> tuple[str, ...]:
-        """Why the API server refuses what it asks for."""
-        missing = ["spec.containers is no list"] if self.containers is None else []
+        """Why the API server rejects its requests."""
+        missing = ["spec.containers isn't a list"] if self.containers is None else []
         return (*missing, *container.invalid((*(self.containers or ()), *self.init_containers)))
 
     @cached_property
@@ -226,9 +227,9 @@ class Pod:
 
     @cached_property
     def open_requests(self) -> tuple[str, ...]:
-        """Resources that it asks for in amounts known at deployment only, and parts of it whose resources are not."""
+        """Resources that it requests in amounts known at deployment only, and parts of it with unknown resources."""
         whole, overhead = open_amounts(self.limits, self.asked), open_amounts({}, self.overhead)
-        # Its own requests go before those of its containers.
+        # The pod's own requests override the requests of its containers.
         own = mapping(self.asked)
         named = [name for each in self.every_container for name in each.open_requests or () if name not in own]
         parts = [f"all of container {each.name}" for each in self.every_container if each.open_requests is None]
@@ -251,9 +252,9 @@ class Pod:
 
     @cached_property
     def asks_for_gpu(self) -> bool:
-        """Whether a container asks for a GPU, a share or a slice of one, or the pod claims a device.
+        """Whether a container requests a GPU, or a share or slice of a GPU, or the pod claims a device.
 
-        A pod that asks for one in its own ``resources`` counts too: the API server rejects it (GPU405).
+        A pod that requests a GPU in its own ``resources`` counts too: the API server rejects it (GPU405).
         """
         whole = {**mapping(self.asked), **mapping(self.limits)}
         asked = bool(self.claims) or any(each.devices for each in self.every_container)
@@ -261,7 +262,7 @@ class Pod:
 
     @cached_property
     def may_ask_for_gpu(self) -> bool:
-        """Whether it asks for a GPU, or deployment sets all that a part of it asks for."""
+        """Whether it requests a GPU, or deployment sets all requests of a part of it."""
         open_parts = any(each in self.open_parts for each in (*_CONTAINERS, "resourceClaims"))
         limits = (self.limits, *(each.limits for each in self.every_container))
         whole = any(isinstance(each, Unknown) for each in limits)
@@ -315,7 +316,7 @@ def _term(raw: Mapping[str, Any]) -> PodTerm:
     named, selector = raw.get("namespaces"), raw.get("namespaceSelector")
     listed = items(named)
     open_ = selector is not None or isinstance(named, Unknown) or any(isinstance(each, Unknown) for each in listed)
-    # An empty selector takes every namespace; neither takes the pod's own.
+    # An empty selector selects every namespace. Without selector and list, the pod's own namespace counts.
     own = selector == {} or not (listed or open_)
     return PodTerm(raw.get("topologyKey"), raw.get("labelSelector"), None if open_ else tuple(map(str, listed)), own)
 
@@ -365,15 +366,15 @@ def _likeness(raw: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Exclusive:
-    """Groups that keep apart, each of them whole in one domain.
+    """Groups of pods with exclusive placement: each whole group is in one domain without other groups.
 
     Attributes:
-        key: Label of the nodes that tells domains apart.
-        groups: How many groups there are; ``None`` where it is not known.
-        size: Pods of each; ``None`` where it is not known.
-        beside: Groups of the same owner's other parts, which want domains too; ``None`` where it is not known.
+        key: Node label that identifies domains.
+        groups: Number of groups; ``None`` if it isn't known.
+        size: Number of pods in each group; ``None`` if it isn't known.
+        beside: Number of groups in other parts of the same owner, which need domains too; ``None`` if it isn't known.
         shared: Whether pods of another part run in the domain of each group.
-        labelled: Whether nodes are labelled for the groups beforehand, by somebody.
+        labelled: Whether the user labels nodes for the groups beforehand.
     """
 
     key: Any
@@ -389,23 +390,23 @@ class Workload:
     """Pods that are alike.
 
     Attributes:
-        name: ``Kind namespace/name``, with the name of the part where a kind has several.
+        name: ``Kind namespace/name``, with the name of the part if a kind has several.
         namespace: Its namespace.
-        origin: Where it stands.
+        origin: Its place in the input.
         pod: Its pod.
         labels: Labels of its pods.
         annotations: Annotations of its pods.
-        replicas: How many pods; ``None`` where it is not known.
-        together: Whether all must run at once.
-        owner: The object that makes them.
-        suspended: Whether they wait until somebody releases them.
-        overlaps: Whether more come on a schedule while some still wait or run.
-        claim_templates: ``spec`` of each claim that is made for each of them.
-        priority: Priority of its class, where it is known.
-        preempts: Whether it takes the place of pods of lower priority that run.
-        placed: How many of them already have a node, in a running cluster.
-        unscheduled: What the scheduler of the running cluster reports of one that has none; empty otherwise.
-        exclusive: Groups of them that want a domain each; ``None`` where none do.
+        replicas: Number of pods; ``None`` if it isn't known.
+        together: Whether all pods must run at once.
+        owner: The object that creates them.
+        suspended: Whether the workload is suspended.
+        overlaps: Whether a schedule creates more pods while earlier pods still wait or run.
+        claim_templates: ``spec`` of each claim that is created for each pod.
+        priority: Priority of its class, if it is known.
+        preempts: Whether it preempts running pods of lower priority.
+        placed: How many of its pods already have a node, in a running cluster.
+        unscheduled: The message of the running cluster's scheduler for a pod without a node; empty otherwise.
+        exclusive: Groups of its pods that require a domain each; ``None`` without groups.
     """
 
     name: str
@@ -428,27 +429,27 @@ class Workload:
 
     @property
     def title(self) -> str:
-        """Its name as people say it."""
+        """Its name in messages."""
         return self.name
 
     @property
     def is_placed(self) -> bool:
-        """Whether every pod of it already has a node."""
+        """Whether each of its pods already has a node."""
         return self.placed > 0 and self.replicas is not None and self.placed >= self.replicas
 
     @property
     def is_daemon_set(self) -> bool:
-        """Whether it is a DaemonSet, for which nobody makes a node."""
+        """Whether it is a DaemonSet, for which no autoscaler launches a node."""
         return self.owner.kind == "DaemonSet"
 
     @property
     def takes_turns(self) -> bool:
-        """Whether pods that find no place run once others are done."""
+        """Whether pods that find no room run after other pods end."""
         return self.owner.kind in JOBS and not self.together
 
     @property
     def may_take_turns(self) -> bool:
-        """Whether only the pods know that they need one another: those of an indexed job with names that find them do.
+        """Whether all of its pods may have to run at once: pods of an indexed job whose names let them find each other.
 
         Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode (2026-11)
         """
@@ -457,7 +458,7 @@ class Workload:
 
     @property
     def ends(self) -> bool:
-        """Whether its pods end by themselves and leave their place to others."""
+        """Whether its pods end by themselves and free their place."""
         if self.owner.kind == "Pod":
             return self.pod.restart_policy in ("Never", "OnFailure")
         return self.owner.kind in (*JOBS, *TRAINING_JOBS, "JobSet", "RayJob")
@@ -469,5 +470,5 @@ class Workload:
 
     @property
     def asks_for_gpu(self) -> bool:
-        """Whether its pods ask for a GPU, a share or a slice of one, or a claimed device."""
+        """Whether its pods request a GPU, or a share or slice of a GPU, or claim a device."""
         return self.pod.asks_for_gpu

@@ -33,13 +33,13 @@ ProgramName = Literal[
     "deepspeed",
     "accelerate",
 ]
-# A setting: `None` where nothing sets it, `Unknown` where only deployment or the script does.
+# A setting. `None` if nothing sets it, `Unknown` if only deployment or the script sets it.
 Text = str | Unknown | None
 Number = int | Unknown | None
 
 SERVERS: tuple[ProgramName, ...] = ("vllm", "sglang", "tensorrt-llm", "text-generation-inference", "lmdeploy")
 LAUNCHERS: tuple[ProgramName, ...] = ("torchrun", "deepspeed", "accelerate")
-# What each program calls a setting. Hyphens and underscores are the same.
+# The names that each program uses for a setting. Hyphens and underscores are the same.
 _PARALLEL = ("tensor-parallel-size", "tp-size", "tp", "tensor-parallel")
 _PIPELINE = ("pipeline-parallel-size", "pp-size", "pp", "pipeline-parallel")
 _DATA = ("data-parallel-size", "dp-size", "dp")
@@ -119,7 +119,7 @@ _NAMES: Mapping[ProgramName, Mapping[str, tuple[str, ...]]] = {
         "config": ("config-file",),
     },
 }
-# Environment variables that set what no argument sets.
+# Environment variables for settings that no argument sets.
 _VARIABLES: Mapping[ProgramName, Mapping[str, str]] = {
     "torchrun": {"processes": "PET_NPROC_PER_NODE", "nodes": "PET_NNODES"},
     "text-generation-inference": {
@@ -152,12 +152,12 @@ _MODULES: Mapping[str, ProgramName] = {
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
-# Images whose entry point is the program.
+# Images with the program as entry point.
 _ENTRY_POINTS: tuple[tuple[re.Pattern[str], ProgramName], ...] = (
     (re.compile(r"(^|/)(vllm-openai|deep-learning-containers/vllm)(:|@|$)"), "vllm"),
     (re.compile(r"(^|/)text-generation-inference(:|@|$)"), "text-generation-inference"),
 )
-# Options of launchers that take no value; what follows one may be the script.
+# Launcher options without a value. The next word may be the script.
 _SWITCHES = frozenset(
     (
         *(
@@ -193,17 +193,17 @@ _OPTION = regex(r"--?(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that a container starts, with the settings that it receives.
+    """A program that a container starts, with its settings.
 
     Attributes:
         name: Which program.
-        options: Value of each option, by its name with hyphens; an empty text for a switch. The last one wins.
-        positional: Its arguments that are no option.
+        options: Value of each option, by its name with hyphens; an empty text for a switch. The last value wins.
+        positional: Its positional arguments.
         variables: Environment variables of the container.
         is_open: Whether deployment sets a whole argument, which may be any option, or a file sets options.
-        is_sure: Whether the container certainly starts it as it is read. Scripts with conditions may not.
+        is_sure: Whether the container certainly starts the program as it is read. Scripts with conditions may not.
         text: The words of its command line.
-        module: The module of Python that starts it, e.g. ``dynamo.vllm``; empty where a command does.
+        module: The Python module that starts it, e.g. ``dynamo.vllm``; empty if a command starts it.
     """
 
     name: ProgramName
@@ -216,7 +216,7 @@ class Program:
     module: str = ""
 
     def setting(self, name: str) -> Text:
-        """Return a setting as it is written, e.g. ``dtype``: by an option, else by an environment variable."""
+        """Return a setting as it is written, e.g. ``dtype``, from an option or else from an environment variable."""
         for each in _NAMES[self.name].get(name, ()):
             if each in self.options:
                 return self.options[each]
@@ -227,7 +227,7 @@ class Program:
         return Unknown(f"${{{variable}}}") if value is None or isinstance(value, Unknown) else _resolved(str(value))
 
     def number(self, name: str, absent: Number = None) -> Number:
-        """Return a setting as a whole number; `absent` where nothing sets it and no hidden argument may."""
+        """Return a setting as a whole number; `absent` if nothing sets it and no hidden argument may set it."""
         value = self.setting(name)
         if value is None:
             return Unknown("${arguments}") if self.is_open else absent
@@ -236,12 +236,12 @@ class Program:
 
     @property
     def is_worker(self) -> bool:
-        """Whether it is a worker of Dynamo, whose frontend serves in another process."""
+        """Whether it is a worker of Dynamo. Dynamo's frontend serves in another process."""
         return self.module.startswith("dynamo.")
 
     @property
     def model(self) -> Text:
-        """Name or folder of the model that it serves."""
+        """Name or folder of the served model."""
         named = self.setting("model")
         takes = self.name in ("vllm", "tensorrt-llm", "lmdeploy")
         return named if named is not None or not takes else next(iter(self.positional), None)
@@ -258,7 +258,7 @@ class Program:
 
     @property
     def load_format(self) -> Text:
-        """Format that it loads weights from."""
+        """Format of the weights that it loads."""
         return self.setting("load_format")
 
     @property
@@ -280,7 +280,7 @@ class Program:
 
     @property
     def nodes(self) -> Number:
-        """Number of nodes over which one instance of it runs."""
+        """Number of nodes over which one instance of the program runs."""
         return self.number("nodes", 1)
 
     @property
@@ -302,23 +302,23 @@ class Program:
 
     @property
     def offloads(self) -> bool:
-        """Whether it keeps, or may keep, weights in the memory of the node."""
+        """Whether it offloads, or may offload, weights to the memory of the node."""
         return self.is_open or any("offload" in each for each in self.options)
 
     @property
     def group(self) -> Number:
-        """GPUs that hold one copy of the model: tensor times pipeline parallel size."""
+        """Number of GPUs that hold one copy of the model: tensor times pipeline parallel size."""
         return _product(self.tensor, self.pipeline)
 
     @property
     def gpus_of_a_model(self) -> Number:
-        """GPUs over which the weights of one copy are spread: with expert parallelism, all data parallel ranks."""
+        """Number of GPUs that share the weights of one copy. With expert parallelism, all data parallel ranks."""
         spread = self.name == "vllm" and "enable-expert-parallel" in self.options
         return _product(self.group, self.data) if spread else self.group
 
     @property
     def gpus_per_node(self) -> Number:
-        """GPUs that it needs on each node."""
+        """Number of GPUs that it needs on each node."""
         if self.name in LAUNCHERS:
             return self.processes
         if self.name == "sglang" and "enable-dp-attention" in self.options:
@@ -330,7 +330,7 @@ class Program:
 
     @property
     def gpus_per_node_min(self) -> int:
-        """GPUs that it needs on each node at least, whatever the settings are that are not known; 0 if none is."""
+        """Min number of GPUs that it needs on each node for any value of unknown settings; 0 if none is known."""
         if isinstance(self.gpus_per_node, int):
             return self.gpus_per_node
         if self.name in LAUNCHERS or not isinstance(self.nodes, int):
@@ -360,7 +360,7 @@ class Program:
 
 
 def programs(container: Container) -> tuple[Program, ...]:
-    """Return the programs for GPUs that a container starts, as far as its command and arguments show them.
+    """Return the GPU programs that a container starts, as far as its command and arguments show them.
 
     ``sh -c "exec vllm serve org/model -tp $TP"`` with ``TP=4`` is vLLM with a tensor parallel size of 4.
     """
@@ -378,14 +378,14 @@ def programs(container: Container) -> tuple[Program, ...]:
 
 
 def count_whole_gpus(container: Container) -> int | None:
-    """Return the whole GPUs of a container; ``None`` where that is not known or it has shares or slices."""
+    """Return a container's number of whole GPUs; ``None`` if it isn't known, or for shares or slices."""
     if container.devices != {GPU}:
         return None
     return quantity(GPU, mapping(container.limits).get(GPU, mapping(container.asked).get(GPU)))
 
 
 def visible_gpus(container: Container, program: Program) -> int | None:
-    """Return the whole GPUs that a program of a container sees; ``None`` where that is not known."""
+    """Return the number of whole GPUs that a program of a container sees; ``None`` if it isn't known."""
     gpus = count_whole_gpus(container)
     listed = program.variables.get("CUDA_VISIBLE_DEVICES")
     if gpus is None or "CUDA_VISIBLE_DEVICES" not in program.variables:
@@ -410,7 +410,7 @@ def _divided(total: Number, parts: Number) -> Number:
 
 
 def _expand_kubernetes_variables(text: str, variables: Mapping[str, Any]) -> str:
-    """Return a text in which ``$(NAME)`` has the value of a variable of the container."""
+    """Return a text with ``$(NAME)`` replaced by the variables of the container."""
 
     def value(found: re.Match[str]) -> str:
         known = variables.get(found[1])
@@ -420,7 +420,7 @@ def _expand_kubernetes_variables(text: str, variables: Mapping[str, Any]) -> str
 
 
 def _script(words: Sequence[str]) -> str | None:
-    """Return the script that a shell runs, ``None`` where no shell does."""
+    """Return the script that a shell runs; ``None`` without a shell."""
     for place, word in enumerate(words[:4]):
         if posixpath.basename(word) in _SHELLS:
             rest = words[place + 1 :]
@@ -446,7 +446,7 @@ def _script_programs(script: str, variables: Mapping[str, Any]) -> Iterator[Prog
 
 
 def _commands(script: str) -> Iterator[str]:
-    """Yield each command of a script, quoted as it is."""
+    """Yield each command of a script, with its quotes."""
     found, quote = "", ""
     for sign in script:
         if quote:
@@ -466,7 +466,7 @@ def _commands(script: str) -> Iterator[str]:
 
 
 def _expanded(command: str, known: Mapping[str, str], variables: Mapping[str, Any]) -> str:
-    """Return a command with the values of its variables; those that are not known stay as they are written."""
+    """Return a command with the values of its variables. Unknown variables stay as they are written."""
 
     def value(found: re.Match[str]) -> str:
         name = found["braced"] or found["plain"]
@@ -482,7 +482,7 @@ def _split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError:
-        # A quote that nothing closes.
+        # A quote that isn't closed.
         words = command.split()
     kept: list[str] = []
     skips = False
@@ -528,7 +528,7 @@ def _read(name: ProgramName, words: Sequence[str], variables: Mapping[str, Any])
         found = _OPTION.fullmatch(word)
         if found is None:
             if name in LAUNCHERS:
-                # What follows is the script and its own arguments.
+                # The script and its arguments follow.
                 positional.append(_resolved(word))
                 break
             opened = opened or (is_expression(word) and bool(positional or options))

@@ -1,4 +1,4 @@
-"""Software of a cluster: what runs on each node, add-ons, and what makes nodes."""
+"""Software of a cluster: DaemonSets, add-ons, and autoscalers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "auto-mode"]
 
 @dataclass(frozen=True, slots=True)
 class MissingConfig:
-    """A configuration that a node selects and the device plugin doesn't have: its pod fails before the plugin starts.
+    """A configuration that a node label selects and the device plugin lacks. The pod fails before the plugin starts.
 
     Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/config-manager/main.go, updateConfigName (2026-11)
 
@@ -33,17 +33,17 @@ class MissingConfig:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A pod that every matching node runs.
+    """A DaemonSet, which runs a pod on every matching node.
 
     Attributes:
         name: Its name.
         pod: Its pod.
-        origin: Where it, its chart or its add-on stands.
+        origin: The place of the DaemonSet, its chart or its add-on in the input.
         advertises: Extended resources that it registers.
-        exact: Whether its figures were read for the very version installed.
-        config: Configuration of a device plugin, where it is known; ``Unknown`` where there is one that is not.
-        configs: Configurations that a node selects by its label `OPERATOR_CONFIG`; ``config`` is then for nodes
-            without the label. ``None`` where no label selects one.
+        exact: Whether its figures are for exactly the installed version.
+        config: Configuration of a device plugin, if it is known; ``Unknown`` if it exists but isn't known.
+        configs: Configurations that the node label `OPERATOR_CONFIG` selects. Then ``config`` is for nodes without the
+            label. ``None`` if no label selects one.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Addon:
 
     Attributes:
         name: Its name.
-        version: Its version, ``None`` for the default of the day.
+        version: Its version; ``None`` for the default version at deployment.
         configuration: Its configuration values.
         resource: The resource.
     """
@@ -82,20 +82,20 @@ class Addon:
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """Its place in the input."""
         return self.resource.origin
 
 
 @dataclass(frozen=True, slots=True)
 class Autoscaler:
-    """Something that makes nodes for pending pods.
+    """An autoscaler, which launches nodes for pending pods.
 
     Attributes:
-        kind: Which one.
-        origin: Where it stands.
-        flags: Command line of cluster autoscaler, or values of Karpenter's ``settings``.
-        version: Its version, ``None`` where it is not known.
-        pod: Its pod, empty for Auto Mode.
+        kind: Which autoscaler.
+        origin: Its place in the input.
+        flags: Command line of Cluster Autoscaler, or values of Karpenter's ``settings``.
+        version: Its version; ``None`` if it isn't known.
+        pod: Its pod; empty for Auto Mode.
         service_account: Namespace and name of its service account.
     """
 

@@ -1,7 +1,8 @@
-"""Taints that a node has until something takes them away, and which of them its autoscaler takes for lasting ones.
+"""Taints that a component removes after boot, and which of them the autoscaler treats as permanent.
 
 Sources: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go ``SanitizeTaints``,
-cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``; https://karpenter.sh/docs/concepts/nodepools/
+cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``;
+https://karpenter.sh/docs/concepts/nodepools/
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.taints import Taint, node_group_taints
 from gpu_preflight.reading.unknown import is_expression, mappings
 
-# Who takes away a taint, by its key: names of charts and add-ons.
+# Charts and add-ons that remove a taint, by its key.
 REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
     "node.cilium.io/agent-not-ready": ("cilium",),
     **{key: (BROUGHT_BY[driver],) for driver, key in STARTUP_TAINTS.items()},
 }
-# Taken away by Kubernetes itself once a node is ready, and known to cluster autoscaler without being told.
+# Kubernetes removes these taints when a node is ready. Cluster Autoscaler ignores them by default.
 # Sources: kubernetes/kubernetes v1.36.3 pkg/controller/nodelifecycle/node_lifecycle_controller.go
 # ``taintKeyToNodeConditionMap``, kubernetes/cloud-provider v0.36.3 controllers/node/node_controller.go,
 # kubernetes/autoscaler @0af55ac cluster-autoscaler/utils/taints/taints.go ``NodeConditionTaints`` (2026-11)
@@ -54,12 +55,12 @@ _BY_PREFIX = "startup-taint-prefix"
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What cluster autoscaler is told of startup taints.
+    """Startup taints in the flags of Cluster Autoscaler.
 
     Attributes:
         keys: Their keys.
-        prefixes: What their keys begin with.
-        is_open: Whether deployment may tell it more.
+        prefixes: Prefixes of their keys.
+        is_open: Whether deployment may add more.
     """
 
     keys: frozenset[str] = frozenset()
@@ -68,23 +69,23 @@ class _Told:
 
     @classmethod
     def from_autoscaler(cls, autoscaler: Autoscaler) -> _Told:
-        """Return what the flags of an autoscaler tell it."""
+        """Return the startup taints in the flags of an autoscaler."""
         keys = [each for flag in _BY_KEY for each in _words(autoscaler.flags.get(flag))]
         prefixes = _words(autoscaler.flags.get(_BY_PREFIX))
         return cls(frozenset(keys), (*PREFIXES, *prefixes), any(map(is_expression, (*keys, *prefixes))))
 
     def names(self, key: str) -> bool:
-        """Whether it is told of a key."""
+        """Whether the flags name a key."""
         return key in self.keys or key.startswith(self.prefixes)
 
 
 def goes_by_itself(taint: Taint) -> bool:
-    """Whether Kubernetes itself takes a taint away once the node is ready."""
+    """Whether Kubernetes itself removes a taint when the node is ready."""
     return taint.key == _UNINITIALIZED or (taint.key, taint.effect) in _OF_CONDITIONS
 
 
 def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
-    """Return pools whose taints are those that last, with those beside them that do not."""
+    """Return pools with their permanent taints separated from their startup taints."""
     found = next((each for each in autoscalers if each.kind == "cluster-autoscaler"), None)
     return tuple(_split_group_taints(each, found) if each.is_group else _split_node_pool_taints(each) for each in pools)
 
@@ -99,9 +100,9 @@ def _split_group_taints(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
 
 
 def _is_described(taint: Taint, pool: Pool) -> bool:
-    """Whether cluster autoscaler finds a taint of an empty group: in the node group or among its tags."""
+    """Whether Cluster Autoscaler sees a taint of an empty group: in the node group or in its tags."""
     if pool.kind == "managed":
-        # One without a value it leaves out.
+        # It ignores a taint without a value.
         return taint in node_group_taints(pool.properties) and not taint.written_without_value
     return any(str(each.get("Key")) == f"{TAINT_TAG}{taint.key}" for each in mappings(pool.properties.get("Tags")))
 

@@ -23,7 +23,7 @@ class StorageClass:
 
     Attributes:
         object: The object.
-        driver: Its provisioner; ``None`` where it is not known.
+        driver: Its provisioner; ``None`` if it isn't known.
         parameters: Its parameters.
     """
 
@@ -43,12 +43,12 @@ class PersistentVolume:
 
     Attributes:
         object: The object.
-        driver: Name of its CSI driver; ``None`` where it has none, or it is not known.
+        driver: Name of its CSI driver; ``None`` if it has none, or if it isn't known.
         handle: Name of the volume for the driver, as it is written.
-        attributes: What its driver is passed; ``None`` where that is not known.
-        options: Names of its mount options; ``None`` where they are not known.
-        class_name: Its StorageClass, as it is written; empty where none is.
-        claim: Name and namespace of the claim that it is kept for.
+        attributes: Its volume attributes; ``None`` if they aren't known.
+        options: Names of its mount options; ``None`` if they aren't known.
+        class_name: Its StorageClass, as it is written; empty without one.
+        claim: Name and namespace of the claim that it is reserved for.
     """
 
     object: Object
@@ -66,7 +66,7 @@ class PersistentVolume:
 
     @property
     def is_bucket(self) -> bool:
-        """Whether it is a bucket that Mountpoint shows."""
+        """Whether it is a bucket that Mountpoint mounts."""
         return self.driver == S3
 
 

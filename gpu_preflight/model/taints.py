@@ -1,4 +1,4 @@
-"""Taints as each source writes them, and whether a pod tolerates them.
+"""Taints in the notation of each source, and whether a pod tolerates them.
 
 Source: kubernetes/kubernetes v1.36.1 staging/src/k8s.io/api/core/v1/toleration.go
 """
@@ -25,9 +25,9 @@ class Taint:
 
     Attributes:
         key: Its key.
-        value: Its value; empty where it has none, ``None`` where it is not known.
-        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty where it is not known.
-        written_without_value: The template gives no value at all.
+        value: Its value; empty if it has none, ``None`` if it isn't known.
+        effect: ``NoSchedule``, ``PreferNoSchedule`` or ``NoExecute``; empty if it isn't known.
+        written_without_value: Whether the template sets no value.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Toleration:
         operator: ``Exists``, ``Equal``, ``Lt`` or ``Gt``.
         value: The taint's value.
         effect: The taint's effect; ``None`` for every effect.
-        seconds: How long the pod stays on a node that gets the taint; ``None`` where that is not said.
+        seconds: How long the pod stays on a node that gets the taint; ``None`` if it isn't set.
     """
 
     key: str | Unknown | None = None
@@ -58,7 +58,7 @@ class Toleration:
     seconds: Any = None
 
     def matches(self, taint: Taint) -> Answer:
-        """Say whether it matches a taint."""
+        """Return whether it matches a taint."""
         if any(isinstance(each, Unknown) for each in (self.key, self.operator, self.effect)):
             return self._may_match(taint)
         if (self.key and is_expression(taint.key)) or (self.effect and not taint.effect):
@@ -70,7 +70,7 @@ class Toleration:
         return self._compares(taint) if self.key else Answer.NO
 
     def covers(self, other: Toleration) -> bool:
-        """Whether it tolerates all that another does, as surely and as long.
+        """Whether it tolerates everything that another toleration tolerates, with the same certainty and for as long.
 
         Source: kubernetes/kubernetes v1.36.3 pkg/util/tolerations/tolerations.go ``isSuperset``
         """
@@ -92,7 +92,7 @@ class Toleration:
         return yes_if(self.operator == "Equal" and self.value == taint.value)
 
     def _may_match(self, taint: Taint) -> Answer:
-        """Say no where what is known of it is of another taint already."""
+        """Return no if the known part of the toleration already excludes the taint."""
         key, effect = known_text(self.key), known_text(self.effect)
         other_key = bool(key) and key != taint.key and not is_expression(taint.key)
         other_effect = bool(effect) and bool(taint.effect) and effect != taint.effect
@@ -100,7 +100,7 @@ class Toleration:
 
 
 def tolerations(raw: Any) -> tuple[Toleration, ...]:
-    """Return the tolerations of a manifest; of a list that is not known, one that may match everything."""
+    """Return the tolerations of a manifest. For an unknown list, return a toleration that may match everything."""
     if isinstance(raw, Unknown):
         return (Toleration(raw, raw, raw, raw),)
     return tuple(map(_toleration, mappings(raw)))
@@ -116,7 +116,7 @@ def _as_long(wide: int | None, narrow: int | None) -> bool:
 
 
 def merged(first: Iterable[Toleration], second: Iterable[Toleration]) -> tuple[Toleration, ...]:
-    """Return two lists of tolerations as one, without those that another covers.
+    """Merge two lists of tolerations, and remove each toleration that another one covers.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/util/tolerations/tolerations.go ``MergeTolerations``
     """
@@ -150,7 +150,7 @@ def node_group_taints(properties: Mapping[str, Any]) -> tuple[Taint, ...]:
 
 
 def object_taints(values: Any) -> tuple[Taint, ...]:
-    """Return taints as Kubernetes objects write them."""
+    """Return taints in the notation of Kubernetes objects."""
     return tuple(_taint(each, "key", "value", "effect") for each in mappings(values))
 
 
@@ -177,7 +177,7 @@ def kubelet_taints(flags: Iterable[str]) -> tuple[Taint, ...]:
 
 
 def boot_taints(user_data: UserData) -> tuple[Taint, ...]:
-    """Return the taints that user data gives a node; a flag of kubelet replaces the list in its configuration.
+    """Return the taints that user data sets on a node. A kubelet flag replaces the list in kubelet's configuration.
 
     Source: kubernetes/kubernetes v1.36.3 cmd/kubelet/app/server.go ``kubeletConfigFlagPrecedence`` (2026-11-23)
     """
@@ -187,7 +187,7 @@ def boot_taints(user_data: UserData) -> tuple[Taint, ...]:
 
 
 def flag_taint(text: str) -> Taint | None:
-    """Return the taint of ``key=value:Effect``, or ``None`` when it is none."""
+    """Return the taint of ``key=value:Effect``, or ``None`` if the text isn't a taint."""
     found = _FLAG.fullmatch(text.strip())
     if not found:
         return None
@@ -207,14 +207,14 @@ def setting_taints(settings: Any) -> tuple[Taint, ...]:
 
 
 def tolerates(given: Iterable[Toleration], taint: Taint) -> Answer:
-    """Say whether one of a pod's tolerations matches a taint."""
+    """Return whether one of a pod's tolerations matches a taint."""
     return any_yes(each.matches(taint) for each in given)
 
 
 def stay(given: Iterable[Toleration], taint: Taint) -> int | Unknown | None:
-    """Return for how many seconds a pod stays on a node with a taint that it tolerates; ``None`` for ever.
+    """Return for how many seconds a pod stays on a node with a taint that it tolerates; ``None`` without a limit.
 
-    The first toleration that matches decides, however long another lasts.
+    The first toleration that matches decides, even if another toleration lasts longer.
     Sources: kubernetes/kubernetes v1.36.3 pkg/controller/tainteviction/taint_eviction.go ``getMinTolerationTime``,
     pkg/apis/core/v1/helper/helpers.go ``GetMatchingTolerations``
     """
@@ -228,7 +228,7 @@ def stay(given: Iterable[Toleration], taint: Taint) -> int | Unknown | None:
 
 
 def evicting(given: Iterable[Toleration], taints: Iterable[Taint]) -> list[tuple[Taint, Answer]]:
-    """Return the taints that a pod tolerates and by which it leaves a node at once, or may."""
+    """Return the taints that a pod tolerates but that evict it at once, or may evict it."""
     every = tuple(given)
     stays = ((taint, stay(every, taint)) for taint in taints)
     return [(taint, Answer.NO if seconds == 0 else Answer.UNKNOWN) for taint, seconds in stays if _may_be_none(seconds)]
@@ -241,7 +241,7 @@ def _may_be_none(seconds: int | Unknown | None) -> bool:
 def untolerated(
     given: Iterable[Toleration], taints: Iterable[Taint], *, daemon: bool = False
 ) -> list[tuple[Taint, Answer]]:
-    """Return the taints that keep a pod off a node, with no, or unknown where it may tolerate them.
+    """Return the taints that a pod doesn't tolerate with no, and the taints that it may not tolerate with unknown.
 
     Args:
         given: Tolerations of the pod.

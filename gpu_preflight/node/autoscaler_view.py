@@ -1,9 +1,10 @@
-"""What a pool's autoscaler expects of a node that it has not made yet.
+"""The autoscaler's view of a pool's node that isn't launched yet.
 
 Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
 ``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
 
-How Karpenter of a cluster is set: by the settings of its chart, or by the environment of its Deployment.
+The module also reads the settings of a cluster's Karpenter, from the values of its chart or from the environment of its
+Deployment.
 
 Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/templates/deployment.yaml; sigs.k8s.io/karpenter v1.14.1
 pkg/operator/options/options.go
@@ -33,14 +34,14 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 _GATES = "featureGates"
-# What is set where nothing of Karpenter is seen, or more than one.
+# The settings if the input has no Karpenter, or more than one.
 _ELSEWHERE = Unknown("${settings of Karpenter}")
 _PRICE = "price"
 _GROUP_PODS = 110
 
 
 def option(cluster: Cluster, name: str) -> Any:
-    """Return a setting by its name in the chart; ``None`` where its default counts, `Unknown` where it is not known."""
+    """Return a setting by its name in the chart; ``None`` if its default applies, `Unknown` if it isn't known."""
     chart = cluster.chart(KARPENTER)
     if chart is not None:
         settings = chart.values.get("settings", {})
@@ -51,7 +52,7 @@ def option(cluster: Cluster, name: str) -> Any:
 
 
 def feature_gate(cluster: Cluster, name: str, *, default: bool) -> Answer:
-    """Say whether a feature gate is on, by its name in the chart."""
+    """Return whether a feature gate is on, by its name in the chart."""
     gates = option(cluster, _GATES)
     if isinstance(gates, Unknown):
         return Answer.UNKNOWN
@@ -79,13 +80,13 @@ def _environment(variables: Iterable[dict[str, Any]], name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A NodeOverlay that Karpenter leaves out.
+    """A NodeOverlay that Karpenter ignores.
 
     Attributes:
-        overlay: The one that it leaves out, for all nodes.
-        other: The one that stays.
-        about: What both say: names of resources, or the price.
-        labels: The first node for which both say it.
+        overlay: The overlay that Karpenter ignores, for all nodes.
+        other: The overlay that applies.
+        about: The values that both set: names of resources, or the price.
+        labels: The first node for which both set it.
     """
 
     overlay: Object
@@ -95,13 +96,13 @@ class Conflict:
 
 
 def active_overlays(cluster: Cluster) -> list[Object]:
-    """Return the NodeOverlays that Karpenter looks at: none of them while their gate is off."""
+    """Return the NodeOverlays that Karpenter reads: none while their feature gate is off."""
     found = cluster.objects_of_kind("NodeOverlay")
     return [] if found and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO else found
 
 
 def overlaid(given: Labels, overlays: Iterable[Object]) -> dict[str, int]:
-    """Return what NodeOverlays say that a node with such labels has."""
+    """Return the capacity that NodeOverlays add to a node with such labels."""
     found: dict[str, int] = {}
     for overlay in sorted(overlays, key=_rank):
         if _overlay_matches(overlay, given) is not Answer.NO:
@@ -110,23 +111,23 @@ def overlaid(given: Labels, overlays: Iterable[Object]) -> dict[str, int]:
 
 
 def may_conflict(overlays: Iterable[Object]) -> bool:
-    """Whether two of them have one weight."""
+    """Whether two overlays have the same weight."""
     weights = [_rank(each)[0] for each in overlays]
     return len(set(weights)) < len(weights)
 
 
 def conflicts(overlays: Iterable[Object], nodes: Iterable[Labels]) -> list[Conflict]:
-    """Return the NodeOverlays that say of some node what another one of the same weight says already.
+    """Return the NodeOverlays that set a value that another overlay of the same weight already sets for the same node.
 
-    Karpenter goes through them by weight, and of one weight from the last name to the first. One in conflict gets the
-    condition Conflict and is left out for every node. It compares with the nearest before it only.
+    Karpenter processes them by weight, and within a weight from the last name to the first. An overlay in conflict gets
+    the condition Conflict and is ignored for every node. Karpenter compares it only with the nearest earlier overlay.
 
     Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/controllers/nodeoverlay/controller.go
     ``validateAndUpdateInstanceTypeOverrides``, store.go ``isCapacityUpdateConflicting``
 
     Args:
-        overlays: Those that Karpenter looks at.
-        nodes: Labels of the nodes that its NodePools may make.
+        overlays: The overlays that Karpenter reads.
+        nodes: Labels of the nodes that its NodePools may launch.
     """
     found = []
     places = list(nodes)
@@ -146,9 +147,10 @@ def conflicts(overlays: Iterable[Object], nodes: Iterable[Labels]) -> list[Confl
 
 
 def _clash(one: Object, other: Object, labels: Labels) -> tuple[str, ...]:
-    """Return what two overlays that are for a node both say of it.
+    """Return what two overlays for the same node both set.
 
-    Resources count for an instance type as a whole, a price for the zones and capacity types that an overlay means.
+    A resource applies to an instance type as a whole. A price applies to the zones and capacity types that an overlay
+    selects.
     """
     if _rank(one)[0] != _rank(other)[0]:
         return ()
@@ -157,7 +159,7 @@ def _clash(one: Object, other: Object, labels: Labels) -> tuple[str, ...]:
 
 
 def _meet(one: Object, other: Object, labels: Labels) -> bool:
-    """Whether both are for one choice of the labels that whoever launches the node picks."""
+    """Whether both overlays match one choice of the labels that the launching component makes."""
     wanted = [*_requirements(one), *_requirements(other)]
 
     def is_met(key: str) -> bool:
@@ -182,7 +184,7 @@ def _requirements(overlay: Object) -> list[Requirement]:
 
 
 def _rank(overlay: Object) -> tuple[int, str]:
-    """Return what orders overlays: of two that give one resource the heavier counts, else the last by name.
+    """Return the sort key of overlays. If two set a resource, the higher weight applies, otherwise the last name.
 
     Source: sigs.k8s.io/karpenter v1.14.1 pkg/apis/v1alpha1/nodeoverlay.go ``OrderByWeight``
     """
@@ -191,10 +193,10 @@ def _rank(overlay: Object) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What an autoscaler expects of a node.
+    """The autoscaler's view of a node.
 
     Attributes:
-        resources: What it has for pods, before the pods of DaemonSets.
+        resources: Its amounts for pods, before the pods of DaemonSets.
         labels: Its labels.
         taints: Its taints.
     """
@@ -210,12 +212,12 @@ def belief(
     given: Labels,
     overlays: list[Object],
 ) -> Belief:
-    """Return what an autoscaler expects.
+    """Return the autoscaler's view of a node.
 
     Args:
         pool: The pool.
         row: Its row in the catalogue.
-        given: Labels that the node registers with.
+        given: Labels with which the node registers.
         overlays: NodeOverlays that Karpenter applies.
     """
     if pool.autoscaler != "cluster-autoscaler":
@@ -233,9 +235,9 @@ def belief(
 
 
 def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: list[Object]) -> dict[str, int]:
-    """Return what Karpenter expects: what EC2 reports, and what NodeOverlays add."""
+    """Return Karpenter's view: the values of EC2, and the capacity that NodeOverlays add."""
     least, most = allocatable(pool, row) if row else ({}, {})
-    # Karpenter takes the whole volume for the file system.
+    # Karpenter counts the whole volume as file system.
     believed = {name: most[name] if name == DISK else amount for name, amount in least.items()}
     if row is not None:
         believed[GPU] = row.ec2_gpus if pool.kind == "karpenter" else row.gpus
@@ -246,7 +248,7 @@ def _offering(pool: Pool, row: InstanceType | None, given: Labels, overlays: lis
 
 
 def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labels, tuple[Taint, ...]]:
-    """Return labels and taints of the node that cluster autoscaler makes up for an empty group."""
+    """Return the labels and taints of the template node that Cluster Autoscaler builds for an empty group."""
     first_zone = pool.zones[0] if pool.zones else None
     zone: LabelValues | Unknown = exactly(first_zone) if isinstance(first_zone, str) else Unknown("${zone}")
     first = row.name if row is not None and pool.undecided else next(iter(pool.instance_types), None)
@@ -259,7 +261,7 @@ def _template(pool: Pool, given: Labels, row: InstanceType | None) -> tuple[Labe
             EKS_CAPACITY_TYPE: given.get(EKS_CAPACITY_TYPE, Unknown("${capacity}")),
             NODE_GROUP: Unknown("${nodegroup}"),
         }
-        # A taint without a value is dropped by cluster autoscaler.
+        # Cluster Autoscaler ignores a taint without a value.
         return base | described | written, (
             *(each for each in pool.taints if not each.written_without_value),
             *pool.mistaken_taints,

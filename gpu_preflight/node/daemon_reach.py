@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet runs on, once whatever labels nodes at run time has done so.
+"""Which nodes a DaemonSet runs on, after other software has set its labels at run time.
 
 Source: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled (2026-08)
 """
@@ -14,7 +14,7 @@ from gpu_preflight.model.label_values import Labels, Selection, Term
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint, evicting, untolerated
 
-# It labels the nodes that others then select.
+# It sets the node labels that other DaemonSets select.
 _DISCOVERY = "node-feature-discovery"
 Reached = list[tuple[DaemonSet, Answer]]
 
@@ -28,7 +28,7 @@ def reached(daemons: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, .
 
 
 def refusing_taints(daemon: DaemonSet, taints: Iterable[Taint]) -> list[Taint]:
-    """Return the taints that surely keep a DaemonSet off a node."""
+    """Return the taints that certainly exclude a DaemonSet from a node."""
     given, every = daemon.pod.tolerations, tuple(taints)
     found = (*untolerated(given, every, daemon=True), *evicting(given, every))
     return [taint for taint, answer in found if answer is Answer.NO]
@@ -42,7 +42,7 @@ def _then(daemon: DaemonSet, answer: Answer, discovered: Answer, labels: Labels,
 
 
 def _without_run_time_labels(daemon: DaemonSet) -> DaemonSet:
-    """Return a DaemonSet without what it asks of labels that software of the cluster sets itself."""
+    """Return a DaemonSet without its requirements for labels that software of the cluster sets."""
     wanted = daemon.pod.selection
     kept = tuple(each for each in wanted.selector if not each.key.startswith(SET_AT_RUN_TIME))
     met = any(map(_is_met_at_run_time, wanted.terms or ()))
@@ -57,7 +57,7 @@ def _is_met_at_run_time(term: Term) -> bool:
 
 
 def _reaches(daemon: DaemonSet, labels: Labels, taints: tuple[Taint, ...]) -> Answer:
-    """Say whether a DaemonSet runs on a node with such labels and taints."""
+    """Return whether a DaemonSet runs on a node with such labels and taints."""
     given = daemon.pod.tolerations
     kept_off = (answer for _, answer in (*untolerated(given, taints, daemon=True), *evicting(given, taints)))
     answer = all_yes((*kept_off, daemon.pod.selection.takes(labels)))

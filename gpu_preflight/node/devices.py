@@ -1,4 +1,4 @@
-"""What device managers register on a node: GPUs, their shares and MIG slices, EFA interfaces, huge pages.
+"""Devices that device managers register on a node: GPUs, their shares and MIG slices, EFA interfaces, huge pages.
 
 Sources: device plugins: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/,
 https://bottlerocket.dev/en/os/1.64.x/api/settings/kubelet-device-plugins/;
@@ -43,7 +43,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, k
 
 _BOTTLEROCKET_PLUGIN = ("kubelet-device-plugins", "nvidia")
 _BOTTLEROCKET_REPLICAS = 2
-# What cuts the GPUs of a node as its label MIG_CONFIG says.
+# The component that partitions the GPUs of a node by its label MIG_CONFIG.
 # Source: NVIDIA/gpu-operator v26.7.0 assets/state-mig-manager (2026-11)
 _MANAGER = "mig-manager"
 _EVERY_GPU = "all-"
@@ -63,10 +63,10 @@ class Offer:
     """How GPUs are offered.
 
     Attributes:
-        multiples: How many of each resource there are for one GPU.
-        slices: Whether MIG slices are offered under names of their own.
-        uniform: Whether MIG slices are offered under the name of the whole GPU, on nodes whose GPUs are partitioned.
-        alone: Whether a pod that asks for more than one is turned away by kubelet.
+        multiples: Number of each resource per GPU.
+        slices: Whether MIG slices are offered under separate names.
+        uniform: Whether MIG slices are offered under the name of the whole GPU, on nodes with partitioned GPUs.
+        alone: Whether kubelet rejects a pod that requests more than one.
         known: Whether the configuration could be read.
     """
 
@@ -82,7 +82,7 @@ NOT_KNOWN = Offer(known=False)
 
 
 def plugin_offer(config: Any) -> Offer:
-    """Return what NVIDIA's device plugin offers with a configuration; ``None`` is its default."""
+    """Return how NVIDIA's device plugin offers GPUs with a configuration; ``None`` is its default."""
     if config is None:
         return WHOLE
     if isinstance(config, MissingConfig):
@@ -107,19 +107,19 @@ def _shared(sharing: Mapping[str, Any], way: str, strategy: str) -> Offer:
             return NOT_KNOWN
         renamed = known_text(each.get("rename")) or (name + SHARED if is_true(sharing.get("renameByDefault")) else name)
         multiples[renamed] = replicas
-    # MPS turns away more than one share whatever the configuration says.
+    # MPS always rejects more than one share.
     alone = way == "mps" or is_true(sharing.get("failRequestsGreaterThanOne"))
     mixed, single = strategy == "mixed", strategy == "single"
     return Offer(multiples or {GPU: 1}, slices=mixed, uniform=single, alone=alone)
 
 
 def is_bottlerocket_plugin_disabled(settings: Mapping[str, Any]) -> bool:
-    """Whether Bottlerocket's own plugin is switched off."""
+    """Whether Bottlerocket's built-in plugin is disabled."""
     return dig(settings, *_BOTTLEROCKET_PLUGIN, "enabled") is False
 
 
 def bottlerocket_offer(settings: Mapping[str, Any], family: str) -> Offer:
-    """Return what Bottlerocket's own plugin offers on an instance family where it is switched on."""
+    """Return how Bottlerocket's built-in plugin offers GPUs on an instance family, if it is enabled."""
     plugin = mapping(dig(settings, *_BOTTLEROCKET_PLUGIN))
     way = plugin.get("device-sharing-strategy")
     if plugin.get("device-partitioning-strategy") == "mig":
@@ -144,43 +144,43 @@ def _bottlerocket_slices(plugin: Mapping[str, Any], family: str) -> Offer:
 
 
 def single_label_value(pool: Pool, key: str) -> str | None:
-    """Return the value of a label that every node of a pool has; ``None`` where there is none, or no single one."""
+    """Return the value of a label that every node of a pool has; ``None`` if there is none, or no single value."""
     value = pool.labels.get(key)
     return value.only if isinstance(value, LabelValues) else None
 
 
 def bottlerocket_mig_settings(pool: Pool) -> Mapping[str, Any]:
-    """Return the settings of Bottlerocket's device plugin, where they cut GPUs."""
+    """Return the settings of Bottlerocket's device plugin, if they partition GPUs."""
     plugin = mapping(dig(pool.user_data.settings, *_BOTTLEROCKET_PLUGIN))
     return plugin if plugin.get("device-partitioning-strategy") == "mig" else {}
 
 
 def mig_instances_from_script(pool: Pool) -> Counter[str] | None:
-    """Return the instances that user data makes on each GPU, ``None`` when it makes none."""
+    """Return the MIG instances that user data creates on each GPU; ``None`` if it creates none."""
     found = next((hit for each in pool.user_data.scripts if (hit := _MADE_BY_SCRIPT.search(each))), None)
     return Counter(found.group(1).split(",")) if found else None
 
 
 def is_partitioned(pool: Pool) -> bool:
-    """Whether something is to cut the GPUs of a pool."""
+    """Whether a component partitions the GPUs of a pool."""
     named = single_label_value(pool, MIG_CONFIG)
     return bool(bottlerocket_mig_settings(pool) or mig_instances_from_script(pool) or (named and named != _DISABLED))
 
 
 def has_own_geometries(cluster: Cluster) -> bool:
-    """Whether the GPU Operator is told of geometries beside those of its chart."""
+    """Whether the GPU Operator has MIG geometries other than the defaults of its chart."""
     chart = cluster.chart(GPU_OPERATOR)
     return chart is not None and dig(chart.values, "migManager", "config") is not None
 
 
 def slices(pool: Pool, row: InstanceType, cluster: Cluster, running: Reached) -> Mapping[str, int] | None:
-    """Return how many slices a node has, by resource; nothing of whole GPUs, ``None`` where it is not known.
+    """Return how many slices a node has, by resource. Empty for whole GPUs, ``None`` if it isn't known.
 
     Args:
         pool: The pool.
         row: The row of its instance type.
         cluster: The cluster.
-        running: Its DaemonSets, and whether they reach the node.
+        running: Its DaemonSets, and whether they run on the node.
     """
     if not row.mig or not (is_partitioned(pool) or isinstance(pool.labels.get(MIG_CONFIG), Unknown)):
         return {}
@@ -201,7 +201,7 @@ def claims_chart(cluster: Cluster) -> Chart | None:
 
 
 def offers_gpus(chart: Chart) -> bool:
-    """Whether a release of the driver may have GPUs, and not only compute domains."""
+    """Whether a release of the driver may offer GPUs, and not only compute domains."""
     return dig(chart.values, "resources", "gpus", "enabled") not in (False, "false")
 
 
@@ -215,17 +215,17 @@ def claim_drivers(cluster: Cluster) -> list[DaemonSet]:
 
 
 def _is_one(daemon: DaemonSet) -> bool:
-    """Whether a manifest runs the part of NVIDIA's DRA driver that has GPUs, and not only that of compute domains."""
+    """Whether a manifest runs the GPU part of NVIDIA's DRA driver, and not only the compute domain part."""
     words = [str(word) for each in daemon.pod.containers or () for word in (each.name, *each.words)]
     return any(_DRA_PROGRAM in word for word in words)
 
 
 def gives_gpus_by_name(cluster: Cluster, version: tuple[int, int] | None) -> Answer:
-    """Say whether a pod that asks for ``nvidia.com/gpu`` is given a claimed device.
+    """Return whether a pod that requests ``nvidia.com/gpu`` can get a claimed device.
 
     Args:
         cluster: The cluster.
-        version: Its Kubernetes minor version; ``None`` where that is not known.
+        version: Its Kubernetes minor version; ``None`` if it isn't known.
     """
     if version is not None and version < _BY_NAME_FROM:
         return Answer.NO
@@ -236,7 +236,7 @@ def gives_gpus_by_name(cluster: Cluster, version: tuple[int, int] | None) -> Ans
 
 
 def _names(cluster: Cluster) -> Iterator[object]:
-    """Yield under which names device classes have their devices asked for."""
+    """Yield the resource names under which device classes offer their devices."""
     chart = claims_chart(cluster)
     if chart is not None and offers_gpus(chart):
         yield _chart_resource_name(chart)
@@ -246,7 +246,7 @@ def _names(cluster: Cluster) -> Iterator[object]:
 
 
 def _chart_resource_name(chart: Chart) -> object:
-    """Return the name that the chart's own class gives GPUs; one that is told another API gives none."""
+    """Return the resource name that the chart's own class gives GPUs. A chart with another API version gives none."""
     if chart.name != DRA_DRIVER:
         return Unknown("${classes of its older chart}")
     served = dig(chart.values, "resourceApiVersion")
@@ -256,7 +256,7 @@ def _chart_resource_name(chart: Chart) -> object:
 
 
 def is_of_gpus(name: object, cluster: Cluster) -> Answer:
-    """Say whether a device class is of whole GPUs; unknown where the cluster's own class selects among them."""
+    """Return whether a device class is for whole GPUs; unknown if the cluster's own class selects among them."""
     if name == DEVICE_CLASS:
         return Answer.YES
     own = next((each for each in cluster.objects_of_kind("DeviceClass") if each.name == name), None)
@@ -268,13 +268,13 @@ _Offered = tuple[str, Answer, Offer]
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What device managers register.
+    """Resources that device managers register.
 
     Attributes:
-        least: What they certainly register.
-        most: What they register at most.
-        unsaid: Resources of which it is not known whether they register them.
-        alone: Resources of which a pod may ask for one only.
+        least: Amounts that they certainly register.
+        most: Max amounts that they register.
+        unsaid: Resources for which it isn't known whether they register them.
+        alone: Resources of which a pod may request only one.
         names: The managers of its GPUs.
         unseen: Resources that nothing in the input advertises on any node, although the cluster may.
     """
@@ -295,15 +295,15 @@ def registered(
     overlaid: Mapping[str, int],
     by_name: Answer = Answer.NO,
 ) -> Devices:
-    """Return what device managers register on a node.
+    """Return the resources that device managers register on a node.
 
     Args:
         pool: The pool.
         row: The row of its instance type.
         cluster: The cluster.
-        running: Its DaemonSets, and whether they reach the node.
-        overlaid: What NodeOverlays say that the node has.
-        by_name: Whether pods that ask for GPUs by name are given claimed ones.
+        running: Its DaemonSets, and whether they run on the node.
+        overlaid: Capacity that NodeOverlays add to the node.
+        by_name: Whether pods that request GPUs by name can get claimed ones.
     """
     claimable = [] if by_name is Answer.NO else _claimable(cluster, running, by_name)
     gpus, names = _gpus(pool, row, cluster, running, {**declared(pool), **overlaid}, claimable)
@@ -314,7 +314,8 @@ def registered(
     if "efa-device-plugin" in cluster.assumed and not plugins:
         plugins = [Answer.YES]
     least, most = dict(gpus.least), dict(gpus.most)
-    # The plugin is in Auto Mode's image, and its chart stays off these nodes. Static nodes come before any pod asks.
+    # The plugin is in Auto Mode's image, and its chart doesn't run on these nodes. Static nodes exist before any pod
+    # requests EFA.
     # Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 templates/daemonset.yaml (2026-11)
     is_auto_mode = pool.kind == "auto-mode"
     static = pool.properties.get("replicas") is not None
@@ -326,26 +327,26 @@ def registered(
         unsaid.add(EFA)
         unseen = set() if plugins else {EFA}
     elif pool.is_group and not is_visible(pool) and (row is None or row.max_efa):
-        # Its launch template, which is not in the input, may list interfaces.
+        # The launch template isn't in the input and may list interfaces.
         unsaid.add(EFA)
     if efa_count and pool.operating_system == "al2023":
         least[HUGE_PAGES] = most[HUGE_PAGES] = EFA_HUGE_PAGES * HUGE_PAGE_MIB * MIB
     elif row is not None:
         unsaid.add(HUGE_PAGES)
-    # A plugin of the input that surely misses the node shares none of its GPUs.
+    # A plugin that certainly doesn't run on the node doesn't share its GPUs.
     if not any(GPU in each.advertises and answer is not Answer.NO for each, answer in running):
         unseen |= gpus.unsaid & {GPU, SHARED_GPU}
     return Devices(least, most, _unknown_plugin_resources(cluster) | unsaid, gpus.alone, names, frozenset(unseen))
 
 
 def _unknown_plugin_resources(cluster: Cluster) -> frozenset[str]:
-    """Return what pods ask for that software which is not known may register: not NVIDIA's and not EFA's."""
+    """Return the requested resources that unknown software may register, except resources of NVIDIA and EFA."""
     asked = frozenset(each for each in cluster.requested_devices if not each.startswith(NVIDIA) and each != EFA)
     return asked if asked and (not cluster.sees_programs or _registers_others(cluster)) else frozenset()
 
 
 def _registers_others(cluster: Cluster) -> bool:
-    """Whether a DaemonSet of which nothing is known has the folder in which kubelet takes devices from plugins."""
+    """Whether an unknown DaemonSet mounts the folder in which kubelet accepts device plugins."""
     known = {each.origin for each in cluster.daemon_sets if each.advertises}
     others = (each for each in cluster.objects_of_kind("DaemonSet") if each.origin not in known)
     volumes = (volume for each in others for volume in mappings(dig(each.spec, "template", "spec", "volumes")))
@@ -354,7 +355,7 @@ def _registers_others(cluster: Cluster) -> bool:
 
 
 def efa_interfaces(pool: Pool, row: InstanceType | None) -> int | None:
-    """Return how many EFA interfaces a node comes with; ``None`` where a launch template that is not seen says it."""
+    """Return the number of EFA interfaces of a node; ``None`` if a launch template that isn't in the input sets it."""
     most = row.max_efa if row else 0
     if pool.is_group and not is_visible(pool):
         return 0 if row and not most else None
@@ -393,7 +394,7 @@ def _gpus(
 
 
 def built_in_device_manager(pool: Pool) -> tuple[str, Answer] | None:
-    """Return the device manager that a pool's image may bring along, and whether it does."""
+    """Return the device manager that a pool's image may contain, and whether it does."""
     if pool.kind == "auto-mode":
         return "EKS Auto Mode", Answer.YES
     if pool.operating_system != "bottlerocket" or is_bottlerocket_plugin_disabled(pool.user_data.settings):
@@ -417,7 +418,7 @@ def _plugins(running: Reached, pool: Pool) -> list[_Offered]:
 
 
 def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> list[_Offered]:
-    """Return what running nodes of a pool and a type advertise, whatever does it."""
+    """Return the resources that running nodes of a pool and a type advertise, for any device manager."""
     key = NODE_GROUP if pool.is_group else NODE_POOL
     alike = [
         each.observed.allocatable.get(GPU, 0)
@@ -429,7 +430,7 @@ def _advertised_by_nodes(pool: Pool, row: InstanceType, cluster: Cluster) -> lis
 
 
 def _claimable(cluster: Cluster, running: Reached, by_name: Answer) -> list[_Offered]:
-    """Return the drivers for claims, which give their GPUs to pods that ask for them by name too."""
+    """Return the drivers for claims, which also provide their GPUs to pods that request them by name."""
     origins = {(each.origin, each.name) for each in claim_drivers(cluster)}
     found = [(each.name, all_yes((answer, by_name))) for each, answer in running if (each.origin, each.name) in origins]
     return [(name, answer, WHOLE) for name, answer in found if answer is not Answer.NO]
@@ -444,10 +445,10 @@ def _offered(
 ) -> Devices:
     if not offer.known or (offer.uniform and (cut is None or len(cut) > 1)):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
-    # With the strategy "single" the slices of a partitioned GPU have its name.
+    # With the strategy "single", the slices of a partitioned GPU have the name of the whole GPU.
     units = sum(cut.values()) if offer.uniform and cut else row.gpus
     have = {name: units * times for name, times in offer.multiples.items()}
-    # Of what a script cuts at boot tag or overlay is what the author says.
+    # If a script partitions GPUs at boot, the user states the slices in a tag or an overlay.
     told = {name: amount for name, amount in said.items() if name.startswith(MIG)} or cut
     if offer.slices and told is None:
         return Devices({}, {}, frozenset((*have, *asked)), frozenset(), ())

@@ -1,4 +1,4 @@
-"""Which NodePools are meant for GPUs, as opposed to those that merely do not exclude them."""
+"""NodePools that are meant for GPUs, in contrast to NodePools that only don't exclude them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _CATEGORIES = ("g", "gr", "p")
 
 
 def names_gpus(pool: Pool) -> bool:
-    """Whether a NodePool says that its nodes are to have NVIDIA GPUs."""
+    """Whether a NodePool requires nodes with NVIDIA GPUs."""
     if any(_names_gpus(each) for each in pool.requirements):
         return not any(_names_others(each) for each in pool.requirements)
     return GPU in pool.limits or any(each.key == GPU_TAINT for each in pool.taints)
 
 
 def pools_for_gpus(cluster: Cluster) -> tuple[Pool, ...]:
-    """Return the pools that are to have GPUs.
+    """Return the pools that are meant for GPUs.
 
-    A NodePool that does not exclude them is one where pods ask for GPUs and no other pool is there for these.
+    A NodePool that doesn't exclude GPUs counts if pods request GPUs and no other pool is meant for them.
     """
     able = [each for each in cluster.pools if may_have_gpus(each)]
     meant = [each for each in able if each.is_group or names_gpus(each)]
@@ -42,9 +42,9 @@ def types_without_gpus(pool: Pool) -> tuple[str, ...]:
 
 
 def nodes_never_join(pool: Pool) -> Answer:
-    """Say whether nodes of a pool stop while they boot: Bottlerocket with NVIDIA's driver, and no GPU of NVIDIA.
+    """Return whether nodes of a pool stop while they boot: Bottlerocket with NVIDIA's driver, and no GPU of NVIDIA.
 
-    Amazon Linux 2023 with the driver joins without a GPU, so it isn't asked.
+    Amazon Linux 2023 with the driver joins without a GPU, so it isn't checked.
 
     Sources: https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321, awslabs/amazon-eks-ami 81fec2e
     templates/al2023/runtime/gpu/nvidia-kmod-load.sh, https://github.com/pulumi/pulumi-eks/pull/1534 (2026-11-23)
@@ -68,7 +68,7 @@ def _names_gpus(each: Requirement) -> bool:
 
 
 def _names_others(each: Requirement) -> bool:
-    """Whether a requirement leaves only GPUs of other makers."""
+    """Whether a requirement allows only GPUs of other vendors."""
     amd = each.key.endswith("/instance-gpu-manufacturer") and "nvidia" not in (each.values or ("nvidia",))
     family = each.key.endswith("/instance-family") and each.values and set(each.values) <= {"g4ad"}
     return bool(amd or family) and each.operator == "In"

@@ -1,4 +1,4 @@
-"""The labels that follow from an instance type.
+"""Node labels that depend on the instance type.
 
 Sources: https://karpenter.sh/v1.14/reference/instance-types/,
 https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html (2026-08)
@@ -27,7 +27,7 @@ from gpu_preflight.reading.unknown import Unknown
 _FAMILY = regex(r"([a-z]+)(\d+)")
 _PREFIXES = {"karpenter": f"{KARPENTER_AWS_DOMAIN}/", "auto-mode": f"{EKS_DOMAIN}/"}
 _OF_TYPES = "instance-"
-# Karpenter knows them of every type; the catalogue does not.
+# Karpenter sets these labels for every type. The catalogue has no values for them.
 _UNSTATED = (
     "instance-ebs-bandwidth",
     "instance-network-bandwidth",
@@ -73,7 +73,7 @@ def is_of_the_type(key: str, kind: str) -> bool:
 
 
 def own_name(key: str, kind: str) -> str | None:
-    """Return what Karpenter calls a label of Auto Mode's instance types, and the reverse; ``None`` for other labels."""
+    """Return Karpenter's name of an Auto Mode label for instance types, and the reverse; ``None`` for other labels."""
     for other, prefix in _PREFIXES.items():
         if other != kind and kind in _PREFIXES and key.startswith(f"{prefix}{_OF_TYPES}"):
             return f"{_PREFIXES[kind]}{key.removeprefix(prefix)}"

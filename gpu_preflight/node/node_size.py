@@ -1,7 +1,7 @@
-"""What a node of an instance type has left for pods, before the pods of DaemonSets.
+"""The resources of an instance type's node for pods, before the pods of DaemonSets.
 
-Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go, whose reserve of memory for the
-hypervisor is the pessimistic figure here.
+Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go. Its memory reserve for the hypervisor is
+the pessimistic figure here.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _DEFAULT_ROOT_GIB = 20
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html (2026-08)
 _AUTO_MODE_GIB = 80
 _ROOT_DEVICE = {"bottlerocket": "/dev/xvdb"}
-# A file system takes a part of its volume for itself.
+# A file system uses a part of its volume for itself.
 _FILE_SYSTEM = 0.05
 
 
 def max_pods(pool: Pool, row: InstanceType) -> int | None:
-    """Return how many pods kubelet takes."""
+    """Return how many pods kubelet allows."""
     return kubelet_max_pods(pool) or eni_pods(row)
 
 
 def kubelet_max_pods(pool: Pool) -> int | None:
-    """Return how many pods kubelet is told to take; ``None`` where it is told nothing, or nothing known."""
+    """Return kubelet's configured max number of pods; ``None`` if it isn't set or isn't known."""
     return known_number(_kubelet(pool).get("maxPods"))
 
 
 def allocatable(pool: Pool, row: InstanceType) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the least and the most CPU, memory, pods and disk that pods can have; what is not known is in neither."""
+    """Return the min and max amounts of CPU, memory, pods and disk for pods. Unknown amounts are in neither."""
     least: dict[str, int] = {}
     most: dict[str, int] = {}
     pods = max_pods(pool, row)
@@ -84,7 +84,7 @@ def _evicted_disk(pool: Pool, disk: int) -> int:
 
 
 def _signal(pool: Pool, name: str, capacity: int, default: int) -> int:
-    """Return the amount below which kubelet evicts, which is written as a quantity or as a share."""
+    """Return kubelet's eviction threshold, which is written as a quantity or as a share."""
     written = dig(_kubelet(pool), "evictionHard", name)
     if share := _SHARE.fullmatch(str(written)):
         return math.ceil(capacity * float(share[1]) / 100)
@@ -92,7 +92,7 @@ def _signal(pool: Pool, name: str, capacity: int, default: int) -> int:
 
 
 def _kubelet(pool: Pool) -> dict[str, Any]:
-    """Return what kubelet is configured with, in the spelling of its configuration file."""
+    """Return kubelet's configuration, with the names of its configuration file."""
     if pool.kind == "karpenter":
         return dict(pool.launch.kubelet)
     if pool.operating_system == "bottlerocket":
@@ -111,7 +111,7 @@ def _bottlerocket(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def disk_bytes(pool: Pool, row: InstanceType) -> int | None:
-    """Return the size of the disk for images and pods, in bytes; ``None`` where it is not known."""
+    """Return the size of the disk for images and pods, in bytes; ``None`` if it isn't known."""
     if uses_local_disks(pool) and row.nvme_gb:
         return row.nvme_gb * 10**9
     if pool.kind == "auto-mode":
@@ -138,12 +138,12 @@ def _stripes_by_node_config(pool: Pool) -> bool:
 
 
 def root_device(pool: Pool) -> str:
-    """Return the device that holds images and pods where local disks do not."""
+    """Return the device that holds images and pods if local disks don't."""
     return _ROOT_DEVICE.get(pool.operating_system, "/dev/xvda")
 
 
 def root_gib(pool: Pool) -> int | None:
-    """Return the size of that volume in GiB; ``None`` where it is not known."""
+    """Return the size of that volume in GiB; ``None`` if it isn't known."""
     mapped = pool.launch.disk_sizes
     if not is_visible(pool):
         return None

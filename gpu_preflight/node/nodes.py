@@ -1,7 +1,7 @@
-"""The nodes that a pool would make: what each really has for pods, and what its autoscaler believes it has.
+"""The nodes that a pool would launch: their real resources for pods, and the autoscaler's view of them.
 
-The two differ, and every pod that is Pending beside an autoscaler that does nothing, or one that launches node after
-node, falls into the difference.
+The two differ. This difference explains pods that stay Pending while an autoscaler does nothing, or launches node after
+node.
 
 Sources: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
 ``buildNodeFromTemplate``; aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go
@@ -48,10 +48,10 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown
 
 _SHARED_BY_ALL = ("cpu", "memory", DISK)
-# nodeadm labels nodes with a GPU itself from this minor on.
+# From this minor version, nodeadm sets the label of nodes with a GPU.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/internal/kubelet/config.go
 _LABELLED_FROM = (1, 35)
-# Workers of Node Feature Discovery end so.
+# Names of Node Feature Discovery workers end with one of these.
 FEATURE_WORKERS = ("node-feature-discovery-worker", "nfd-worker")
 _GPU_DISCOVERY = "gpu-feature-discovery"
 _LABELS_BY_ITSELF = (0, 19)
@@ -89,25 +89,25 @@ class NodeToBe:
     """A fresh node of a pool.
 
     Attributes:
-        instance_type: EC2 name; ``None`` where it is not known.
+        instance_type: EC2 name; ``None`` if it isn't known.
         row: Its row in the catalogue; ``None`` for a type without NVIDIA GPUs.
-        labels: Its labels once its software runs.
-        taints: Its taints once its startup taints are gone.
-        least: What it has for pods at least, beside what DaemonSets take.
-        most: What it has for pods at most.
-        unsaid: Resources of which it is not known whether it has them.
-        unseen: Those of them that nothing in the input advertises on any node.
-        alone: Resources of which a pod may ask for one only.
-        believed_labels: Labels that the autoscaler expects of it.
-        believed_taints: Taints that the autoscaler expects of it.
-        believed: What the autoscaler expects it to have for pods, beside what DaemonSets take.
-        ports: Host ports that DaemonSets take.
-        unsure_ports: Host ports that DaemonSets take which may not run there.
-        ports_open: Whether a DaemonSet takes a host port that is not known.
-        device_managers: Names of what advertises its GPUs.
+        labels: Its labels when its software runs.
+        taints: Its taints after its startup taints are removed.
+        least: Min amounts for pods, without the requests of DaemonSets.
+        most: Max amounts for pods, without the requests of DaemonSets.
+        unsaid: Resources for which it isn't known whether the node has them.
+        unseen: Unknown resources that nothing in the input advertises on any node.
+        alone: Resources of which a pod may request only one.
+        believed_labels: Its labels in the autoscaler's view.
+        believed_taints: Its taints in the autoscaler's view.
+        believed: Its amounts for pods in the autoscaler's view, without the requests of DaemonSets.
+        ports: Host ports that DaemonSets use.
+        unsure_ports: Host ports of DaemonSets that may not run there.
+        ports_open: Whether a DaemonSet uses a host port that isn't known.
+        device_managers: Names of the components that advertise its GPUs.
         offers_claims: Whether a driver that offers its GPUs to claims runs on it, as far as the input has one.
-        taken: Names of the DaemonSets that take some of a device, by resource.
-        allocatable: What a running node has, before its pods; ``None`` for one that has yet to be launched.
+        taken: Names of the DaemonSets that use some of a device, by resource.
+        allocatable: Resources of a running node, before its pods; ``None`` for a node that isn't launched yet.
     """
 
     instance_type: str | None
@@ -131,9 +131,9 @@ class NodeToBe:
     allocatable: Mapping[str, int] | None = None
 
     def devices_max(self, name: str) -> int | None:
-        """Return how many devices its hardware has, where it isn't known how many are advertised.
+        """Return how many devices its hardware has, if it isn't known how many are advertised.
 
-        A device plugin outside of the input that shares GPUs under their whole name could offer more GPUs.
+        A device plugin that isn't in the input and shares GPUs under their whole name could offer more GPUs.
         """
         if self.row is None or name not in self.unsaid:
             return None
@@ -161,7 +161,7 @@ def gpu_types(pool: Pool) -> tuple[str, ...]:
 
 
 def surely_launches(pool: Pool, names: Iterable[str]) -> bool:
-    """Whether a group launches one of some of its types, whichever deployment decides for."""
+    """Whether a group launches one of the named types, for every choice that deployment can make."""
     return not pool.undecided or set(pool.instance_types) <= set(names)
 
 
@@ -171,12 +171,12 @@ def may_have_gpus(pool: Pool) -> bool:
 
 
 def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = None) -> tuple[NodeToBe, ...]:
-    """Return a fresh node of each instance type of a pool; one of an unknown type where no type is known.
+    """Return a fresh node of each instance type of a pool, or a node of an unknown type if no type is known.
 
     Args:
         pool: The pool.
         cluster: Its cluster.
-        overlays: NodeOverlays that Karpenter applies. Default: those of the cluster.
+        overlays: NodeOverlays that Karpenter applies. Default: the NodeOverlays of the cluster.
     """
     if pool.observed is not None:
         return (_running_node(pool, pool.observed),)
@@ -187,7 +187,7 @@ def nodes_to_be(pool: Pool, cluster: Cluster, overlays: list[Object] | None = No
 
 
 def _running_node(pool: Pool, observed: Observation) -> NodeToBe:
-    """Return one of some running nodes, with what is free on it."""
+    """Return a node for a group of running nodes, with the resources that are free on it."""
     name = pool.instance_types[0] if pool.instance_types else None
     row = catalogue().get(name) if name else None
     claimable = {} if row is None else {DEVICE_CLASS: row.gpus}
@@ -212,7 +212,7 @@ def _pool_instance_types(pool: Pool) -> tuple[str | None, ...]:
 
 
 def overlays_in_conflict(cluster: Cluster) -> list[Conflict]:
-    """Return the NodeOverlays of a cluster that Karpenter leaves out because of others."""
+    """Return the NodeOverlays of a cluster that Karpenter ignores because of a conflict."""
     overlays = active_overlays(cluster)
     if not may_conflict(overlays):
         return []
@@ -247,7 +247,7 @@ def _node(
     for each in possible:
         least = _without(least, each)
     if any(each.pod.is_open for each, answer in running if answer is not Answer.NO):
-        # What a DaemonSet takes is not known, so neither is what it leaves.
+        # If the requests of a DaemonSet aren't known, the rest isn't known either.
         least = {key: 0 if key in _SHARED_BY_ALL else amount for key, amount in least.items()}
     expected = belief(pool, row, given, overlays)
     believed = expected.resources
@@ -276,7 +276,7 @@ def _node(
 
 
 def _offers_claims(running: Reached, drivers: Iterable[DaemonSet]) -> Answer:
-    """Say whether one of the drivers that offer GPUs to claims runs on a node; without any, another rule says so."""
+    """Return whether a driver that offers GPUs to claims runs on a node. Another rule reports a missing driver."""
     known = {id(each) for each in drivers}
     return any_yes(answer for each, answer in running if id(each) in known) if known else Answer.YES
 
@@ -299,7 +299,7 @@ def _without(have: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int
 
 
 def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
-    """Return the labels that a node registers with."""
+    """Return the labels with which a node registers."""
     zones = [each for each in pool.zones if isinstance(each, str)]
     every = len(zones) == len(pool.zones) and zones
     region = pool_region(pool, cluster)
@@ -319,13 +319,13 @@ def _given_labels(pool: Pool, name: str | None, cluster: Cluster) -> dict[str, L
 
 
 def _zone_id_prefix(region: str | None) -> str:
-    """Return what the ids of all zones of a region begin with, Local Zones included; nothing where it is not known."""
+    """Return the common prefix of the zone ids of a region, including Local Zones; empty if it isn't known."""
     begins = zone_id_prefix(region)
     return begins.removesuffix("az") if begins else ""
 
 
 def _booted_labels(pool: Pool, row: InstanceType | None, cluster: Cluster) -> dict[str, LabelValues | Unknown]:
-    """Return the labels that AL2023 itself gives a node with a GPU."""
+    """Return the labels that AL2023 itself sets on a node with a GPU."""
     if row is None or pool.operating_system != "al2023" or has_driver(pool) is not Answer.YES:
         return {}
     if cluster.version is None:
@@ -342,7 +342,7 @@ def minor(version: str) -> tuple[int, int]:
 def _with_discovered_labels(
     given: dict[str, LabelValues | Unknown], running: Reached, cluster: Cluster
 ) -> dict[str, LabelValues | Unknown]:
-    """Return the labels of a node with those that software adds once it runs, where it may run."""
+    """Return the labels of a node, with the labels that software adds at run time if it may run there."""
     unseen = Answer.NO if cluster.sees_programs else Answer.UNKNOWN
     workers = [answer for each, answer in running if each.name.endswith(FEATURE_WORKERS)]
     features = any_yes(workers) if workers else unseen
@@ -372,7 +372,7 @@ def _labels_by_itself(daemon: DaemonSet, cluster: Cluster) -> bool:
 
 
 def reaches(daemon: DaemonSet, pool: Pool, cluster: Cluster) -> Answer:
-    """Say whether a DaemonSet would run on every node of a pool, beside those of a cluster."""
+    """Return whether a DaemonSet would run on every node of a pool, together with the DaemonSets of a cluster."""
     others = tuple(each for each in cluster.daemon_sets if each is not daemon)
     return daemon_set_answers(pool, replace(cluster, daemon_sets=(daemon, *others)))[0][1]
 
@@ -391,12 +391,12 @@ def daemon_set_answers(pool: Pool, cluster: Cluster) -> list[tuple[DaemonSet, An
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why a DaemonSet does not run on some nodes, as far as that is sure.
+    """Why a DaemonSet doesn't run on some nodes, as far as that is certain.
 
     Attributes:
         daemon: The DaemonSet.
-        taints: Taints that it does not tolerate.
-        unselected: Nodes that it does not select; not asked where taints keep it off.
+        taints: Taints that it doesn't tolerate.
+        unselected: Nodes that it doesn't select. Empty if taints already exclude it.
     """
 
     daemon: DaemonSet
@@ -405,13 +405,13 @@ class Miss:
 
     @property
     def intolerance(self) -> str:
-        """The taints in words; empty where it tolerates all."""
+        """The taints in words; empty if it tolerates all of them."""
         taints = ", ".join(map(str, self.taints))
         return f"{self.daemon.name} does not tolerate {taints}" if taints else ""
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """What it asks of labels that the first of the nodes does not have."""
+        """The label requirements that the first of the nodes doesn't meet."""
         first = (self.daemon.pod.selection.unmet(node.labels) for node in self.unselected[:1])
         return tuple(str(each) for unmet in first for each, answer in unmet if answer is Answer.NO)
 
