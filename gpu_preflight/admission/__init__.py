@@ -1,1 +1,1 @@
-"""What the API server of EKS changes in a pod before it is scheduled, and which pods it rejects."""
+"""Changes that the API server of EKS makes to a pod before it is scheduled, and pods that it rejects."""

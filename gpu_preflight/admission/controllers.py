@@ -1,4 +1,4 @@
-"""What the admission plugins of the API server add to a pod before it is scheduled, and why the API server rejects one.
+"""Changes that the API server's admission plugins make to a pod before it is scheduled, and why it rejects a pod.
 
 EKS runs these plugins on every pod, and users can't change the list. DaemonSets and Kueue are exceptions: they read the
 pod template as written.
@@ -46,16 +46,16 @@ from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_expression
 from gpu_preflight.schema.fault import is_typo
 
 _BUILT_IN_PRIORITY_CLASSES = (CLUSTER_CRITICAL, NODE_CRITICAL)
-# Charts that bring a RuntimeClass of their own.
+# Charts that install a RuntimeClass.
 _BRINGS_RUNTIME_CLASSES = (GPU_OPERATOR,)
-# A controller makes it in every namespace.
+# A controller creates it in every namespace.
 _DEFAULT_SERVICE_ACCOUNT = "default"
-# Of every pod that says nothing of them: it stays five minutes on a node that is gone.
+# A pod without a toleration for these taints stays five minutes on a lost node.
 _LOST_NODE_TAINTS = tuple(Taint(f"node.kubernetes.io/{name}", "", "NoExecute") for name in ("not-ready", "unreachable"))
 _LOST_NODE_SECONDS = 300
-# Whatever else makes pods may give them volumes of its own.
+# Other kinds may add volumes to their pods.
 _KINDS_WITHOUT_ADDED_VOLUMES = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet")
-# Volumes that a controller gives its pods, by the kind of their owner.
+# Volumes that a controller adds to its pods, by the kind of their owner.
 # Source: kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go; the last is of its v1
 _ADDED_VOLUMES = {"MPIJob": ("ssh-auth", "mpi-job-config", "mpi-job-kubectl")}
 _TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTemplates"))
@@ -64,50 +64,54 @@ _TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTe
 def missing(
     text: str, name: str, known: Collection[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
 ) -> Iterator[Reason]:
-    """Yield why a pod is refused that names what is not there, where the input tells of such things.
+    """Yield why a pod is rejected that names a missing object, if the input has such objects.
 
     Args:
-        text: What is not there.
+        text: The missing object, as a sentence.
         name: Its name.
-        known: Names of what is there.
+        known: Names of existing objects.
         cluster: The cluster.
         rule: The rule that finds it.
-        answer: What it means for the pod where it is no slip for a name that is there.
+        answer: The result for the pod, if the name isn't a typo for an existing one.
     """
     if name not in known and cluster.sees_objects:
         nearest = _nearest(name, frozenset(known))
         hint = f"; did you mean {nearest!r}?" if nearest is not None else ""
-        # A name that only comes near, trainer-b beside trainer-a, may be that of another.
+        # A similar name may be another object: trainer-b next to trainer-a.
         slip = nearest is not None and is_typo(name, nearest)
         yield Reason(Answer.NO if slip else answer, "refused", f"{text}{hint}", rule=rule)
 
 
 @lru_cache(maxsize=1024)
 def _nearest(name: str, there: frozenset[str]) -> str | None:
-    """Return the name that one is most likely a slip for: many pods may share it."""
+    """Return the existing name that is nearest to a name. It is cached, because many pods may have the same name."""
     return near(name, sorted(there))
 
 
 def without_priority_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why a pod is refused whose class nobody defines."""
+    """Yield why a pod is rejected if its class doesn't exist."""
     name = known_text(pod.priority_class)
     if name and name not in _BUILT_IN_PRIORITY_CLASSES:
         known = [each.name for each in cluster.objects_of_kind("PriorityClass")]
         yield from missing(
-            f"priorityClassName {name} is no PriorityClass of the cluster", name, known, cluster, "GPU370"
+            f"priorityClassName {name} isn't a PriorityClass of the cluster", name, known, cluster, "GPU370"
         )
 
 
 def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why a pod is refused: its class is not there, or goes against it."""
+    """Yield why a pod is rejected if its class doesn't exist, or contradicts it."""
     name, found = pod.runtime_class, _runtime_class(pod, cluster)
     if name and found is None and not any(cluster.chart(each) for each in _BRINGS_RUNTIME_CLASSES):
         known = [each.name for each in cluster.objects_of_kind("RuntimeClass")]
-        yield from missing(f"runtimeClassName {name} is no RuntimeClass of the cluster", name, known, cluster, "GPU126")
+        yield from missing(
+            f"runtimeClassName {name} isn't a RuntimeClass of the cluster", name, known, cluster, "GPU126"
+        )
     for each in _contradicted(pod, found) if found else ():
         yield Reason(Answer.NO, "refused", each, rule="GPU126")
     if (found or not name) and not has_unknown(pod.overhead) and resources(pod.overhead) != _overhead(found):
-        text = f"its overhead is not that of {f'RuntimeClass {name}' if name else 'a RuntimeClass, which it has not'}"
+        text = (
+            f"its overhead isn't the overhead of {f'RuntimeClass {name}' if name else 'a RuntimeClass, which it lacks'}"
+        )
         yield Reason(Answer.NO, "refused", text, rule="GPU126")
 
 
@@ -143,12 +147,12 @@ def _selector(found: Object) -> dict[str, object]:
 
 
 def _contradicted(pod: Pod, found: Object) -> Iterator[str]:
-    """Yield labels of which the pod wants another value than its class."""
+    """Yield labels for which the pod requires another value than its class."""
     wanted = {each.key: each for each in equal(_selector(found))}
     for each in pod.selection.selector:
         other = wanted.get(each.key)
         if other is not None and None not in (each.values, other.values) and each.values != other.values:
-            yield f"its node selector {each} goes against {other} of RuntimeClass {found.name}"
+            yield f"its node selector {each} contradicts {other} of RuntimeClass {found.name}"
 
 
 def service_accounts_by_namespace(cluster: Cluster) -> dict[str, set[str]]:
@@ -162,22 +166,22 @@ def service_accounts_by_namespace(cluster: Cluster) -> dict[str, set[str]]:
 def without_service_account(
     pod: Pod, namespace: str, cluster: Cluster, accounts: Mapping[str, Collection[str]]
 ) -> Iterator[Reason]:
-    """Yield why a pod is refused whose account nobody makes; charts and eksctl make accounts of their own."""
+    """Yield why a pod is rejected if nothing creates its account. Charts and eksctl create accounts too."""
     name = known_text(pod.service_account) or _DEFAULT_SERVICE_ACCOUNT
     charts = any(each.namespace == namespace for each in cluster.charts)
     if name != _DEFAULT_SERVICE_ACCOUNT and not charts:
-        text = f"serviceAccountName {name} is no ServiceAccount of namespace {namespace}"
+        text = f"serviceAccountName {name} isn't a ServiceAccount of namespace {namespace}"
         yield from missing(text, name, accounts.get(namespace, ()), cluster, "GPU371", Answer.UNKNOWN)
 
 
 def tolerating(pod: Pod) -> Pod:
-    """Return a pod with the tolerations that it is given."""
+    """Return a pod with the tolerations that admission adds."""
     added = (*_extended_resource_tolerations(pod), *_lost_node_tolerations(pod))
     return replace(pod, tolerations=(*pod.tolerations, *added)) if added else pod
 
 
 def flavored(pod: Pod, workload: Workload, cluster: Cluster) -> Pod:
-    """Return a pod with the tolerations that Kueue may add: which flavor it chooses is known at run time only."""
+    """Return a pod with the tolerations that Kueue may add. Which flavor Kueue chooses is known at run time only."""
     added = tuple(each for flavor in candidate_flavors(workload, cluster) for each in flavor_tolerations(flavor))
     if not added:
         return pod
@@ -185,7 +189,7 @@ def flavored(pod: Pod, workload: Workload, cluster: Cluster) -> Pod:
 
 
 def _extended_resource_tolerations(pod: Pod) -> Iterator[Toleration]:
-    """Yield one for each extended resource that its containers ask for: a claim is no request."""
+    """Yield a toleration for each extended resource that its containers request. A claim isn't a request."""
     names = {name for each in pod.every_container for name in each.names if is_extended(name)}
     for name in sorted(names):
         added = Toleration(name, "Exists", effect="NoSchedule")
@@ -194,7 +198,7 @@ def _extended_resource_tolerations(pod: Pod) -> Iterator[Toleration]:
 
 
 def _lost_node_tolerations(pod: Pod) -> Iterator[Toleration]:
-    """Yield one for each taint of a node that is gone of which the pod says nothing, whatever value it names."""
+    """Yield a toleration for each taint of a lost node that no toleration of the pod covers, for any value."""
     for taint in _LOST_NODE_TAINTS:
         if not any(_matches_key_and_effect(each, taint) for each in pod.tolerations):
             yield Toleration(taint.key, "Exists", effect=taint.effect, seconds=_LOST_NODE_SECONDS)
@@ -205,7 +209,7 @@ def _matches_key_and_effect(given: Toleration, taint: Taint) -> bool:
 
 
 def not_mounted(workload: Workload) -> Iterator[Reason]:
-    """Yield why a workload's pods are refused for what their containers mount."""
+    """Yield why a workload's pods are rejected because of the mounts of their containers."""
     pod, owner = workload.pod.written, workload.owner
     answer = Answer.NO if owner.kind in _KINDS_WITHOUT_ADDED_VOLUMES else Answer.UNKNOWN
     for text in _faults_of_volumes(pod):
@@ -221,11 +225,11 @@ def not_mounted(workload: Workload) -> Iterator[Reason]:
 
 
 def _mount_refusal(text: str, answer: Answer) -> Reason:
-    return Reason(answer, "refused", f"the API server refuses it: {text}", rule="GPU408")
+    return Reason(answer, "refused", f"the API server rejects it: {text}", rule="GPU408")
 
 
 def _volumes(pod: Mapping[str, Any], owner: Object) -> set[str] | None:
-    """Return the names of a pod's volumes; ``None`` where one is not known."""
+    """Return the names of a pod's volumes; ``None`` if one isn't known."""
     made = [dig(owner.spec, *path) for path in _TEMPLATES]
     listed = [pod.get("volumes"), *made]
     if any(isinstance(each, Unknown) for each in listed):
@@ -243,7 +247,7 @@ def _text(value: Any) -> str | None:
 
 def _faults_of_volumes(pod: Mapping[str, Any]) -> Iterator[str]:
     for name in _twice(_text(each.get("name")) for each in mappings(pod.get("volumes"))):
-        yield f"two volumes are called {name}"
+        yield f"two volumes have the name {name}"
 
 
 def _faults_of_paths(who: str, mounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -267,11 +271,11 @@ def _twice(values: Iterator[str | None]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What becomes of a workload's pods when they are created.
+    """The result of admission for a workload's pods.
 
     Attributes:
-        workload: The workload with its pod as it is let in.
-        refusals: Why they are not let in, each with the rule that says so.
+        workload: The workload with its pod after admission.
+        refusals: Why the pods are rejected, each with the rule that reports it.
     """
 
     workload: Workload
@@ -279,21 +283,21 @@ class Admitted:
 
 
 class Admission:
-    """Lets the pods of one cluster in; pods that are written alike in one namespace are read once."""
+    """Admission of the pods of one cluster. Pods with the same text in one namespace are read once."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Take the cluster."""
+        """Store the cluster."""
         self._cluster, self._accounts = cluster, service_accounts_by_namespace(cluster)
-        # With each pod, so that no other is given the same id.
+        # Each entry holds its pod, so that no other pod gets the same id.
         self._seen: dict[tuple[object, ...], tuple[Pod, Admitted]] = {}
         self._quotas: dict[str, NamespaceQuotas] = {}
         self._known: dict[int, tuple[Workload, Admitted]] = {}
         self._mounts: dict[int, tuple[Pod, tuple[Reason, ...]]] = {}
 
     def admit(self, workload: Workload) -> Admitted:
-        """Return a workload as the API server lets its pods in."""
+        """Return a workload after admission of its pods."""
         if id(workload) not in self._known:
-            # With the workload, so that no other is given the same id.
+            # Each entry holds its workload, so that no other workload gets the same id.
             self._known[id(workload)] = workload, self._compute_admission(workload)
         return self._known[id(workload)][1]
 
@@ -307,7 +311,7 @@ class Admission:
         return Admitted(admitted, refusals)
 
     def _not_mounted(self, workload: Workload) -> tuple[Reason, ...]:
-        """Return why pods are refused for what they mount; of lone pods that are written alike it is found once."""
+        """Return why pods are rejected because of their mounts, computed once for single pods with the same spec."""
         if workload.owner.kind != "Pod":
             return tuple(not_mounted(workload))
         key = id(workload.pod)
@@ -326,7 +330,7 @@ class Admission:
         return self._seen[key][1]
 
     def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
-        """Return what the quotas of its namespace have too little of for a workload."""
+        """Return the quotas of its namespace that have too little left for a workload."""
         admitted = _with_pod(workload, self._alike(workload).workload.pod)
         return tuple(self._namespace_quotas(workload.namespace).shortages(admitted))
 
@@ -342,7 +346,7 @@ class Admission:
         return self._quotas[namespace]
 
     def _workloads_before_quotas(self, namespace: str) -> Iterator[Workload]:
-        """Yield the workloads of a namespace that nothing but a quota may refuse."""
+        """Yield the workloads of a namespace that only a quota may reject."""
         for each in self._cluster.workloads:
             if each.namespace == namespace and not (like := self._alike(each)).refusals:
                 yield _with_pod(each, like.workload.pod)
@@ -364,7 +368,7 @@ class Admission:
 
 
 def _with_operating_system(pod: Pod) -> Pod:
-    """Return a pod of Windows with the label of the nodes on which kubelet accepts it.
+    """Return a Windows pod with the label of the nodes on which kubelet accepts it.
 
     Source: kubernetes/kubernetes v1.36 pkg/kubelet/lifecycle/predicate.go ``rejectPodAdmissionBasedOnOSField``
     """

@@ -1,4 +1,4 @@
-"""Limit ranges: what they give to containers that ask for nothing, and what they refuse.
+"""Limit ranges: defaults that they set for containers without requests, and pods that they reject.
 
 Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/limitranger/admission.go and pkg/apis/core/v1/defaults.go
 """
@@ -49,7 +49,7 @@ def _range(owner: str, type: str, entry: Mapping[str, Any]) -> _Range:
 
 
 def with_defaults(pod: Pod, namespace: str, cluster: Cluster) -> Pod:
-    """Return a pod whose containers have what a LimitRange gives to those that do not say."""
+    """Return a pod with the defaults of a LimitRange for containers without amounts."""
     for each in _ranges(namespace, cluster, "Container"):
         if each.limits or each.asked:
             pod = replace(
@@ -64,13 +64,13 @@ def with_defaults(pod: Pod, namespace: str, cluster: Cluster) -> Pod:
 def _filled(container: Container, given: _Range) -> Container:
     if isinstance(container.limits, Unknown) or isinstance(container.asked, Unknown):
         return container
-    # A limit is a request where none is written, which comes before the plugin.
+    # If no request is written, the limit is the request. The API server sets this before the plugin runs.
     asked = {**given.asked, **container.limits, **container.asked}
     return replace(container, limits={**given.limits, **container.limits}, asked=asked)
 
 
 def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why a pod is refused that asks for less or for more than a LimitRange allows."""
+    """Yield why a pod is rejected that requests less or more than a LimitRange allows."""
     for allowed in _ranges(namespace, cluster, "Container"):
         for each in pod.every_container:
             if not each.is_open:
@@ -81,12 +81,12 @@ def out_of_range(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]
 
 
 def _pod_requests(pod: Pod) -> Resources:
-    """Return the requests of a pod; what its runtime takes is not counted."""
+    """Return the requests of a pod, without the overhead of its RuntimeClass."""
     return {**pod.container_requests, **pod.whole_requests}
 
 
 def _pod_limits(pod: Pod) -> Resources:
-    """Return the limits of a pod: the sum of those that its containers have."""
+    """Return the limits of a pod: the sum of its containers' limits."""
     limits = aggregate_container_amounts(pod.containers or (), pod.init_containers, lambda each: resources(each.limits))
     return {**limits, **resources(pod.limits)}
 
@@ -95,17 +95,19 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
     for name, most in resources(allowed.most).items():
         wanted = max(asked.get(name, 0), limits.get(name, 0))
         if wanted > most:
-            yield _refusal(f"{who} asks for {show(name, wanted)} {name}, {allowed} allows {show(name, most)}")
+            yield _refusal(f"{who} requests {show(name, wanted)} {name}, {allowed} allows {show(name, most)}")
         elif name not in limits:
-            yield _refusal(f"{who} has no limit of {name}, and {allowed} wants one")
+            yield _refusal(f"{who} has no limit of {name}, and {allowed} requires one")
     for name, least in resources(allowed.least).items():
         wanted = min(asked.get(name, 0), limits.get(name, least))
         if wanted < least:
-            yield _refusal(f"{who} asks for {show(name, wanted)} {name}, {allowed} wants at least {show(name, least)}")
+            yield _refusal(
+                f"{who} requests {show(name, wanted)} {name}, {allowed} requires at least {show(name, least)}"
+            )
         elif name not in asked:
-            yield _refusal(f"{who} has no request of {name}, and {allowed} wants one")
+            yield _refusal(f"{who} has no request of {name}, and {allowed} requires one")
     for name, ratio in allowed.ratios.items():
-        # A plain number, whatever it is of, in thousandths: 1500m is one and a half.
+        # A plain number in thousandths, for any resource: 1500m means 1.5.
         thousandths = quantity("cpu", ratio)
         if thousandths is not None and not 0 < limits.get(name, 0) * 1000 <= thousandths * asked.get(name, 0):
             yield _refusal(f"{who} must have a limit of {name} that is at most {ratio} times its request ({allowed})")

@@ -1,11 +1,11 @@
 """Workload objects that the API server rejects, and schedules that it parses.
 
-So are jobs of the training operator, which judges them where the API server asks it, or once it sees them.
+The module also checks jobs of the training operator, which validates them in a webhook or when it reconciles them.
 
 Sources: kubernetes/kubernetes v1.36.3 pkg/apis/apps/validation/validation.go, pkg/apis/batch/validation/validation.go;
 kubeflow/training-operator v1.9.0 pkg/webhooks/
 
-Schedules as a CronJob has them.
+Schedules have the notation of CronJobs.
 
 Source: robfig/cron v3.0.1 parser.go ``ParseStandard``
 """
@@ -36,7 +36,7 @@ _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midni
 _EVERY = regex(r"@every [-+]?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# Least, most and names of each field: minute, hour, day, month, day of the week.
+# Min, max and names of each field: minute, hour, day, month, day of the week.
 _FIELDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (0, 59, ()),
     (0, 23, ()),
@@ -62,12 +62,12 @@ _COUNTS = {
     ),
     "CronJob": ("failedJobsHistoryLimit", "startingDeadlineSeconds", "successfulJobsHistoryLimit"),
 }
-# The labels that the API server selects the pods of a job by.
+# The labels by which the API server selects the pods of a job.
 _GENERATED = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
 
 def is_schedule(text: str) -> bool:
-    """Whether a text is a schedule that the API server takes; it takes no time zone in it."""
+    """Whether the API server accepts a text as a schedule. It doesn't accept a time zone in the text."""
     if text.startswith("@"):
         return text in _DESCRIPTORS or _EVERY.fullmatch(text) is not None
     fields = text.split()
@@ -98,39 +98,39 @@ def _number(text: str, least: int, names: tuple[str, ...]) -> int | None:
 
 
 def not_valid_owner(owner: Object) -> Iterator[Reason]:
-    """Yield why the object that makes pods is refused, so that it makes none."""
+    """Yield why the object that creates pods is rejected, so that it creates none."""
     for text in _faults(owner):
         answer = Answer.UNKNOWN if may_be_excerpt(owner) else Answer.NO
-        yield Reason(answer, "refused", f"the API server refuses the {owner.kind}: {text}", rule="GPU406")
-    # Of a machine without a database of zones nothing can be told.
+        yield Reason(answer, "refused", f"the API server rejects the {owner.kind}: {text}", rule="GPU406")
+    # A machine without a time zone database can't check the name.
     zone = known_text(owner.spec.get("timeZone")) if owner.kind == "CronJob" else None
     if zone and zone.lower() != _LOCAL and not is_expression(zone) and _is_zone("UTC") and not _is_zone(zone):
-        text = f"the API server may refuse the CronJob: timeZone {zone} is no time zone that is known here"
+        text = f"the API server may reject the CronJob: timeZone {zone} isn't a known time zone on this machine"
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU406")
     yield from _missing_training_containers(owner)
 
 
 def _missing_training_containers(owner: Object) -> Iterator[Reason]:
-    """Yield the parts of a job that lack the container which the training operator looks for."""
+    """Yield the parts of a job without the container that the training operator requires."""
     name = TRAINING_CONTAINERS.get(owner.kind) if owner.group == "kubeflow.org" else None
     for part, pod in _parts(owner) if name else ():
         names = _names(dig(pod, "containers"))
         if names and name not in names:
-            text = f"the training operator refuses the {owner.kind}: {part} must have a container named {name}"
+            text = f"the training operator rejects the {owner.kind}: {part} must have a container named {name}"
             excerpt = owner.origin.resource is None and lacks_images(pod)
             answer = Answer.UNKNOWN if excerpt else Answer.NO
             yield Reason(answer, "refused", f"{text}, got {', '.join(names)}", rule="GPU406")
 
 
 def _parts(owner: Object) -> Iterator[tuple[str, Any]]:
-    """Yield the pods of a job of the training operator, by the names of its parts."""
+    """Yield the pods of a training operator's job, by the names of its parts."""
     for key, parts in owner.spec.items():
         for part, spec in mapping(parts).items() if key.endswith("ReplicaSpecs") else ():
             yield part, dig(spec, "template", "spec")
 
 
 def _names(containers: Any) -> list[str]:
-    """Return the names of containers; none where one of them is not known."""
+    """Return the names of containers; none if one of them isn't known."""
     written = [known_text(dig(each, "name")) for each in items(containers)]
     return all_known([each if each is not None and _is_known(each) else None for each in written])
 
@@ -190,7 +190,7 @@ def _job_selector_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     manual, labels = spec.get("manualSelector"), mapping(dig(spec, "selector", "matchLabels"))
     other = [key for key in labels if key not in _GENERATED]
     if other and not manual:
-        yield f"a selector, here of {other[0]}, must stand beside manualSelector: true only; leave it out"
+        yield f"a selector, here of {other[0]}, must have manualSelector: true; remove it"
 
 
 def _job_errors(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -210,7 +210,7 @@ def _job_errors(spec: Mapping[str, Any]) -> Iterator[str]:
 def _failure_policy_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     policy = spec.get("podFailurePolicy")
     restarts = dig(spec, "template", "spec", "restartPolicy")
-    # That its pods must end is told by a rule of its own.
+    # Another rule reports that its pods must end.
     if policy is not None and restarts == "OnFailure":
         yield "podFailurePolicy must have restartPolicy Never, got OnFailure"
     for each in mappings(dig(policy, "rules")):

@@ -1,4 +1,4 @@
-"""Pod Security: what the level of a namespace refuses.
+"""Pod Security: pods that the level of a namespace rejects.
 
 Sources: https://kubernetes.io/docs/concepts/security/pod-security-standards/ (2026-11), kubernetes/kubernetes v1.36.2
 staging/src/k8s.io/pod-security-admission/policy/
@@ -29,7 +29,7 @@ _RESTRICTED_VOLUMES = frozenset(
         *("projected", "secret"),
     )
 )
-# Something that a level refuses, and whether the pod certainly has it.
+# A setting that a level rejects, and whether the pod certainly has it.
 _Found = tuple[Answer, str]
 
 
@@ -43,7 +43,7 @@ def enforced_level(namespace: str, cluster: Cluster) -> str | None:
 
 
 def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why the level of its namespace refuses a pod, or may refuse what is known at deployment only."""
+    """Yield why the level of its namespace rejects a pod, or may reject it for values known at deployment only."""
     level = enforced_level(namespace, cluster)
     if level is None:
         return
@@ -54,9 +54,9 @@ def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
     refused = list(dict.fromkeys(text for answer, text in found if answer is Answer.NO))
     who = f"namespace {namespace} enforces Pod Security level {level}, which"
     for each in refused:
-        yield Reason(Answer.NO, "refused", f"{who} refuses {each}", rule="GPU372")
+        yield Reason(Answer.NO, "refused", f"{who} rejects {each}", rule="GPU372")
     if may_be := [each for each in dict.fromkeys(text for _, text in found) if each not in refused]:
-        text = f"{who} may refuse {', '.join(may_be)}: what it has is known at deployment only"
+        text = f"{who} may reject {', '.join(may_be)}: the pod's value is known at deployment only"
         yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU372")
 
 
@@ -95,7 +95,7 @@ def _restricted_violations(pod: Mapping[str, Any]) -> Iterator[_Found]:
 
 
 def _refused(text: str, values: Iterable[Any], is_wrong: Callable[[Any], bool]) -> Iterator[_Found]:
-    """Yield what a level refuses, where a value is wrong, or not known and so may be."""
+    """Yield a setting that a level rejects if a value is wrong, or isn't known and may be wrong."""
     listed = list(values)
     if any(is_wrong(each) for each in listed if not _is_open(each)):
         yield Answer.NO, text
@@ -120,12 +120,12 @@ def _each(parts: Iterable[Any], *path: str) -> list[Any]:
 
 
 def _each_or(contexts: Iterable[Any], whole: Any, *path: str) -> list[Any]:
-    """Return what each container says, and what its pod says where it says nothing."""
+    """Return each container's value, or the pod's value if the container has none."""
     return [_value_at_path(whole, *path) if own is None else own for own in _each(contexts, *path)]
 
 
 def _value_at_path(value: Any, *path: str) -> Any:
-    """Return what lies at a path of mappings, or what on the way is not known."""
+    """Return the value at a path of mappings, or the unknown value on the way to it."""
     for key in path:
         if _is_open(value):
             return value
@@ -144,6 +144,6 @@ def _added(contexts: Iterable[Any], allowed: frozenset[str]) -> Iterator[_Found]
 
 
 def _dropped(context: Any) -> Any:
-    """Return ``ALL`` where a container drops it, else what it drops that is not known."""
+    """Return ``ALL`` if a container drops it, otherwise an unknown name that it drops."""
     names = _listed(_value_at_path(context, "capabilities", "drop"))
     return "ALL" if "ALL" in names else next(filter(_is_open, names), None)

@@ -2,14 +2,13 @@
 
 Source: kubernetes/kubernetes v1.36.2 pkg/quota/v1/evaluator/core/pods.go
 
-Resource quotas of claims of storage, and of how many objects a namespace has.
+The module also checks resource quotas for storage claims, and for the number of objects in a namespace.
 
 Sources: kubernetes/kubernetes v1.36.3 pkg/quota/v1/evaluator/core/persistent_volume_claims.go,
 https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-on-object-count (2026-11)
 
-Which pods a resource quota counts.
-
-Source: kubernetes/kubernetes v1.36.3 pkg/quota/v1/evaluator/core/pods.go ``podMatchesScopeFunc``
+The source for which pods a resource quota counts:
+kubernetes/kubernetes v1.36.3 pkg/quota/v1/evaluator/core/pods.go ``podMatchesScopeFunc``
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_expression, is_true, 
 _NO_CLASS = ""
 _OF_QUALITY = ("cpu", "memory")
 _REQUESTS, _LIMITS, _COUNT = "requests.", "limits.", "count/"
-# Of these every container must say how much it takes, where a quota counts them.
+# If a quota counts these resources, every container must have a request or limit of them.
 _SAID = ("cpu", "memory")
-# Amounts by the name of a quota and the name of what it counts.
+# Amounts by the name of a quota and the name of the counted resource.
 Taken = Counter[tuple[str, str]]
 _COUNT_PREFIX, _CLAIMS, _STORAGE = "count/", "persistentvolumeclaims", "requests.storage"
 _OF_CLASS = ".storageclass.storage.k8s.io/"
@@ -43,7 +42,7 @@ _RULE = "GPU130"
 
 
 def class_of_the_rest(cluster: Cluster) -> str | Unknown:
-    """Return the priority class of pods that name none; empty where there is none."""
+    """Return the priority class of pods that name none; empty if there is none."""
     for each in cluster.objects_of_kind("PriorityClass"):
         if is_true(each.content.get("globalDefault")):
             return each.name
@@ -51,12 +50,12 @@ def class_of_the_rest(cluster: Cluster) -> str | Unknown:
 
 
 def counts(quota: Object, pod: Pod, without_class: str | Unknown = _NO_CLASS) -> Answer:
-    """Say whether a quota counts a pod.
+    """Return whether a quota counts a pod.
 
     Args:
         quota: The quota.
-        pod: The pod, as it is let in.
-        without_class: The priority class of pods that name none; empty where there is none.
+        pod: The pod after admission.
+        without_class: The priority class of pods that name none; empty if there is none.
     """
     return all_yes(_in_scope(each, pod, without_class) for each in _scopes(quota))
 
@@ -123,31 +122,31 @@ def resource_quotas(namespace: str, cluster: Cluster) -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What workloads take of quotas.
+    """Amounts of quotas that workloads use.
 
     Attributes:
-        certain: What those take of which it is known how many pods they have, and which quotas count them.
-        likely: What all take, with one pod of those of which it is not known how many they have.
+        certain: Amounts of workloads with a known number of pods, which certainly count.
+        likely: Amounts of all workloads, with one pod for a workload with an unknown number of pods.
     """
 
     certain: Taken = field(default_factory=Counter)
     likely: Taken = field(default_factory=Counter)
 
     def copy(self) -> _Use:
-        """Return the same, to be added to."""
+        """Return a copy."""
         return _Use(self.certain.copy(), self.likely.copy())
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What a quota has too little of for a workload.
+    """A quota that has too little left for a workload.
 
     Attributes:
         quota: The quota.
         name: The name in it.
         resource: The resource that it counts.
-        needed: How much it would have to be, with what the workloads before take.
-        for_each: How much it leaves for each pod.
+        needed: The amount that it would need, including the workloads before this one.
+        for_each: The amount that it leaves for each pod.
     """
 
     quota: Object
@@ -158,12 +157,12 @@ class Shortage:
 
 
 class NamespaceQuotas:
-    """The quotas of one namespace, and what its workloads leave of them in the order in which they are written.
+    """The quotas of one namespace, and the amounts that its workloads leave, in the order in which they are written.
 
     Args:
         quotas: The quotas.
-        workloads: The workloads of the namespace, as the other plugins let them in.
-        without_class: The priority class of pods that name none; empty where there is none.
+        workloads: The workloads of the namespace, after the other admission plugins.
+        without_class: The priority class of pods that name none; empty if there is none.
     """
 
     def __init__(
@@ -179,7 +178,7 @@ class NamespaceQuotas:
         self._taken = _Use()
         for each in workloads:
             self._before[each.name, each.origin] = self._taken.copy()
-            # Pods that end, or wait to be released, leave their place to others.
+            # Pods that end, or that are suspended, free their part of the quota.
             if not (each.ends or each.suspended):
                 self._take(each)
 
@@ -187,12 +186,12 @@ class NamespaceQuotas:
         return bool(self._quotas)
 
     def _counting(self, pod: Pod) -> dict[str, Answer]:
-        """Return the quotas that count a pod, or may."""
+        """Return the quotas that count a pod, or may count it."""
         answers = {name: counts(quota, pod, self._without_class) for name, quota in self._quotas.items()}
         return {name: answer for name, answer in answers.items() if answer is not Answer.NO}
 
     def _take(self, workload: Workload) -> None:
-        """Count as many pods of a workload as are let in."""
+        """Count the pods of a workload that are admitted."""
         counting = self._counting(workload.pod)
         most = {key: amount for key, amount in self._most.items() if key[0] in counting}
         if any(_unsaid(name, workload.pod) for _, name in most):
@@ -206,7 +205,7 @@ class NamespaceQuotas:
             self._taken.certain.update(taken)
 
     def refusals(self, workload: Workload) -> Iterator[Reason]:
-        """Yield why pods of a workload are refused, or may be."""
+        """Yield why pods of a workload are rejected, or may be rejected."""
         if not self:
             return
         taken = self._before.get((workload.name, workload.origin), self._taken)
@@ -221,7 +220,7 @@ class NamespaceQuotas:
             text = sure or _quota_excess_text(name, most, taken.likely[key], workload)
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
-                yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota} says", rule="GPU130")
+                yield Reason(answer, "refused", f"{text} by ResourceQuota {quota}", rule="GPU130")
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (
@@ -230,7 +229,7 @@ class NamespaceQuotas:
                 yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU130")
 
     def shortages(self, workload: Workload) -> Iterator[Shortage]:
-        """Yield what the quotas have too little of for all pods of a workload."""
+        """Yield the quotas that have too little left for all pods of a workload."""
         taken = self._before.get((workload.name, workload.origin), self._taken).likely
         pods = _pods(workload)
         for (quota, name), most in self._most.items():
@@ -241,7 +240,7 @@ class NamespaceQuotas:
 
 
 def _certain(taken: _Use, key: tuple[str, str], workload: Workload) -> int:
-    """Return what others certainly take beside a workload; nothing where it may have no pods itself."""
+    """Return the amounts that other workloads certainly use; nothing if the workload may have no pods itself."""
     return 0 if workload.replicas is None else taken.certain[key]
 
 
@@ -252,7 +251,7 @@ def _hard(quota: Object) -> dict[str, int]:
 
 
 def _unknown_amounts(quota: Object) -> list[str]:
-    """Return the names of a quota whose amounts are known at deployment only; an empty one stands for all of them."""
+    """Return the names of a quota whose amounts are known at deployment only; an empty name means all of them."""
     hard = quota.spec.get("hard")
     if isinstance(hard, Unknown):
         return [""]
@@ -260,7 +259,7 @@ def _unknown_amounts(quota: Object) -> list[str]:
 
 
 def _resource(name: str) -> str:
-    """Return the resource that a name of a quota counts."""
+    """Return the resource that an entry of a quota counts."""
     for prefix in (_REQUESTS, _LIMITS, _COUNT):
         if name.startswith(prefix):
             return name.removeprefix(prefix)
@@ -268,7 +267,7 @@ def _resource(name: str) -> str:
 
 
 def _unsaid(name: str, pod: Pod) -> str | None:
-    """Return which container does not say what the quota wants of every container."""
+    """Return the first container without an amount that the quota requires of every container."""
     resource = _resource(name)
     if resource not in _SAID or pod.is_open or resource in {*resources(pod.asked), *resources(pod.limits)}:
         return None
@@ -283,14 +282,14 @@ def _limits_or_requests(container: Container, limited: bool) -> Resources:
 
 
 def _quota_excess_text(name: str, most: int, taken: int, workload: Workload) -> str | None:
-    """Return by how much a workload is more than a quota leaves."""
+    """Return why a workload exceeds the rest of a quota, or ``None``."""
     resource, wanted = _resource(name), _usage(name, workload.pod) * _pods(workload)
     if not wanted or wanted + taken <= most:
         return None
     left = f"{show(resource, most)} {resource}"
     if wanted <= most:
-        left = f"{show(resource, max(most - taken, 0))} of {left} beside the workloads before it"
-    return f"asks for {show(resource, wanted)} {resource} in all, and the namespace has {left}"
+        left = f"{show(resource, max(most - taken, 0))} of {left} left after the workloads before it"
+    return f"requests {show(resource, wanted)} {resource} in total, and the namespace has {left}"
 
 
 def _usage(name: str, pod: Pod) -> int:
@@ -308,7 +307,7 @@ def _pods(workload: Workload) -> int:
 
 
 def object_quota_violations(workload: Workload, cluster: Cluster) -> Iterator[Reason]:
-    """Yield why what makes the pods of a workload, or the storage that they claim, is more than a quota allows."""
+    """Yield why the owner of a workload's pods, or the storage that they claim, exceeds a quota."""
     for quota in resource_quotas(workload.namespace, cluster):
         for name, written in mapping(quota.spec.get("hard")).items():
             if isinstance(written, Unknown):
@@ -318,11 +317,11 @@ def object_quota_violations(workload: Workload, cluster: Cluster) -> Iterator[Re
             found = [] if most is None else [*_owner_count_violations(name, most, workload, cluster)]
             found += [] if most is None else [*_claim_violations(name, most, workload, cluster)]
             for answer, text in found:
-                yield Reason(answer, "refused", f"{text}, as ResourceQuota {quota.name} says", rule=_RULE)
+                yield Reason(answer, "refused", f"{text} by ResourceQuota {quota.name}", rule=_RULE)
 
 
 def _unknown_quota_reasons(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
-    """Yield that a quota may refuse what makes the pods, or their claims: its amount is known at deployment only."""
+    """Yield that a quota may reject the owner of the pods, or their claims: its amount is known at deployment only."""
     if any(_owner_count_violations(name, 0, workload, cluster)) or any(_claim_violations(name, 0, workload, cluster)):
         text = f"ResourceQuota {quota.name} allows an amount of {name} that only deployment sets"
         yield Reason(Answer.UNKNOWN, "refused", text, rule=_RULE)
@@ -354,7 +353,7 @@ def _claim_violations(name: str, most: int, workload: Workload, cluster: Cluster
         wanted = _charge(name, each.spec or {}) if each.name and not _is_made(each, workload, cluster) else 0
         if wanted and max(wanted, kept) > most:
             asked, allowed = _format_amount(name, wanted), _format_amount(name, most)
-            text = f"{each.title} asks for {asked}, and the namespace has {allowed}"
+            text = f"{each.title} requests {asked}, and the namespace has {allowed}"
             yield (Answer.NO, text) if wanted > most else (Answer.UNKNOWN, f"{text} for all of its claims")
     yield from _new_claim_violations(name, most, kept, workload, cluster)
 
@@ -362,7 +361,7 @@ def _claim_violations(name: str, most: int, workload: Workload, cluster: Cluster
 def _new_claim_violations(
     name: str, most: int, kept: int, workload: Workload, cluster: Cluster
 ) -> Iterator[tuple[Answer, str]]:
-    """Yield why claims that are made for the pods are too many, beside those of the workloads before it."""
+    """Yield why the claims created for the pods exceed a quota, together with the claims of earlier workloads."""
     wanted = _new_claim_charge(name, workload, cluster) * _pods(workload)
     taken = 0
     for each in takewhile(lambda each: each is not workload, _namespace_workloads(workload.namespace, cluster)):
@@ -375,8 +374,8 @@ def _new_claim_violations(
     if wanted and wanted + taken + kept > most:
         sure = wanted + taken > most and workload.replicas is not None
         left = _format_amount(name, max(most - taken, 0))
-        text = f"its pods claim {_format_amount(name, wanted)} in all, and the namespace has {left}"
-        yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, beside claims that are written there")
+        text = f"its pods claim {_format_amount(name, wanted)} in total, and the namespace has {left}"
+        yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, together with claims in the input")
 
 
 def _namespace_workloads(namespace: str, cluster: Cluster) -> Iterator[Workload]:
@@ -384,7 +383,7 @@ def _namespace_workloads(namespace: str, cluster: Cluster) -> Iterator[Workload]
 
 
 def _new_claim_charge(name: str, workload: Workload, cluster: Cluster) -> int:
-    """Return what the claims made for one pod count for."""
+    """Return the amount that the claims created for one pod count."""
     return sum(_charge(name, each.spec or {}) for each in claimed(workload, cluster) if each.name is None)
 
 
@@ -393,7 +392,7 @@ def _is_made(claim: Object | Claimed, workload: Workload, cluster: Cluster) -> b
 
 
 def _charge(name: str, claim: Mapping[str, Any]) -> int:
-    """Return what a claim counts for in a quota; nothing where that is not known."""
+    """Return the amount that a claim counts in a quota; 0 if it isn't known."""
     of_class, found, rest = name.rpartition(_OF_CLASS)
     if found and known_text(claim.get("storageClassName")) != of_class:
         return 0

@@ -34,7 +34,7 @@ _SAFE_SYSCTLS = (
 _SHORT_DEADLINE = 60
 _USER_NAMESPACES = "the nodes enable user namespaces, and their NVIDIA container toolkit supports them"
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
-# Directories of every node.
+# Directories that exist on every node.
 _ON_EVERY_NODE = ("/", "/dev", "/dev/shm", "/etc", "/lib/modules", "/proc", "/run", "/sys", "/tmp", "/usr", "/var")
 _EXISTING = ("BlockDevice", "CharDevice", "Directory", "File", "Socket")
 # Volumes that kubelet mounts over the network or by an in-tree plugin. Several have been removed.
@@ -52,9 +52,9 @@ class _Field:
     """A field that can keep a pod from running.
 
     Attributes:
-        path: Where it is in the spec; ``[]`` stands for each element of a list.
-        holds_back: Whether a value can keep the pod from running; a value known only at deployment can.
-        condition: On which condition the pod runs; ``{}`` is the value.
+        path: Its place in the spec. ``[]`` means each element of a list.
+        holds_back: Whether a value can keep the pod from running. A value known only at deployment can.
+        condition: On which condition the pod runs. ``{}`` is the value.
     """
 
     path: str
@@ -120,11 +120,11 @@ _FIELDS = (
     _Field("volumes[].projected.sources[].clusterTrustBundle", _always, "the ClusterTrustBundle of the volume exists"),
     _Field("volumes[].projected.sources[].podCertificate", _always, "a signer issues the pod's certificate"),
 )
-# Where a controller reads another field than the spec of its pods.
+# Fields outside the pod spec that a controller reads.
 _OWNER_FIELDS = {
     "Deployment": (_Field("paused", lambda value: value is True, "the Deployment, which is paused, is resumed"),),
     "Job": (
-        _Field("managedBy", lambda value: value != _JOB_CONTROLLER, "controller {} makes the pods of the Job"),
+        _Field("managedBy", lambda value: value != _JOB_CONTROLLER, "controller {} creates the pods of the Job"),
         # The deadline counts from the creation of the Job, and a new node takes more than a minute to start.
         _Field(
             "activeDeadlineSeconds",
@@ -172,7 +172,7 @@ def image_assumptions(pod: Pod) -> Iterator[str]:
 
 
 def find_values(value: Any, path: str) -> Iterator[Any]:
-    """Yield each value at a path; a part that is known only at deployment stands for the values below it."""
+    """Yield each value at a path. If a part of the path is known only at deployment, yield that part."""
     key, _, rest = path.partition(".")
     if isinstance(value, Unknown):
         yield value
@@ -236,7 +236,7 @@ def _huge_page_conditions(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _queue_conditions(workload: Workload, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Yield the admission checks of the ClusterQueue, which controllers other than Kueue's may decide."""
+    """Yield the admission checks of the ClusterQueue, which controllers outside Kueue may decide."""
     queue = find_cluster_queue(workload, cluster) if is_queued(workload) else None
     for path in ("admissionChecks[]", "admissionChecksStrategy.admissionChecks[].name"):
         for name in find_values(queue.spec, path) if queue else ():

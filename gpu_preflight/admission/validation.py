@@ -1,11 +1,11 @@
-"""Fields of a pod that the API server rejects, among those that decide where it runs.
+"""Fields of a pod that the API server rejects, among the fields that decide where it runs.
 
 Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``ValidateTolerations``,
 ``ValidateNodeSelectorRequirement``, ``validateTopologySpreadConstraints``, ``validateContainerPorts``,
 ``validateContainerResourceClaim``, ``validatePodDNSConfig``, ``ValidateHostAliases``, ``validateOS``,
 ``ValidateSecurityContext``, ``checkHostPortConflicts``, ``ValidatePodCreate``
 
-Amounts that the API server takes in no pod: requests above limits, huge pages alone, parts that exceed the whole.
+The API server also rejects amounts: requests above limits, huge pages alone, parts that exceed the whole.
 
 Source: kubernetes/kubernetes v1.36.3 pkg/apis/core/validation/validation.go ``validateResourceRequirements`` and
 ``validatePodResourceConsistency``
@@ -48,7 +48,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POLICIES = ("Always", "OnFailure", "Never")
 _COMPARING = ("Lt", "Gt")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# The last minor that was read, in which the gate TaintTolerationComparisonOperators is off; EKS opens no such gates.
+# The last minor version that was checked. In it the gate TaintTolerationComparisonOperators is off, and EKS doesn't
+# enable such gates.
 # Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go
 _NOT_COMPARED_UNTIL = (1, 36)
 _DNS_LABEL = regex(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -56,7 +57,7 @@ _MAX_NAMESERVERS = 3
 
 
 def invalid_amounts(pod: Pod) -> Iterator[str]:
-    """Yield which amounts of a pod, as it is let in, are refused."""
+    """Yield the rejected amounts of a pod after admission."""
     for each in pod.every_container:
         if not each.is_open:
             yield from _container_amount_errors(each)
@@ -67,7 +68,7 @@ def invalid_amounts(pod: Pod) -> Iterator[str]:
 def _container_amount_errors(container: Container) -> Iterator[str]:
     who, limits = f"container {container.name}", resources(container.limits)
     yield from _request_limit_errors(who, container.requests, limits)
-    # Of NVIDIA's a rule of their own tells.
+    # A separate rule checks NVIDIA's resources.
     lacking = (name for name in container.requests if name not in limits and not name.startswith(NVIDIA))
     for name in lacking:
         if is_extended(name) or name.startswith(_PAGES):
@@ -81,7 +82,7 @@ def _request_limit_errors(who: str, asked: Resources, limits: Resources) -> Iter
             yield f"{who} requests {show(name, amount)} {name} with a limit of {show(name, limit)}"
     pages = [name for name in {**limits, **asked} if name.startswith(_PAGES)]
     if pages and not any(name in asked for name in _WHOLE):
-        yield f"{who} must ask for cpu or memory beside {pages[0]}"
+        yield f"{who} must request cpu or memory in addition to {pages[0]}"
     for name in pages:
         yield from _huge_page_errors(who, name, asked.get(name, 0), limits.get(name))
 
@@ -89,7 +90,7 @@ def _request_limit_errors(who: str, asked: Resources, limits: Resources) -> Iter
 def _huge_page_errors(who: str, name: str, asked: int, limit: int | None) -> Iterator[str]:
     size = quantity("memory", name.removeprefix(_PAGES))
     if size and asked % size:
-        yield f"{who} must ask for whole pages of {name}, got {asked} bytes"
+        yield f"{who} must request whole pages of {name}, got {asked} bytes"
     if limit is not None and limit != asked:
         yield f"{who} must request as much {name} as its limit"
 
@@ -99,17 +100,17 @@ def _pod_amount_errors(pod: Pod) -> Iterator[str]:
     asked = pod.whole_requests
     for name in asked:
         if name not in _WHOLE and not name.startswith(_PAGES):
-            yield f"resources of a pod have no {name}; write it into a container"
+            yield f"resources of a pod can't have {name}; set it in a container"
     yield from _request_limit_errors("the pod", asked, limits)
     parts = pod.container_requests
     for name, amount in asked.items():
         if parts.get(name, 0) > amount:
-            yield f"its containers request {show(name, parts[name])} {name}, the pod {show(name, amount)}"
+            yield f"its containers request {show(name, parts[name])} {name}, the pod requests {show(name, amount)}"
     for each in pod.containers or ():
         for name, limit in resources(each.limits).items():
             if limit > limits.get(name, limit):
                 most = show(name, limits[name])
-                yield f"container {each.name} has a limit of {show(name, limit)} {name}, the pod one of {most}"
+                yield f"container {each.name} has a limit of {show(name, limit)} {name}, the pod has a limit of {most}"
 
 
 def _is_invalid_label(value: Any) -> bool:
@@ -124,7 +125,7 @@ def _is_invalid_address(value: Any) -> bool:
     return False
 
 
-# What the API server rejects, by the path of the field: the values, and the rule.
+# Values that the API server rejects, by the path of the field: the values, and the rule.
 _REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activeDeadlineSeconds", lambda value: (known_number(value) or 0) < 1, "must be at least 1"),
     ("dnsConfig.nameservers[]", _is_invalid_address, "must be an IP address"),
@@ -145,17 +146,17 @@ _REJECTED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 def not_valid(pod: Pod, priority: int | None, cluster: Cluster, *, preempts: bool = True) -> Iterator[Reason]:
-    """Yield why a pod is refused for what is written in it.
+    """Yield why a pod is rejected because of its fields.
 
     Args:
-        pod: The pod, as it is let in.
-        priority: That of its class, or of pods without one; ``None`` where it is not known.
+        pod: The pod after admission.
+        priority: Priority of its class, or of pods without a class; ``None`` if it isn't known.
         cluster: Its cluster.
-        preempts: Whether its class, or that of pods without one, preempts other pods.
+        preempts: Whether its class, or the default for pods without a class, preempts other pods.
     """
     written = pod.written
     found = [
-        # Those that a RuntimeClass covers are gone by then.
+        # Tolerations that a RuntimeClass covers are already merged.
         *(each for one in pod.tolerations for each in _toleration_errors(one)),
         *_node_selector_errors(written),
         *(each for one in mappings(written.get("topologySpreadConstraints")) for each in _topology_spread_errors(one)),
@@ -177,7 +178,7 @@ def not_valid(pod: Pod, priority: int | None, cluster: Cluster, *, preempts: boo
 
 
 def _refusal(text: str, answer: Answer = Answer.NO) -> Reason:
-    return Reason(answer, "refused", f"the API server refuses it: {text}", rule="GPU405")
+    return Reason(answer, "refused", f"the API server rejects it: {text}", rule="GPU405")
 
 
 def _is_known(value: Any) -> bool:
@@ -190,13 +191,13 @@ def _toleration_errors(given: Toleration) -> Iterator[str]:
     if not all(map(_is_known, (key, operator, value, effect))):
         return
     if key and not QUALIFIED_NAME.fullmatch(str(key)):
-        yield f"{key!r} is no key of a taint"
+        yield f"{key!r} isn't a valid key of a taint"
     if not key and operator != "Exists":
         yield f"{who} must have operator Exists"
     if operator == "Exists" and value:
         yield f"{who} with operator Exists must have no value, got {value!r}"
     if operator == "Equal" and not LABEL_VALUE.fullmatch(str(value)):
-        yield f"{who} has {value!r}, which is no value of a taint"
+        yield f"{who} has {value!r}, which isn't a valid value of a taint"
     if effect and effect not in _EFFECTS:
         yield f"{who} must have one of the effects {', '.join(_EFFECTS)}, got {effect}"
     if given.seconds is not None and effect != "NoExecute":
@@ -204,28 +205,27 @@ def _toleration_errors(given: Toleration) -> Iterator[str]:
 
 
 def _numeric_toleration_errors(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
-    """Yield that a toleration compares numbers, which no cluster knows unless somebody opens a gate."""
+    """Yield that tolerations compare numbers. Clusters reject them unless a feature gate is enabled."""
     for each in pod.tolerations:
         if each.operator in _COMPARING:
             known = cluster.version is not None and minor(cluster.version) <= _NOT_COMPARED_UNTIL
-            text = (
-                f"a toleration of {each.key} has operator {each.operator}, which is behind a gate that EKS leaves shut"
-            )
+            text = f"a toleration of {each.key} has operator {each.operator}, whose feature gate EKS doesn't enable"
             yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
             return
 
 
 def _priority_errors(pod: Pod, priority: int | None, cluster: Cluster) -> Iterator[Reason]:
-    """Yield that a pod has a priority of its own.
+    """Yield that a pod has another priority than its class.
 
     Source: kubernetes/kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go
     """
     own = known_number(pod.written.get("priority"))
     if own is not None and priority is not None and own != priority:
-        # Another class may be that of all pods without one.
+        # Another class may be the default for all pods without one.
         known = bool(pod.priority_class) or cluster.sees_objects
         yield _refusal(
-            f"its priority must be that of its class, {priority}, got {own}", Answer.NO if known else Answer.UNKNOWN
+            f"its priority must equal its class's priority {priority}, got {own}",
+            Answer.NO if known else Answer.UNKNOWN,
         )
 
 
@@ -239,7 +239,7 @@ def _preemption_errors(pod: Pod, preempts: bool, cluster: Cluster) -> Iterator[R
         known = cluster.sees_objects or any(
             each.name == pod.priority_class for each in cluster.objects_of_kind("PriorityClass")
         )
-        text = f"its preemptionPolicy must be that of its class, {policy}, got {own}"
+        text = f"its preemptionPolicy must equal its class's policy {policy}, got {own}"
         yield _refusal(text, Answer.NO if known else Answer.UNKNOWN)
 
 
@@ -254,11 +254,11 @@ def _node_selector_errors(pod: Mapping[str, Any]) -> Iterator[str]:
 
 def _label_errors(key: str, values: list[Any]) -> Iterator[str]:
     if _is_known(key) and not QUALIFIED_NAME.fullmatch(key):
-        yield f"{key!r} is no key of a label"
+        yield f"{key!r} isn't a valid key of a label"
     for value in values:
         text = known_text(value)
         if text is not None and _is_known(text) and not LABEL_VALUE.fullmatch(text):
-            yield f"{text!r} is no value of label {key}"
+            yield f"{text!r} isn't a valid value of label {key}"
 
 
 def _match_expression_errors(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -273,7 +273,7 @@ def _match_expression_errors(raw: Mapping[str, Any]) -> Iterator[str]:
     if operator in ("Gt", "Lt") and len(listed) != 1:
         yield f"{key} {operator} must name one value, got {len(listed)}"
     if operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"):
-        yield f"{operator} is no operator of a node selector"
+        yield f"{operator} isn't an operator of a node selector"
     yield from _label_errors(key, listed)
 
 
@@ -301,7 +301,7 @@ def _host_port_errors(pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _resource_claim_errors(written: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the claims of containers that the pod does not have; of a pod without ``spec`` nothing is known."""
+    """Yield the claims of containers that the pod doesn't have. For a pod without ``spec``, nothing is known."""
     names = [each.get("name") for each in mappings(written.get("resourceClaims"))]
     if any(not isinstance(each, str) or is_expression(each) for each in names):
         return
@@ -310,7 +310,7 @@ def _resource_claim_errors(written: Mapping[str, Any]) -> Iterator[str]:
             name = known_text(claim.get("name"))
             if name is not None and not is_expression(name) and name not in names:
                 hint = did_you_mean(name, [str(each) for each in names])
-                yield f"container {container.get('name')} takes claim {name}, which the pod does not have{hint}"
+                yield f"container {container.get('name')} uses claim {name}, which the pod does not have{hint}"
 
 
 def _restart_policy_errors(policy: Any) -> Iterator[str]:
@@ -323,13 +323,13 @@ def _field_value_errors(pod: Mapping[str, Any]) -> Iterator[str]:
         for value in find_values(pod, path):
             if not is_open(value) and is_wrong(value):
                 yield f"{path.replace('[]', '')} {rule}, got {value}"
-    # A pod of a dump, which has a node, may have them.
+    # A pod of a dump that has a node may have them.
     if items(pod.get("ephemeralContainers")) and pod.get("nodeName") is None:
         yield "a new pod must have no ephemeralContainers"
 
 
 def _feature_gate_errors(pod: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield what the API server rejects since the minor that opens the gate of a field; older ones drop the field.
+    """Yield fields that the API server rejects from the version that enables their gate. Older versions drop the field.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go ``UserNamespacesSupport``,
     ``ContainerRestartRules``, ``HostnameOverride``

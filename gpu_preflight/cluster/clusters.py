@@ -1,6 +1,6 @@
 """The clusters of an input, with their pools and workloads.
 
-Pods and everything that makes pods.
+The module also finds pods, and every kind of object that creates pods.
 
 Sources: https://kubernetes.io/docs/concepts/workloads/, https://jobset.sigs.k8s.io/docs/reference/jobset.v1alpha2/,
 https://lws.sigs.k8s.io/docs/reference/leaderworkerset.v1/, https://docs.ray.io/en/latest/cluster/kubernetes/ (2026-08)
@@ -32,39 +32,39 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 from gpu_preflight.reading.user_data import parse_embedded
 
-# Kinds whose pods stand in `spec.template`.
+# Kinds with their pods in `spec.template`.
 _PLAIN = ("DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Rollout", "Revision")
-# Annotations by which the jobs of a JobSet get a topology domain each, as the groups of a LeaderWorkerSet do.
+# Annotations for exclusive placement of the jobs of a JobSet or the groups of a LeaderWorkerSet.
 # Source: kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go (2026-11)
 _EXCLUSIVE_JOBS = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
-# Stands for the class of pods that name none.
+# Key for the class of pods that name no class.
 _WITHOUT = ""
-# Built-in priority classes: their value, and whether pods of it preempt others.
+# Built-in priority classes: their value, and whether their pods preempt others.
 _PRIORITIES = {_WITHOUT: (0, True), CLUSTER_CRITICAL: (2_000_000_000, True), NODE_CRITICAL: (2_000_001_000, True)}
 _Classes = Mapping[str, tuple[int | None, bool]]
-# Of a class that nobody wrote.
+# For a class that the input lacks.
 _NOT_KNOWN = (None, True)
-# aws_eks of the CDK makes its clusters through a custom resource.
+# The CDK's aws_eks creates its clusters through a custom resource.
 _CLUSTER = "AWS::EKS::Cluster"
 _CUSTOM_CLUSTER = "Custom::AWSCDK-EKS-Cluster"
 _OWNER_TAGS = (CLUSTER_TAG, AUTOSCALED_BY_TAG)
 _NOT_OWNERS = ("enabled", "node-template")
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
-# What images and user data of groups say that are no nodes of EKS.
+# Texts in images and user data of groups whose nodes don't belong to EKS.
 _OTHER_SERVICES = ("ecs", "slurm", "parallelcluster", "batch")
 UNNAMED = "(cluster)"
-# Every rule looks at every resource for each cluster, and at every pool for each pod.
+# Every rule checks every resource for each cluster, and every pool for each pod.
 MAX_CLUSTERS = 500
 MAX_PAIRS = 5_000_000
 
 
 def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
-    """Return the pods of some objects; of DaemonSets those that ask for GPUs."""
+    """Return the pods of some objects. Among DaemonSets, only those that request GPUs."""
     every = [each for each in objects if not is_finished(each)]
     running = RunningCluster(every)
     priorities: _Classes = {**_PRIORITIES, **dict(_classes(every))}
-    # Most pods are alike: what is written alike is read once.
+    # Most pods are alike. Pods with the same text are read once.
     pods = _Pods()
     owners = [each for each in every if running.owner(each) is None and not _is_of_daemon(each)]
     typed = [_typed(each, pods, priorities) for owner in owners for each in _workload_arguments(owner, every)]
@@ -72,7 +72,7 @@ def workloads(objects: Iterable[Object]) -> tuple[Workload, ...]:
 
 
 def _is_of_daemon(each: Object) -> bool:
-    """Whether a DaemonSet made a pod: each node has its own, and nobody makes a node for it."""
+    """Whether a DaemonSet created a pod. Each node has its own, so no autoscaler launches a node for it."""
     references = mappings(dig(each.content, "metadata", "ownerReferences"))
     return each.kind == "Pod" and any(one.get("kind") == "DaemonSet" for one in references)
 
@@ -80,7 +80,8 @@ def _is_of_daemon(each: Object) -> bool:
 def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, tuple[int | None, bool]]]:
     """Yield the value of each priority class, and of pods without one, and whether such pods preempt others.
 
-    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#non-preempting-priority-class
+    Source:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#non-preempting-priority-class
     (2026-11)
     """
     for each in objects:
@@ -93,11 +94,11 @@ def _classes(objects: Iterable[Object]) -> Iterator[tuple[str, tuple[int | None,
 
 
 class _Pods:
-    """The pods that were read so far, by what is written."""
+    """A cache of pods by their text."""
 
     def __init__(self) -> None:
         self._by_text: dict[str, Pod] = {}
-        # With the spec, so that no other is given its identity.
+        # Each entry holds its spec, so that no other spec gets the same id.
         self._by_identity: dict[int, tuple[Any, Pod]] = {}
 
     def parse_spec(self, spec: dict[str, Any]) -> Pod:
@@ -152,7 +153,7 @@ def _known_kind_arguments(each: Object) -> Iterator[dict[str, Any]]:
 
 
 def _spec(template: Any) -> dict[str, Any]:
-    """Return the pod of a template; of one that only deployment sets, a pod with unknown containers."""
+    """Return the pod of a template. If only deployment sets the template, return a pod with unknown containers."""
     for part in (template, dig(template, "spec")):
         if isinstance(part, Unknown):
             return {"containers": part}
@@ -245,7 +246,7 @@ def _training(owner: Object) -> Iterator[dict[str, Any]]:
 
 
 def clusters(given: Input) -> tuple[Cluster, ...]:
-    """Return every cluster that an input tells of; what names no cluster belongs to each.
+    """Return every cluster in an input. Parts that name no cluster belong to each of them.
 
     Raises:
         UnusableInput: There are too many clusters, or too many pools and pods in one.
@@ -255,7 +256,7 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
     places = _Places(given.resources, names)
     found = dict.fromkeys((*names.values(), *places.mentioned(given)))
     if len(found) * max(len(given.alternatives), 1) > MAX_CLUSTERS:
-        raise UnusableInput(f"input must tell of at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
+        raise UnusableInput(f"input must have at most {MAX_CLUSTERS} clusters, got {len(found):,}; name fewer files")
     alternatives = tuple(given.alternatives) or ("",)
     made = tuple(_cluster(name, given, places, one) for name in found or (UNNAMED,) for one in alternatives)
     first = replace(
@@ -269,7 +270,7 @@ def clusters(given: Input) -> tuple[Cluster, ...]:
 
 
 def _unclaimed(given: Input, places: _Places) -> tuple[Pool, ...]:
-    """Return the Auto Scaling groups of GPU instances that name no cluster, nor another service as theirs."""
+    """Return the Auto Scaling groups of GPU instances that name no cluster and no other service."""
     groups = [each for each in given.resources.values() if each.type == _GROUP and places.group_cluster(each) is None]
     pools = [self_managed_group(each, given.resources) for each in groups]
     return tuple(each for each in pools if launches_gpus(each) and not _is_of_another_service(each))
@@ -286,7 +287,7 @@ def _name(cluster: Resource) -> str:
 
 
 def _cluster_properties(cluster: Resource) -> dict[str, Any]:
-    """Return the properties of a cluster in CloudFormation's spelling."""
+    """Return the properties of a cluster with CloudFormation's names."""
     if cluster.type == _CLUSTER:
         return dict(cluster.properties)
     config = mapping(cluster.properties.get("Config"))
@@ -294,7 +295,7 @@ def _cluster_properties(cluster: Resource) -> dict[str, Any]:
 
 
 class _Places:
-    """Tells by which name a resource or an object calls its cluster."""
+    """Finds the name of the cluster that a resource or an object refers to."""
 
     def __init__(self, resources: Mapping[str, Resource], names: Mapping[str, str]) -> None:
         self._resources, self._names = resources, names
@@ -308,18 +309,18 @@ class _Places:
                 self._named.setdefault(written.expression, name)
 
     def resource(self, name: str) -> Resource | None:
-        """Return the cluster of a name, when it is in the input."""
+        """Return the cluster with a name, if it is in the input."""
         return self._owners.get(name)
 
     def name(self, reference: Any) -> str | None:
-        """Return the name of the cluster that a reference means, ``None`` without a reference."""
+        """Return the name of the cluster that a reference means; ``None`` without a reference."""
         if isinstance(reference, Unknown):
             named = self._named.get(reference.expression, reference.expression)
             return self._names.get(reference.resource or "", named)
         return known_text(reference)
 
     def group_cluster(self, group: Resource) -> str | None:
-        """Return the cluster of an Auto Scaling group, by its tags or its user data; ``None`` for no node group."""
+        """Return the cluster of an Auto Scaling group, by its tags or user data; ``None`` if it isn't a node group."""
         if group.key not in self._of_groups:
             self._of_groups[group.key] = self._find_group_cluster(group)
         return self._of_groups[group.key]
@@ -341,7 +342,7 @@ class _Places:
         return self.name(told)
 
     def mentioned(self, given: Input) -> Iterable[str]:
-        """Yield the clusters that something refers to, in the order of the input."""
+        """Yield the clusters that a resource or an object refers to, in the order of the input."""
         for resource in given.resources.values():
             reference = (
                 self.group_cluster(resource)
@@ -367,10 +368,10 @@ def _cluster(name: str, given: Input, places: _Places, alternative: str) -> Clus
     observed, not_seen = running.pools(pools), tuple(running.unread(pools))
     pools = tuple(running.with_use(pools))
     pods = scaled(workloads(objects), objects)
-    # Pods that are alike are judged once.
+    # Pods that are alike are checked once.
     unlike = {(id(each.pod), each.replicas) for each in pods}
     if len(pools) * len(unlike) > MAX_PAIRS:
-        many = f"{len(pools):,} pools and {len(unlike):,} unlike workloads"
+        many = f"{len(pools):,} pools and {len(unlike):,} distinct workloads"
         raise UnusableInput(f"cluster {name[:200]} must have at most {MAX_PAIRS:,} pairs of them, got {many}")
     return Cluster(
         name=name,
@@ -394,13 +395,13 @@ def _cluster(name: str, given: Input, places: _Places, alternative: str) -> Clus
 
 
 def _subnets(properties: Mapping[str, Any]) -> Any:
-    """Return the subnets of a cluster, as CloudFormation or the custom resource of the CDK names them."""
+    """Return the subnets of a cluster, in the properties of CloudFormation or of the CDK's custom resource."""
     network = mapping(properties.get("ResourcesVpcConfig"))
     return network.get("SubnetIds", network.get("subnetIds"))
 
 
 def _minor(version: Any) -> str | None:
-    """Return a minor version, which YAML makes a number where it is not quoted."""
+    """Return a minor version. YAML reads it as a number if it isn't quoted."""
     return str(version) if isinstance(version, float) else known_text(version)
 
 

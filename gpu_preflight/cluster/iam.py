@@ -1,6 +1,6 @@
-"""Roles of the input: what their policies allow, who may assume them, and which are the roles of nodes and functions.
+"""Roles of the input: which actions their policies allow, who may assume them, and which are for nodes and functions.
 
-An allowed action counts whatever its resources and conditions are: they can only narrow it. Sources:
+An allowed action counts for any resources and conditions, because they can only narrow it. Sources:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_action.html,
 https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html,
 https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html,
@@ -25,24 +25,24 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, kn
 
 _ROLE = "AWS::IAM::Role"
 _POLICIES = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
-# A policy that a role has if a condition holds.
+# A policy that a role has only under a condition.
 _MAYBE = regex(r'\$\{Fn::If \["[^"]*","([^"]*)"\]\}')
-# Not the one between stack and resource of an expression.
+# A slash, except the one between stack and resource of an expression.
 _SLASH = regex(r"/(?![^{}]*\})")
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 POD_IDENTITY = "pods.eks.amazonaws.com"
 POD_IDENTITY_ACTIONS = ("sts:AssumeRole", "sts:TagSession")
 WEB_IDENTITY_ACTION = "sts:AssumeRoleWithWebIdentity"
-# What EKS' webhook puts into a token unless the service account names another.
+# Default audience that EKS' webhook sets in a token, unless the service account names another.
 AUDIENCE = "sts.amazonaws.com"
 _ACCOUNT = "system:serviceaccount:"
 _TEXT_CONDITIONS = ("StringEquals", "StringLike")
 _REQUEST_TAG = "aws:requesttag/"
-# Of ACK and of Crossplane.
+# Kind in ACK and in Crossplane.
 _ASSOCIATION = "PodIdentityAssociation"
-# Every namespace has it, and pods that name none run as it.
+# Every namespace has it. Pods that name no service account use it.
 _EVERYWHERE = "default"
-# Values of cluster autoscaler's chart that give its pods credentials, or variables that may be some.
+# Values of Cluster Autoscaler's chart that set credentials for its pods, or variables that may contain some.
 # Source: kubernetes/autoscaler charts/cluster-autoscaler/values.yaml (read 2026-11-23)
 _CREDENTIALS = ("awsAccessKeyID", "envFromConfigMap", "envFromSecret", "extraEnv", "extraEnvConfigMaps")
 _FUNCTION = "AWS::Lambda::Function"
@@ -51,7 +51,7 @@ _HANDLER = "USER_ON_EVENT_FUNCTION_ARN"
 
 
 def resolve_role(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
-    """Return the role that a name, an ARN or an expression means, when it is in the input."""
+    """Return the role that a name, an ARN or an expression refers to, if it is in the input."""
     if isinstance(reference, Unknown):
         found = resources.get(reference.resource or "")
         if found is not None and found.type == "AWS::IAM::InstanceProfile":
@@ -75,7 +75,7 @@ def _name(value: Any) -> str | None:
 
 
 def allows(role: Resource, action: str, resources: Mapping[str, Resource]) -> Answer:
-    """Say whether a role's policies allow an action on anything at all; unknown where one cannot be read."""
+    """Return whether a role's policies allow an action on any resource; unknown if a policy can't be read."""
     answers = {_document_allows(each, action) for each in _documents(role, resources)}
     if Answer.YES in answers:
         return Answer.YES
@@ -145,9 +145,9 @@ def _pattern(text: str) -> str:
 
 
 def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
-    """Return the role that a controller's pods act as; ``None`` where nothing gives them one.
+    """Return the role that a controller's pods use; ``None`` if nothing sets one.
 
-    It is what a Pod Identity association or an annotation of the service account says, as text or `Unknown`.
+    A Pod Identity association or an annotation of the service account sets it, as text or `Unknown`.
     """
     namespace, name = autoscaler.service_account
     for each in associations(cluster):
@@ -170,7 +170,7 @@ def _chart_role(autoscaler: Autoscaler, cluster: Cluster) -> Any:
 
 
 def has_credentials(autoscaler: Autoscaler, cluster: Cluster) -> bool:
-    """Whether the pods of an autoscaler may have a role, or keys of a user."""
+    """Whether the pods of an autoscaler may have a role, or access keys of a user."""
     charts = [each for each in cluster.charts if each.origin == autoscaler.origin]
     keys = "AWS_ACCESS_KEY_ID" in autoscaler.flags or any(
         dig(each.values, key) for each in charts for key in _CREDENTIALS
@@ -179,7 +179,7 @@ def has_credentials(autoscaler: Autoscaler, cluster: Cluster) -> bool:
 
 
 def associations(cluster: Cluster) -> list[Resource]:
-    """Return the Pod Identity associations of a cluster; those of an unknown cluster included."""
+    """Return the Pod Identity associations of a cluster, including associations of an unknown cluster."""
     found = cluster.resources_of_type("AWS::EKS::PodIdentityAssociation")
     own = cluster.resource.key if cluster.resource else None
     return [each for each in found if _belongs(each.properties.get("ClusterName"), own, cluster.name)]
@@ -192,12 +192,12 @@ def _belongs(reference: Any, key: str | None, name: str) -> bool:
 
 
 def is_associated(account: tuple[str, str], cluster: Cluster) -> Answer:
-    """Say whether a service account, by namespace and name, has a role by Pod Identity."""
+    """Return whether a service account, by namespace and name, has a role by Pod Identity."""
     return any_yes(_matches_account(each, account) for each in associations(cluster))
 
 
 def certain_associations(account: tuple[str, str], cluster: Cluster) -> list[Resource]:
-    """Return the Pod Identity associations that surely give a service account, by namespace and name, its role."""
+    """Return the Pod Identity associations that certainly set the role of a service account, by namespace and name."""
     return [each for each in associations(cluster) if _matches_account(each, account) is Answer.YES]
 
 
@@ -209,35 +209,36 @@ def _matches_account(association: Resource, account: tuple[str, str]) -> Answer:
 
 
 def pod_service_account(workload: Workload) -> tuple[str, str] | None:
-    """Return the service account of a workload's pods, by namespace and name; ``None`` where it is not known."""
+    """Return the service account of a workload's pods, by namespace and name; ``None`` if it isn't known."""
     name = workload.pod.service_account or _EVERYWHERE
     return None if isinstance(name, Unknown) else (workload.namespace, str(name))
 
 
 def has_role(account: tuple[str, str], cluster: Cluster) -> Answer:
-    """Say whether a service account, by namespace and name, has a role by Pod Identity or IRSA."""
+    """Return whether a service account, by namespace and name, has a role by Pod Identity or IRSA."""
     written = [each for each in cluster.objects_of_kind("ServiceAccount") if (each.namespace, each.name) == account]
     if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
         return Answer.YES
-    # What is made elsewhere may be annotated there, and operators make associations of objects of that kind.
+    # An account that is created elsewhere may be annotated there. Operators create associations from objects of that
+    # kind.
     seen = bool(written) or account[1] == _EVERYWHERE
     hidden = not seen or not cluster.sees_objects or bool(cluster.objects_of_kind(_ASSOCIATION))
     return any_yes((is_associated(account, cluster), Answer.UNKNOWN if hidden else Answer.NO))
 
 
 def may_pass(role: Resource, other: Any, resources: Mapping[str, Resource]) -> Answer:
-    """Say whether a role's policies let it hand a role, named or referred to, to instances."""
+    """Return whether a role's policies allow it to pass a role, as a name or a reference, to instances."""
     answers = {_covers(each, other, resources) for each in allowed_resources(role, "iam:PassRole", resources)}
     return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
 
 
 def allowed_resources(role: Resource, action: str, resources: Mapping[str, Resource]) -> list[Any]:
-    """Return the resources on which a role's policies allow an action; what cannot be read is `Unknown`."""
+    """Return the resources on which a role's policies allow an action; `Unknown` for a policy that can't be read."""
     return [each for one in _documents(role, resources) for each in _grants(one, action)]
 
 
 def _grants(document: Any, action: str) -> Iterable[Any]:
-    """Yield what the statements of a policy that allow an action allow it on."""
+    """Yield the resources of the statements of a policy that allow an action."""
     if not isinstance(document, dict):
         yield Unknown("${policy}")
         return
@@ -250,7 +251,7 @@ def _grants(document: Any, action: str) -> Iterable[Any]:
 
 
 def _covers(granted: Any, role: Any, resources: Mapping[str, Resource]) -> Answer:
-    """Say whether what a statement is allowed on is, or matches, a role."""
+    """Return whether a resource of a statement is a role, or matches it."""
     own, found, text = resolve_role(role, resources), resolve_role(granted, resources), _last(str(granted))
     if found is not None and own is not None:
         return yes_if(found is own)
@@ -269,12 +270,12 @@ def _matches(pattern: str, name: str) -> Answer:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a value of a policy that may be one or a list."""
+    """Return a value of a policy as a list. A policy may have one value or a list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def statements(document: Any) -> list[Any]:
-    """Return the statements of a policy; one that is not known is among them."""
+    """Return the statements of a policy, including unknown ones."""
     return listed(mapping(document).get("Statement"))
 
 
@@ -298,9 +299,9 @@ def _conditions(role: Resource, ending: str) -> Iterator[Any]:
 
 
 def refused_tags(role: Resource, tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the conditions of a role's trust policy that keep EKS Pod Identity from assuming it for a pod.
+    """Return the conditions of a role's trust policy that prevent EKS Pod Identity from assuming it for a pod.
 
-    Nothing is returned where a statement lets it in.
+    Empty if a statement allows it.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html (2026-11-24)
 
@@ -329,7 +330,7 @@ def _unmet(statement: Any, tags: Mapping[str, str]) -> Iterator[str]:
 
 
 def trusts(role: Resource, kind: str, action: str, principal: str = "") -> Answer:
-    """Say whether a role lets a principal take an action.
+    """Return whether a role's trust policy allows an action for a principal.
 
     Args:
         role: The role.
@@ -372,9 +373,9 @@ def _value_matches(value: Any, wanted: str) -> Answer:
 
 
 def custom_resource_functions(service_token: object, resources: Mapping[str, Resource]) -> list[Resource]:
-    """Return the function that CloudFormation calls for a custom resource, and then the one that does the work.
+    """Return the function that CloudFormation calls for a custom resource, and then the function that does the work.
 
-    Nothing is returned where the first is not in the input, and only the first where it does the work itself.
+    Empty if the first function isn't in the input. Only the first function if it does the work itself.
     """
     provider = referred(service_token, resources)
     if provider is None or provider.type != _FUNCTION:
@@ -384,14 +385,14 @@ def custom_resource_functions(service_token: object, resources: Mapping[str, Res
 
 
 def node_role(pool: Pool, resources: Mapping[str, Resource]) -> Resource | None:
-    """Return the role of a pool's nodes, ``None`` when it is not in the input."""
+    """Return the role of a pool's nodes; ``None`` if it isn't in the input."""
     reference = _reference(pool, resources)
     role = referred(reference, resources) or _role_by_name(reference, resources)
     return role if role is not None and role.type == "AWS::IAM::Role" else None
 
 
 def _role_by_name(reference: Any, resources: Mapping[str, Resource]) -> Resource | None:
-    """Return the role of a name or an ARN that is written out, as node classes do."""
+    """Return the role for a literal name or ARN, as in node classes."""
     name = reference.rpartition("/")[2] if isinstance(reference, str) else None
     roles = (each for each in resources.values() if each.type == "AWS::IAM::Role")
     return next((each for each in roles if name and each.properties.get("RoleName") == name), None)
@@ -409,7 +410,7 @@ def _reference(pool: Pool, resources: Mapping[str, Resource]) -> Any:
 
 
 def policy_names(role: Resource) -> tuple[str, ...] | None:
-    """Return the names of AWS's policies that a role has, ``None`` where one of its policies is not known."""
+    """Return the names of AWS managed policies of a role; ``None`` if one of its policies isn't known."""
     listed = role.properties.get("ManagedPolicyArns") or []
     if not isinstance(listed, list):
         return None
@@ -418,7 +419,7 @@ def policy_names(role: Resource) -> tuple[str, ...] | None:
 
 
 def own_actions(role: Resource, resources: Mapping[str, Resource]) -> list[str] | None:
-    """Return what policies written for a role allow, ``None`` where that is not known."""
+    """Return the actions that a role's custom policies allow; ``None`` if they aren't known."""
     documents = _own_policies(role, resources)
     if any(not isinstance(each, dict) for each in documents):
         return None
@@ -444,7 +445,7 @@ def _statements(document: Any) -> list[dict[str, Any]]:
 
 
 def trusted_services(role: Resource) -> list[str] | None:
-    """Return the services that may assume a role, ``None`` where they are not known."""
+    """Return the services that may assume a role; ``None`` if they aren't known."""
     document = role.properties.get("AssumeRolePolicyDocument")
     if not isinstance(document, dict):
         return None
@@ -459,7 +460,7 @@ def trusted_services(role: Resource) -> list[str] | None:
 
 
 def is_of_services(role: Resource) -> bool:
-    """Whether services alone may assume a role."""
+    """Whether only services may assume a role."""
     document = role.properties.get("AssumeRolePolicyDocument")
     principals = [each.get("Principal") for each in _statements(document)] if isinstance(document, dict) else []
     return bool(principals) and all(isinstance(each, dict) and set(each) == {"Service"} for each in principals)

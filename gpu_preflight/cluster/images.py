@@ -1,4 +1,4 @@
-"""What the image of a pool is: operating system, CPU architecture, and whether it brings NVIDIA's driver.
+"""The image of a pool: operating system, CPU architecture, and whether it contains NVIDIA's driver.
 
 Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
 https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-08)
@@ -22,7 +22,7 @@ _BY_PREFIX: tuple[tuple[str, OperatingSystem], ...] = (
     ("BOTTLEROCKET_", "bottlerocket"),
     ("WINDOWS_", "windows"),
 )
-# In the SSM parameter of an image, in the order that decides.
+# Parts of an image's SSM parameter. The first match decides.
 _BY_PARAMETER: tuple[tuple[str, OperatingSystem], ...] = (
     ("bottlerocket", "bottlerocket"),
     ("amazon-linux-2023", "al2023"),
@@ -30,7 +30,7 @@ _BY_PARAMETER: tuple[tuple[str, OperatingSystem], ...] = (
     ("windows", "windows"),
     ("ubuntu", "custom"),
 )
-# Canonical's images for EKS bring no driver of NVIDIA.
+# Canonical's images for EKS don't contain NVIDIA's driver.
 # Source: https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08)
 _OF_EKS = "/optimized-ami/"
 _OF_CANONICAL = "/canonical/ubuntu/"
@@ -43,11 +43,11 @@ _FAMILIES: Mapping[str, OperatingSystem] = {
     "Windows2025": "windows",
 }
 
-# In the name of an image or in its SSM parameter: minor version and release.
+# Minor version and release in the name of an image or in its SSM parameter.
 _MINOR_OF_RELEASE = regex(r"(\d+\.\d+)\.\d+-\d{8}$")
 _AL2023_IMAGE = regex(r"-(\d+\.\d+)-(v\d{8})")
 _BOTTLEROCKET_IMAGE = regex(r"aws-k8s-(\d+\.\d+)-nvidia(?:-fips)?/[^/]+/([\w.]+)/")
-# Of parameters and names; other names of AL2023 may match its NVIDIA variant too.
+# Parameters and names of plain images. Other AL2023 names may match its NVIDIA variant too.
 _PLAIN_IMAGE = regex(
     r"^/aws/service/(?:eks/optimized-ami/[\w.]+/(?:amazon-linux-2023/\w+/standard|amazon-linux-2(?:-arm64)?)"
     r"|bottlerocket/aws-k8s-[\d.]+(?:-fips)?)/|^amazon-eks-node-al2023-\w+-standard-"
@@ -90,7 +90,7 @@ def pool_image(pool: Pool) -> Any:
 
 
 def has_driver(pool: Pool) -> Answer:
-    """Say whether a pool's image brings NVIDIA's driver."""
+    """Return whether a pool's image contains NVIDIA's driver."""
     if pool.kind == "auto-mode":
         return Answer.YES
     if pool.kind == "karpenter":
@@ -109,24 +109,24 @@ def has_driver(pool: Pool) -> Answer:
     text = str(image)
     if "/optimized-ami/" in text or "/bottlerocket/" in text:
         return yes_if("nvidia" in text or "-gpu" in text)
-    # A script may install one.
+    # A script may install the driver.
     bare = _OF_CANONICAL in text and not pool.user_data.scripts
     return Answer.NO if bare else Answer.UNKNOWN
 
 
 def always_has_driver(pool: Pool) -> bool:
-    """Whether nodes of a pool certainly boot an image with NVIDIA's driver, whatever their instance type."""
+    """Whether all nodes of a pool certainly boot an image with NVIDIA's driver, for every instance type."""
     return _selects_nvidia(pool) if pool.kind == "karpenter" else pool.is_group and has_driver(pool) is Answer.YES
 
 
 def _selects_nvidia(pool: Pool) -> bool:
-    """Whether an EC2NodeClass selects images by names or parameters of NVIDIA's variant only."""
+    """Whether an EC2NodeClass selects images only by names or parameters of NVIDIA's variant."""
     names = [known_text(each.get("ssmParameter")) or known_text(each.get("name")) for each in pool.launch.image_terms]
     return bool(names) and all(each is not None and "nvidia" in each for each in names)
 
 
 def plain_images(pool: Pool) -> tuple[str, ...]:
-    """Return what an EC2NodeClass selects images by, if all of it names images of EKS without NVIDIA's driver.
+    """Return the image terms of an EC2NodeClass, if all of them name EKS images without NVIDIA's driver.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html (2026-11-24)
     """
@@ -147,7 +147,7 @@ def is_image_of_eks(pool: Pool) -> bool:
 
 
 def image_architecture(pool: Pool) -> Architecture | None:
-    """Return the CPU architecture of a pool's image, ``None`` where it is not known."""
+    """Return the CPU architecture of a pool's image, or ``None`` if it isn't known."""
     text = known_text(pool.properties.get("AmiType")) or ""
     if text in ("", "CUSTOM"):
         text = str(pool_image(pool) or "")
@@ -163,7 +163,7 @@ def ami_alias(pool: Pool) -> str | None:
 
 
 def ami_release(pool: Pool) -> str | None:
-    """Return the release of EKS' image that nodes of a pool boot, ``latest`` for the newest, ``None`` where unknown."""
+    """Return the release of the EKS image that nodes of a pool boot: ``latest`` for the newest, ``None`` if unknown."""
     if pool.kind == "karpenter":
         return (ami_alias(pool) or "").partition("@")[2] or None
     if named := _parameter(pool):
@@ -175,9 +175,9 @@ def ami_release(pool: Pool) -> str | None:
 
 
 def image_version(pool: Pool, cluster_version: str | None) -> str | None:
-    """Return the minor version of a pool's image: as its name or release says, as of the group, or as of the cluster.
+    """Return the minor version of a pool's image: from its name or release, from the group, or from the cluster.
 
-    ``None`` where none of them is known.
+    ``None`` if none of them is known.
     """
     if named := _parameter(pool):
         return named[0]
@@ -196,11 +196,11 @@ def _parameter(pool: Pool) -> tuple[str, str] | None:
 
 
 def pool_driver_branches(pool: Pool, cluster_version: str | None) -> tuple[int, ...] | None:
-    """Return the branches of NVIDIA's driver that nodes of a pool may load, ``None`` where no source states them."""
+    """Return the branches of NVIDIA's driver that nodes of a pool may load; ``None`` if no source states them."""
     pinned = known_text(dig(pool.user_data.settings, "kernel", "drivers", "nvidia", "branch"))
     fips = "FIPS" in str(pool.properties.get("AmiType")) or "-fips" in str(pool_image(pool))
     version = image_version(pool, cluster_version)
     carried = driver_branches(pool.operating_system, ami_release(pool), version, fips=fips)
     one = BOTTLEROCKET_BRANCHES.get(pinned or "") if pool.operating_system == "bottlerocket" else None
-    # A release that carries one branch does not know the setting.
+    # A release with one branch ignores the setting.
     return (one,) if one == LTS or (one and one in (carried or ())) else carried

@@ -22,9 +22,9 @@ from gpu_preflight.model.taints import Toleration, tolerations
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_text, mapping, mappings
 
-# A job whose pods Kueue admits together; of other kinds it admits each pod by itself.
+# Kinds whose pods Kueue admits together. For other kinds, it admits each pod separately.
 _WHOLE = ("Job", "CronJob", "JobSet", "RayCluster", "RayJob", *TRAINING_JOBS)
-# Labels that a controller of AWS or an agent gives to nodes that run.
+# Labels that an AWS controller or an agent sets on running nodes.
 _GIVEN_LATER = (*SET_AT_RUN_TIME, "topology.k8s.aws/")
 _SMALLER = (f"{KUEUE_DOMAIN}/job-min-parallelism", f"{KUEUE_DOMAIN}/elastic-job")
 _OTHER_RESOURCES = ("IgnoreUndeclared", "transformations:", "excludeResourcePrefixes:")
@@ -32,16 +32,16 @@ _OTHER_RESOURCES = ("IgnoreUndeclared", "transformations:", "excludeResourcePref
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that asks for GPUs and waits in a queue.
+    """A job that requests GPUs and waits in a queue.
 
     Attributes:
         name: ``Kind namespace/name``.
         namespace: Its namespace.
-        origin: Where it stands.
+        origin: Its place in the input.
         queue: Name of the LocalQueue.
-        parts: Its pods, those without GPUs included.
-        local: The LocalQueue, when it is in the input.
-        cluster_queue: The ClusterQueue behind it, when it is in the input.
+        parts: Its pods, including pods without GPUs.
+        local: The LocalQueue, if it is in the input.
+        cluster_queue: The ClusterQueue of the LocalQueue, if it is in the input.
     """
 
     name: str
@@ -54,7 +54,7 @@ class QueuedJob:
 
     @property
     def title(self) -> str:
-        """Its name as people say it."""
+        """Its name in messages."""
         return self.name
 
 
@@ -64,7 +64,7 @@ class Quotas:
 
     Attributes:
         covered: The resources.
-        flavors: Of each flavor, the most of each resource that a job may have; ``None`` without bound.
+        flavors: For each flavor, the max amount of each resource for a job; ``None`` without limit.
         unknown: Flavors and resources whose quota is known at deployment only.
     """
 
@@ -73,7 +73,7 @@ class Quotas:
     unknown: frozenset[tuple[str, str]] = frozenset()
 
     def short(self, flavor: str, wanted: Mapping[str, int]) -> tuple[str, int] | None:
-        """Return a resource of which a flavor never has as much, and how much it has; ``None`` when it has enough."""
+        """Return a resource whose max amount in a flavor is too low, and that amount; ``None`` if all suffice."""
         for name, amount in wanted.items():
             most = self.flavors[flavor].get(name, 0)
             if most is not None and amount > most:
@@ -82,7 +82,7 @@ class Quotas:
 
 
 class ResourceQuota(NamedTuple):
-    """Quota of a resource. An amount is ``None`` where it is not known, and a borrowing limit where there is none."""
+    """Quota of a resource. An amount is ``None`` if it isn't known, a borrowing limit also if there is none."""
 
     name: Any
     nominal: int | None
@@ -90,7 +90,7 @@ class ResourceQuota(NamedTuple):
 
 
 class FlavorQuotas(NamedTuple):
-    """Quotas of a flavor, whose name is as it is written."""
+    """Quotas of a flavor. Its name is as it is written."""
 
     name: Any
     resources: tuple[ResourceQuota, ...]
@@ -118,7 +118,7 @@ def _resource_quota(written: Mapping[str, Any]) -> ResourceQuota:
 
 
 def kueue_objects(cluster: Cluster, kind: str) -> list[Object]:
-    """Return the objects of a kind of Kueue's."""
+    """Return the objects of a Kueue kind."""
     return [each for each in cluster.objects_of_kind(kind) if each.group == KUEUE_DOMAIN]
 
 
@@ -128,7 +128,7 @@ def local_queues(cluster: Cluster) -> dict[tuple[str, str], Object]:
 
 
 def cluster_queue(local: Object | None, cluster: Cluster) -> Object | None:
-    """Return the ClusterQueue behind a LocalQueue, when it is in the input."""
+    """Return the ClusterQueue of a LocalQueue, if it is in the input."""
     name = local.spec.get("clusterQueue") if local else None
     queues = [each for each in kueue_objects(cluster, "ClusterQueue") if each.name == name]
     return queues[-1] if queues else None
@@ -140,13 +140,13 @@ def is_queued(workload: Workload) -> bool:
 
 
 def workload_queue(workload: Workload) -> Any:
-    """Return what names the queue of a workload; ``None`` where it waits in none."""
+    """Return the field that names the queue of a workload; ``None`` if it waits in no queue."""
     of_owner = _queue(workload.owner)
     return workload.labels.get(KUEUE_QUEUE) if of_owner is None else of_owner
 
 
 def candidate_flavors(workload: Workload, cluster: Cluster) -> list[Object]:
-    """Return the flavors that Kueue may start a workload on: all of them where its ClusterQueue is not known."""
+    """Return the flavors on which Kueue may start a workload; all flavors if its ClusterQueue isn't known."""
     queue = find_cluster_queue(workload, cluster)
     every = kueue_objects(cluster, "ResourceFlavor")
     groups = quotas(queue) if queue else []
@@ -156,7 +156,7 @@ def candidate_flavors(workload: Workload, cluster: Cluster) -> list[Object]:
 
 
 def find_cluster_queue(workload: Workload, cluster: Cluster) -> Object | None:
-    """Return the ClusterQueue behind the queue of a workload, when it is in the input."""
+    """Return the ClusterQueue for the queue of a workload, if it is in the input."""
     name = known_text(workload_queue(workload))
     return cluster_queue(local_queues(cluster).get((workload.namespace, name)) if name else None, cluster)
 
@@ -180,14 +180,14 @@ def queued_jobs(cluster: Cluster) -> list[QueuedJob]:
 
 
 def _queue(owner: Object) -> Any:
-    """Return what names the queue of a job; a CronJob names that of the jobs it makes."""
+    """Return the field that names the queue of a job. A CronJob names the queue of its jobs."""
     if owner.kind == "CronJob":
         return dig(owner.spec, "jobTemplate", "metadata", "labels", KUEUE_QUEUE)
     return owner.labels.get(KUEUE_QUEUE)
 
 
 def pods_at_once(part: Workload) -> int:
-    """Return how many pods Kueue admits together at least."""
+    """Return the min number of pods that Kueue admits together."""
     alone = part.owner.kind not in _WHOLE or any(name in part.owner.annotations for name in _SMALLER)
     return 1 if alone or not part.replicas else part.replicas
 
@@ -197,7 +197,7 @@ def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
 
     Args:
         queue: The ClusterQueue.
-        cluster: Its cluster, whose other queues bound what the queue may borrow.
+        cluster: Its cluster. The other queues of the cluster limit how much the queue may borrow.
     """
     cohort, found = _cohort(queue), []
     shared = _nominal_of_cohort(cohort, cluster) if cluster and isinstance(cohort, str) else {}
@@ -217,7 +217,7 @@ def quotas(queue: Object, cluster: Cluster | None = None) -> list[Quotas]:
 
 
 def may_borrow_elsewhere(queue: Object, cluster: Cluster) -> bool:
-    """Whether a queue has a cohort of which the input holds no other queue, so that others may be elsewhere."""
+    """Whether a queue has a cohort without another queue in the input. The other queues may be elsewhere."""
     cohort = _cohort(queue)
     members = [each for each in kueue_objects(cluster, "ClusterQueue") if _cohort(each) == cohort]
     return bool(cohort) and len(members) < 2
@@ -237,9 +237,9 @@ def _cohort(queue: Object) -> object:
 
 
 def _nominal_of_cohort(cohort: str, cluster: Cluster) -> dict[tuple[str, str], int | None]:
-    """Return the sum of the nominal quotas of a cohort, which no queue of it exceeds; ``None`` without bound.
+    """Return the sum of the nominal quotas of a cohort, which none of its queues exceeds; ``None`` without limit.
 
-    A cohort with a parent borrows from it, too, and so has no bound here.
+    A cohort with a parent can also borrow from the parent, so it has no limit here.
     Source: https://kueue.sigs.k8s.io/docs/concepts/cohort/ (2026-11)
     """
     own = [each for each in kueue_objects(cluster, "Cohort") if each.name == cohort]
@@ -259,7 +259,7 @@ def _nominal_of_cohort(cohort: str, cluster: Cluster) -> dict[tuple[str, str], i
 
 
 def _most(quota: ResourceQuota, cohort: object, shared: int | None) -> int | None:
-    """Return the most of a resource that a queue may use of a flavor; ``None`` without bound.
+    """Return the max amount of a resource that a queue may use of a flavor; ``None`` without limit.
 
     Args:
         quota: Its quota.
@@ -274,7 +274,7 @@ def _most(quota: ResourceQuota, cohort: object, shared: int | None) -> int | Non
 
 
 def gpu_flavors(cluster: Cluster) -> list[Object]:
-    """Return the flavors of which a ClusterQueue has a quota of GPUs."""
+    """Return the flavors for which a ClusterQueue has a quota of GPUs."""
     used = {
         flavor
         for queue in kueue_objects(cluster, "ClusterQueue")
@@ -286,23 +286,23 @@ def gpu_flavors(cluster: Cluster) -> list[Object]:
 
 
 def flavor_labels(flavor: Object) -> Mapping[str, Any]:
-    """Return the labels of a flavor's nodes, but for those that a controller or an agent gives to nodes that run."""
+    """Return the labels of a flavor's nodes, except labels that a controller or an agent sets on running nodes."""
     labels = mapping(flavor.spec.get("nodeLabels"))
     return {key: value for key, value in labels.items() if not key.startswith(_GIVEN_LATER)}
 
 
 def flavor_tolerations(flavor: Object) -> tuple[Toleration, ...]:
-    """Return what Kueue adds to the tolerations of pods that it starts on a flavor."""
+    """Return the tolerations that Kueue adds to pods that it starts on a flavor."""
     return tolerations(flavor.spec.get("tolerations"))
 
 
 def is_configuration_seen(cluster: Cluster) -> bool:
-    """Whether the input says how Kueue is configured: by its release, or by the ConfigMap that it reads."""
+    """Whether the input has Kueue's configuration: in its release, or in the ConfigMap that it reads."""
     return cluster.chart(KUEUE) is not None or any(KUEUE in each.name for each in cluster.objects_of_kind("ConfigMap"))
 
 
 def reads_other_resources(cluster: Cluster) -> bool:
-    """Whether Kueue is configured to count other resources than those that pods ask for."""
+    """Whether Kueue is configured to count other resources than the pods' requests."""
     chart = cluster.chart(KUEUE)
     maps = [mapping(each.content.get("data")) for each in cluster.objects_of_kind("ConfigMap") if KUEUE in each.name]
     texts = [dig(chart.values, "managerConfig", "controllerManagerConfigYaml")] if chart else []
@@ -314,6 +314,6 @@ def reads_other_resources(cluster: Cluster) -> bool:
 
 
 def accepts_namespace(queue: Object, namespace: str, cluster: Cluster) -> Answer:
-    """Say whether a ClusterQueue takes the jobs of a namespace; without a selector it takes none."""
+    """Return whether a ClusterQueue accepts the jobs of a namespace. Without a selector it accepts none."""
     selector = queue.spec.get("namespaceSelector")
     return Answer.NO if selector is None else is_selected(selector, namespace, cluster)

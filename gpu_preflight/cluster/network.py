@@ -22,9 +22,9 @@ from gpu_preflight.reading.unknown import Unknown, items, known_number, mapping,
 
 Way = Literal["internet gateway", "nat", "elsewhere", "nowhere", "unknown"]
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
-# The zones of a Region differ, whatever their names are.
+# The zones of a Region differ, for any names.
 _NTH_ZONE = regex(r"\$\{Fn::Select \[\"?(\d+)\"?,\"?\$\{Fn::GetAZs .*")
-# A zone is its region and a letter.
+# The name of a zone is its region and a letter.
 _ZONE = regex(r"([a-z]+(?:-[a-z]+)+-\d)[a-z]")
 _OWN_ZONE = regex(r"\$\{AWS::Region\}[a-z]")
 _ASSOCIATION = "AWS::EC2::SubnetRouteTableAssociation"
@@ -32,13 +32,13 @@ _SUBNET = "AWS::EC2::Subnet"
 _MAKES_TAGS = "createtags"
 _GROUP = "AWS::EC2::SecurityGroup"
 _ALL = ("-1", -1)
-# A custom resource that calls it may add rules.
+# A custom resource with this API call may add rules.
 _ADDS_RULES = "authorizesecuritygroup"
 _FROM_ADDRESSES = ("CidrIp", "CidrIpv6", "SourcePrefixListId", "SourceSecurityGroupName")
 
 
 def way_out(subnet: Any, resources: Mapping[str, Resource]) -> Way:
-    """Return how traffic leaves a subnet; nowhere only when the whole VPC is in the input."""
+    """Return how traffic leaves a subnet. The result is "nowhere" only if the whole VPC is in the input."""
     found = referred(subnet, resources)
     vpc = referred(found.properties.get("VpcId"), resources) if found else None
     if found is None or vpc is None or found.type != _SUBNET or vpc.type != "AWS::EC2::VPC":
@@ -47,7 +47,7 @@ def way_out(subnet: Any, resources: Mapping[str, Resource]) -> Way:
     tables = [each for each in joined if refers(each.properties.get("SubnetId"), found)]
     if not tables and any(referred(each.properties.get("SubnetId"), resources) is None for each in joined):
         return "unknown"
-    # A subnet without table of its own has the main one of the VPC, in which no template writes.
+    # A subnet without a route table uses the main route table of the VPC, which templates don't change.
     return _table_egress(tables[0].properties.get("RouteTableId"), resources) if tables else "nowhere"
 
 
@@ -76,12 +76,12 @@ def _route_egress(route: Resource, resources: Mapping[str, Resource]) -> Way:
 
 
 def ways_out(pool: Pool, resources: Mapping[str, Resource]) -> set[Way]:
-    """Return how traffic leaves the subnets of a pool; empty where none is known."""
+    """Return how traffic leaves the subnets of a pool; empty if it isn't known for any of them."""
     return {way_out(each, resources) for each in pool.subnets}
 
 
 def is_isolated(pool: Pool, resources: Mapping[str, Resource]) -> bool:
-    """Whether nothing leads out of any subnet of a pool."""
+    """Whether no subnet of a pool has a route out of the VPC."""
     return ways_out(pool, resources) == {"nowhere"}
 
 
@@ -93,12 +93,12 @@ def pool_vpcs(pool: Pool, resources: Mapping[str, Resource]) -> list[Resource]:
 
 
 def spans_zones(pool: Pool) -> Answer:
-    """Say whether the subnets of a pool are in more than one zone."""
+    """Return whether the subnets of a pool are in more than one zone."""
     return are_apart(pool.zones)
 
 
 def are_apart(zones: Collection[str | Unknown]) -> Answer:
-    """Say whether some zones of one region are more than one; of none nothing is known."""
+    """Return whether some zones of one region are different zones; unknown without zones."""
     if not zones:
         return Answer.UNKNOWN
     named = {_letter(each) for each in zones}
@@ -109,7 +109,7 @@ def are_apart(zones: Collection[str | Unknown]) -> Answer:
 
 
 def _letter(zone: str | Unknown) -> str | None:
-    """Return what tells a zone from the others of its region, whatever region that is; ``None`` where nothing does."""
+    """Return the part of a zone's name that differs within its region; ``None`` if there is none."""
     if isinstance(zone, Unknown):
         return zone.expression[-1] if _OWN_ZONE.fullmatch(zone.expression) else None
     return zone[-1] if _ZONE.fullmatch(zone) else zone
@@ -120,28 +120,28 @@ def _nth(zone: str | Unknown) -> re.Match[str] | None:
 
 
 def names_zone_ids(pool: Pool, cluster: Cluster) -> bool:
-    """Whether somebody chose the zones of a pool by their ids, such as ``use1-az6``."""
+    """Whether the user chose the zones of a pool by their ids, such as ``use1-az6``."""
     subnets = (referred(each, cluster.resources) for each in pool.subnets)
     chosen = any(isinstance(each.properties.get("AvailabilityZoneId"), str) for each in subnets if each)
     return chosen or any(each.key == ZONE_ID and each.operator == "In" for each in pool.requirements)
 
 
 def pool_region(pool: Pool, cluster: Cluster) -> str | None:
-    """Return the region of a pool: of its stack, of its cluster's, or of a zone that it names."""
+    """Return the region of a pool: the region of its stack, of its cluster's stack, or of a zone that it names."""
     stacks = [each.region for each in (pool.resource, cluster.resource) if each and each.region]
     zones = [_ZONE.fullmatch(each) for each in pool.zones if isinstance(each, str)]
     return next(iter([*stacks, *(each[1] for each in zones if each)]), None)
 
 
 def region_of_cluster(cluster: Cluster) -> str | None:
-    """Return the region of a cluster: of its stack, or of its pools."""
+    """Return the region of a cluster: the region of its stack, or of its pools."""
     regions = (pool_region(each, cluster) for each in cluster.pools)
     own = cluster.resource.region if cluster.resource else None
     return own or next((each for each in regions if each), None)
 
 
 def with_class_zones(pools: Iterable[Pool], used: Any, resources: Mapping[str, Resource]) -> tuple[Pool, ...]:
-    """Return pools, those of a class with the subnets that it selects, and their zones.
+    """Return pools. Pools with a class get the subnets that the class selects, and their zones.
 
     Args:
         pools: The pools of a cluster.
@@ -170,8 +170,8 @@ def _class_subnets(
 ) -> tuple[list[Resource], bool]:
     """Return the subnets that terms select, and whether they select no others.
 
-    Terms of tags select no others where the cluster's VPC is in the input, its ``own``: nodes start in no other VPC, to
-    which security groups of this one are unknown.
+    If the cluster's VPC is in the input (its ``own`` subnets), terms with tags select no others: nodes can't start in
+    another VPC, where the security groups of this VPC don't exist.
     """
     named = [referred(each["id"], resources) for each in terms if each.get("id")]
     by_tags = [each for each in terms if not each.get("id")]
@@ -190,14 +190,14 @@ def _subnet_zone(subnet: Resource) -> str | Unknown:
 
 
 def zone_requirements(pool: Pool) -> list[Requirement]:
-    """Return what a NodePool asks of zones, by their names; a label of its nodes is a requirement to Karpenter too."""
+    """Return a NodePool's requirements for zones by name. Karpenter treats a template label as a requirement too."""
     given = equal({key: each for key, each in pool.template_labels.items() if key in (ZONE, OLD_ZONE)})
     asked = (*pool.requirements, *given)
     return [each for each in asked if each.key in (ZONE, OLD_ZONE) and each.values is not None]
 
 
 def _zones_left(pool: Pool) -> tuple[str | Unknown, ...]:
-    """Return the zones in which a NodePool makes nodes; none where that is not known, or it makes none."""
+    """Return the zones in which a NodePool launches nodes; none if they aren't known, or if it launches none."""
     asked = zone_requirements(pool)
     named = [each.values for each in asked if each.operator == "In" and each.values]
     there = pool.class_zones if pool.class_zones_known else ()
@@ -213,21 +213,21 @@ def _takes(asked: Iterable[Requirement], zone: str | Unknown) -> bool:
 
 
 def class_has_subnet(pool: Pool) -> Answer:
-    """Say whether the class of a NodePool has a subnet in a zone that it asks for; yes where nothing is against it."""
+    """Return whether the class of a NodePool has a subnet in a required zone; yes if nothing contradicts it."""
     asked = zone_requirements(pool)
     taken = [each for each in pool.class_zones if _takes(asked, each)]
     if not asked or not pool.class_zones:
         return Answer.YES
     if not taken:
         return Answer.NO if pool.class_zones_known else Answer.UNKNOWN
-    # Which zones Fn::GetAZs returns, only deployment tells; a letter of the region is the one that is asked for.
+    # Only deployment sets the zones of Fn::GetAZs. A zone that is the region and a letter is the required zone.
     told = any(isinstance(each, str) or _OWN_ZONE.fullmatch(each.expression) for each in taken)
     named = any(each.operator == "In" for each in asked)
     return Answer.UNKNOWN if named and not told and pool.class_zones_known else Answer.YES
 
 
 def tags_later(resources: Mapping[str, Resource]) -> bool:
-    """Whether a custom resource or nested stack may tag what is there."""
+    """Whether a custom resource or nested stack may tag existing resources."""
     custom = (each for each in resources.values() if "Custom" in each.type or each.type.endswith("::Stack"))
     return any(_MAKES_TAGS in str(each.properties).lower() or each.type.endswith("::Stack") for each in custom)
 
@@ -261,7 +261,7 @@ def _may_carry(resource: Resource, key: str, value: Any) -> bool:
 
 
 def tagged_subnets(terms: Iterable[Mapping[str, Any]], resources: Mapping[str, Resource]) -> list[Resource]:
-    """Return the subnets that terms select by tags, none where a term selects otherwise."""
+    """Return the subnets that terms select by tags; none if a term doesn't select by tags."""
     asked = [mapping(each.get("tags")) for each in terms]
     if not asked or not all(asked):
         return []
@@ -275,9 +275,9 @@ def _carries(subnet: Resource, tags: Mapping[str, Any]) -> bool:
 
 
 def pool_security_groups(pool: Pool, *, efa: bool = False) -> list[Any]:
-    """Return the security groups that a launch template or a class gives; with ``efa`` those of its EFA interfaces.
+    """Return the security groups of a launch template or a class, with ``efa`` only of its EFA interfaces.
 
-    A class that selects groups by tags gives none that are known.
+    A class that selects groups by tags has no known groups.
     """
     terms = pool.launch.written.get("securityGroupSelectorTerms") if pool.kind == "karpenter" else None
     named = [each.get("id") for each in mappings(terms)]
@@ -291,18 +291,18 @@ def pool_security_groups(pool: Pool, *, efa: bool = False) -> list[Any]:
 
 
 def known_groups(references: list[Any], resources: Mapping[str, Resource]) -> list[Resource] | None:
-    """Return the groups themselves, ``None`` when one of them is not in the input."""
+    """Return the security groups for some references; ``None`` if one of them isn't in the input."""
     found = [referred(each, resources) for each in references]
     groups = [each for each in found if each is not None and each.type == _GROUP]
     return groups if groups and len(groups) == len(references) else None
 
 
 def shut_out(pool: Pool, cluster: Cluster) -> list[Resource]:
-    """Return the security groups of a pool's nodes if no rule lets these nodes call the API server inside the VPC.
+    """Return the security groups of a pool's nodes if no rule allows these nodes to call the API server inside the VPC.
 
-    The network interfaces of the API server have the security group that EKS makes, which lets itself in alone, and
-    those that the cluster names. A group that both sides have lets nothing in by itself. Nothing is returned where a
-    group or a rule isn't in the input.
+    The network interfaces of the API server have the security group that EKS creates, which allows traffic only from
+    itself, and the security groups that the cluster names. A security group that both sides have allows nothing by
+    itself. Empty if a group or a rule isn't in the input.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html (2026-11-24)
     """
@@ -326,13 +326,13 @@ def _may_add_rules(resources: Mapping[str, Resource]) -> bool:
 
 
 def _may_be_from(rule: Mapping[str, Any], groups: list[Resource], resources: Mapping[str, Resource]) -> bool:
-    """Whether a rule may be about traffic from one of some groups."""
+    """Whether a rule may apply to traffic from one of some groups."""
     source = referred(rule.get("SourceSecurityGroupId"), resources)
     return source is None or any(each is source for each in groups) or any(each in rule for each in _FROM_ADDRESSES)
 
 
 def rules(group: Resource, way: str, resources: Mapping[str, Resource]) -> list[dict[str, Any]] | None:
-    """Return the rules of a group, those that stand alone included; ``None`` where they are not known.
+    """Return the rules of a group, including rules that are separate resources; ``None`` if they aren't known.
 
     Args:
         group: The group.
@@ -350,12 +350,12 @@ def rules(group: Resource, way: str, resources: Mapping[str, Resource]) -> list[
 
 
 def lets_everything(rule: Mapping[str, Any]) -> bool:
-    """Whether a rule is about every protocol."""
+    """Whether a rule applies to every protocol."""
     return rule.get("IpProtocol") in _ALL
 
 
 def covers_port(rule: Mapping[str, Any], port: int) -> bool:
-    """Whether a rule lets a TCP port through; what is not known may."""
+    """Whether a rule allows a TCP port. An unknown rule may allow it."""
     protocol = rule.get("IpProtocol")
     if isinstance(protocol, Unknown) or lets_everything(rule):
         return True

@@ -1,10 +1,10 @@
 """Kubernetes objects other than workloads: load balancers, RBAC, namespaces, ConfigMaps, Secrets, partial objects.
 
-The ConfigMaps and Secrets that a pod names and does not start without.
+The module finds the ConfigMaps and Secrets that a pod names and that it needs to start.
 
 Source: https://kubernetes.io/docs/concepts/configuration/secret/ (2026-11)
 
-What service accounts and groups may do in a cluster, as far as its roles and bindings are in the input.
+The module also finds the permissions of service accounts and groups, as far as roles and bindings are in the input.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/ (2026-11)
 """
@@ -43,34 +43,34 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, kn
 _WITH_PODS = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _OLD_CLASS = "kubernetes.io/ingress.class"
 _OF_KUBERNETES = "kube-"
-# Of Kubernetes itself, and those that software is known to make beside its own, of which nothing is said.
+# Kinds of Kubernetes, and kinds from which software creates no namespaces.
 _KNOWN = (
     *("default", "amazon-cloudwatch", "amazon-guardduty", "argocd", "aws-observability", "cert-manager"),
     *("external-dns", "flux-system", "kai-resource-reservation", "kai-scale-adjust", "mount-s3"),
     *("opentelemetry-operator-system", "prometheus-node-exporter"),
 )
-# Custom resources that speak with a cluster and make no namespace.
+# Custom resources that call a cluster's API and create no namespace.
 _NO_MAKERS = ("Custom::AWS", DEFINITIONS_RESOURCE, SIZE_RESOURCE, TAGS_RESOURCE)
 _CAPABILITY, _CUSTOM = "AWS::EKS::Capability", "AWS::CloudFormation::CustomResource"
 DataKind = Literal["ConfigMap", "Secret"]
-# A controller makes it in every namespace.
+# A controller creates it in every namespace.
 # Source: kubernetes/kubernetes v1.36.3 pkg/controller/certificates/rootcacertpublisher/publisher.go
 _EVERYWHERE = ("kube-root-ca.crt",)
-# What makes a Secret, and where it says the name; without one it is the object's own.
+# Kinds that create a Secret, and the path of the Secret's name. Without a path, the Secret has the object's name.
 # Sources: external-secrets/external-secrets v1.3.2, bitnami/sealed-secrets v0.32, cert-manager/cert-manager v1.19
 _MAKERS = {
     "ExternalSecret": ("spec", "target", "name"),
     "SealedSecret": ("spec", "template", "metadata", "name"),
     "Certificate": ("spec", "secretName"),
 }
-# Roles that every cluster has, and that may read nodes and pods alike.
+# Roles that exist in every cluster and that allow reading nodes and pods.
 _OF_EVERY_CLUSTER = ("cluster-admin",)
 
 
 def may_be_excerpt(each: Object) -> bool:
-    """Whether a file holds no more than a part of an object: nobody writes pods without a container or its image.
+    """Whether a file has only a part of an object: complete pods have a container with an image.
 
-    What stands in a template is whole.
+    Objects in templates are complete.
     """
     if each.origin.resource is not None or each.kind not in _WITH_PODS:
         return False
@@ -87,7 +87,7 @@ def lacks_images(pod: Any) -> bool:
 
 
 def runs_controller(cluster: Cluster) -> bool:
-    """Whether the controller is seen in a cluster: as its chart, or as a Deployment of its image."""
+    """Whether a cluster in the input has the controller, as its chart or as a Deployment of its image."""
     return cluster.chart(LOAD_BALANCER_CONTROLLER) is not None or any(
         LOAD_BALANCER_CONTROLLER in str(each.get("image"))
         for one in cluster.objects_of_kind("Deployment")
@@ -96,7 +96,7 @@ def runs_controller(cluster: Cluster) -> bool:
 
 
 def application_load_balancers(cluster: Cluster) -> list[Object]:
-    """Return the Ingresses whose class is the controller's."""
+    """Return the Ingresses with the controller's class."""
     controllers = {each.name: dig(each.spec, "controller") for each in cluster.objects_of_kind("IngressClass")}
     controllers.setdefault(ALB_CLASS, ALB_CONTROLLER)
     return [
@@ -111,7 +111,7 @@ def _ingress_class(ingress: Object) -> str | None:
 
 
 def network_load_balancers(cluster: Cluster) -> list[Object]:
-    """Return the Services that ask the controller for a load balancer."""
+    """Return the Services for which the controller creates a load balancer."""
     return [
         each
         for each in cluster.objects_of_kind("Service")
@@ -124,17 +124,17 @@ def network_load_balancers(cluster: Cluster) -> list[Object]:
 
 
 def alb_annotation(asked: Object, name: str) -> Any:
-    """Return an annotation on an Application Load Balancer; ``None`` where there is none."""
+    """Return an annotation of an Application Load Balancer; ``None`` if there is none."""
     return asked.annotations.get(f"{ALB}{name}")
 
 
 def is_shared(ingress: Object) -> bool:
-    """Whether other Ingresses say what the load balancer is, too."""
+    """Whether other Ingresses share and configure the same load balancer."""
     return alb_annotation(ingress, "group.name") is not None
 
 
 def has_class_parameters(ingress: Object, cluster: Cluster) -> bool:
-    """Whether parameters of its class, which are seldom in the input whole, may say more of the load balancer."""
+    """Whether parameters of its class may configure the load balancer too. They are rarely complete in the input."""
     chart = cluster.chart(LOAD_BALANCER_CONTROLLER)
     written = [each for each in cluster.objects_of_kind("IngressClass") if each.name == _ingress_class(ingress)]
     return any(each.spec.get("parameters") for each in written) or bool(
@@ -143,7 +143,7 @@ def has_class_parameters(ingress: Object, cluster: Cluster) -> bool:
 
 
 def attributes(written: Any) -> dict[str, str] | None:
-    """Return attributes such as ``a=1,b=2``; ``None`` where they are not known."""
+    """Return attributes such as ``a=1,b=2``; ``None`` if they aren't known."""
     if written is None:
         return {}
     text = known_text(written)
@@ -154,7 +154,7 @@ def attributes(written: Any) -> dict[str, str] | None:
 
 
 def has_https(ingress: Object) -> bool:
-    """Whether it listens with TLS, or it is not known that it does not."""
+    """Whether it listens with TLS, or whether that isn't known."""
     if alb_annotation(ingress, "certificate-arn") is not None or ingress.spec.get("tls"):
         return True
     ports = alb_annotation(ingress, "listen-ports")
@@ -168,7 +168,7 @@ def has_https(ingress: Object) -> bool:
 
 
 def services_behind(ingress: Object, cluster: Cluster) -> list[Object]:
-    """Return the Services in the input that an Ingress sends to."""
+    """Return the Services in the input that an Ingress routes to."""
     rules = mappings(ingress.spec.get("rules"))
     paths = [path for rule in rules for path in mappings(dig(rule, "http", "paths"))]
     backends = [ingress.spec.get("defaultBackend"), *(each.get("backend") for each in paths)]
@@ -178,7 +178,7 @@ def services_behind(ingress: Object, cluster: Cluster) -> list[Object]:
 
 
 def workloads_behind(service: Object, cluster: Cluster) -> Iterator[Workload]:
-    """Yield the workloads whose pods a Service certainly sends to."""
+    """Yield the workloads whose pods a Service certainly selects."""
     selector = mapping(service.spec.get("selector"))
     for each in cluster.workloads if selector else ():
         labels = {**each.labels, **_given_by_controllers(each)}
@@ -187,7 +187,7 @@ def workloads_behind(service: Object, cluster: Cluster) -> Iterator[Workload]:
 
 
 def _given_by_controllers(workload: Workload) -> Mapping[str, str]:
-    """Return labels that the controller of LeaderWorkerSets gives pods."""
+    """Return the labels that the LeaderWorkerSet controller sets on pods."""
     if workload.owner.kind != "LeaderWorkerSet":
         return {}
     leads = workload.name.endswith(" leader")
@@ -195,7 +195,7 @@ def _given_by_controllers(workload: Workload) -> Mapping[str, str]:
 
 
 class Makers:
-    """What makes the namespaces of one cluster.
+    """The objects and resources that create the namespaces of one cluster.
 
     Args:
         cluster: The cluster.
@@ -205,7 +205,7 @@ class Makers:
         self._cluster = cluster
 
     def has_namespace(self, namespace: str) -> Answer:
-        """Say whether a new cluster has a namespace, of itself or because something in the input makes it."""
+        """Return whether a new cluster has a namespace, by default or because something in the input creates it."""
         if namespace in _KNOWN or namespace in self._created_namespaces or namespace.startswith(_OF_KUBERNETES):
             return Answer.YES
         unclear = is_expression(namespace) or any(may_equal(each, namespace) for each in self._unresolved_namespaces)
@@ -213,7 +213,7 @@ class Makers:
 
     @cached_property
     def _created_namespaces(self) -> frozenset[str]:
-        """Names of the namespaces that the input makes."""
+        """Names of the namespaces that the input creates."""
         written = [each.name for each in self._cluster.objects_of_kind("Namespace")]
         released = [each.namespace for each in self._cluster.charts]
         added = [dig(dict(each.resource.properties), "NamespaceConfig", "Namespace") for each in self._cluster.addons]
@@ -225,7 +225,7 @@ class Makers:
 
     @cached_property
     def _are_hidden(self) -> bool:
-        """Whether something makes namespaces that the input does not tell of."""
+        """Whether something may create namespaces that the input doesn't show."""
         return bool(self._cluster.may_hide("objects") or self._cluster.unknown_software) or self._is_named_by_makers()
 
     def _is_named_by_makers(self) -> bool:
@@ -238,7 +238,7 @@ class Makers:
 
 
 def _may_make(resource: Resource) -> bool:
-    """Whether a resource may make anything in its cluster: a function of the user's, or a capability of EKS."""
+    """Whether a resource may create anything in its cluster: a user's function, or a capability of EKS."""
     kind = resource.type
     if kind in (_CAPABILITY, _CUSTOM):
         return True
@@ -252,7 +252,7 @@ class NamedData:
     Attributes:
         kind: Which of the two.
         name: Its name.
-        keys: Keys of it that the pod does not start without.
+        keys: Its keys that the pod needs to start.
     """
 
     kind: DataKind
@@ -261,7 +261,7 @@ class NamedData:
 
 
 def named_data(pod: Pod) -> Iterator[NamedData]:
-    """Yield what a pod names; what it does without, or is known at deployment only, is left out."""
+    """Yield the ConfigMaps and Secrets that a pod names, except optional ones and names known at deployment only."""
     for volume in mappings(pod.written.get("volumes")):
         yield from _source_data(volume, "secretName")
         for each in mappings(dig(volume, "projected", "sources")):
@@ -295,12 +295,12 @@ def _text(value: Any) -> str | None:
 
 
 def keys_by_name(kind: DataKind, namespace: str, cluster: Cluster) -> dict[str, frozenset[str] | None]:
-    """Return the keys of each ConfigMap or Secret of a namespace; ``None`` where a controller fills it in."""
+    """Return the keys of each ConfigMap or Secret of a namespace; ``None`` if a controller fills it in."""
     found: dict[str, frozenset[str] | None] = {}
     for each in cluster.objects_of_kind(kind):
         if each.namespace == namespace:
             keys, more = _keys(each), found.get(each.name, frozenset())
-            # Written twice, as a base and what is laid over it, it has the keys of both.
+            # If it is written twice, as a base and an overlay, it has the keys of both.
             found[each.name] = None if keys is None or more is None else keys | more
     for each in cluster.objects_of_kind(*_MAKERS) if kind == "Secret" else ():
         if each.namespace == namespace:
@@ -311,17 +311,17 @@ def keys_by_name(kind: DataKind, namespace: str, cluster: Cluster) -> dict[str, 
 def _keys(each: Object) -> frozenset[str] | None:
     parts = [each.content.get(part) for part in ("data", "binaryData", "stringData")]
     keys = frozenset(key for part in parts for key in mapping(part))
-    # An empty one is there to be filled.
+    # A controller fills in an empty one.
     return keys if keys and not any(isinstance(part, Unknown) for part in parts) else None
 
 
 def is_selected(selector: Any, namespace: str, cluster: Cluster) -> Answer:
-    """Say whether a label selector takes a namespace; what labels one has that is not in the input is not known."""
+    """Return whether a label selector selects a namespace. The labels of a namespace outside the input aren't known."""
     if not isinstance(selector, dict):
         return Answer.UNKNOWN
     expressions = map(requirement, mappings(selector.get("matchExpressions")))
     labels = _labels(namespace, cluster)
-    # The API server labels each namespace with its name.
+    # The API server sets each namespace's name as a label.
     named = labels if labels is not None else {NAMESPACE_NAME: _value(namespace)}
     return all_yes(
         _settled(each).matches(named) if labels is not None or each.key == NAMESPACE_NAME else Answer.UNKNOWN
@@ -344,16 +344,16 @@ def _value(written: Any) -> Any:
 
 
 def _settled(wanted: Requirement) -> Requirement:
-    """Return a requirement without values where one of them is known at deployment only."""
+    """Return a requirement, without its values if one of them is known at deployment only."""
     return replace(wanted, values=None) if any(map(is_expression, wanted.values or ())) else wanted
 
 
 def may_everywhere(account: tuple[str, str], verbs: tuple[str, ...], resource: str, cluster: Cluster) -> Answer:
-    """Say whether a service account may do something with a resource of the core group in every namespace.
+    """Return whether a service account may access a resource of the core group in every namespace.
 
     Args:
         account: Namespace and name of the service account.
-        verbs: What it is to do.
+        verbs: The verbs that it needs.
         resource: E.g. ``nodes``.
         cluster: Its cluster.
     """
@@ -364,7 +364,7 @@ def may_everywhere(account: tuple[str, str], verbs: tuple[str, ...], resource: s
 
 
 def is_bound(account: tuple[str, str], cluster: Cluster) -> bool:
-    """Whether a ClusterRoleBinding names a service account, or may."""
+    """Whether a ClusterRoleBinding names a service account, or may name it."""
     return any(True for _ in _roles(account, cluster))
 
 
@@ -379,7 +379,7 @@ def bound_groups(cluster: Cluster) -> Iterator[tuple[Object, str]]:
 
 
 def _roles(account: tuple[str, str], cluster: Cluster) -> Iterator[Object | str | None]:
-    """Yield the roles that an account is bound to: one of the input, the name of another, ``None`` where unknown."""
+    """Yield the roles that an account is bound to: a role of the input, a name of another, ``None`` if unknown."""
     there = {each.name: each for each in cluster.objects_of_kind("ClusterRole")}
     for binding in cluster.objects_of_kind("ClusterRoleBinding"):
         if any(_is(subject, account) for subject in _subjects(binding)):

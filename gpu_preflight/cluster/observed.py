@@ -1,8 +1,8 @@
-"""The nodes and pods of a running cluster, as a dump by ``kubectl get`` shows them.
+"""The nodes and pods of a running cluster, from a dump by ``kubectl get``.
 
-A Deployment, its ReplicaSet and its pods are one demand: ``metadata.ownerReferences`` say which object made which. Pods
-with a node use its capacity. Only the other pods need a node. Running nodes become pools of a fixed size with what is
-free on them. Their autoscaler may add fresh nodes of the same kind.
+A Deployment, its ReplicaSet and its pods are one workload: ``metadata.ownerReferences`` show which object created
+which. Pods with a node use its capacity. Only the other pods need a node. Running nodes become pools of a fixed size
+with the resources that are free on them. Their autoscaler may add fresh nodes of the same kind.
 
 Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/,
 https://karpenter.sh/docs/concepts/nodepools/#status-resources (2026-11)
@@ -28,7 +28,7 @@ from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
 _ENDED = ("Succeeded", "Failed")
 _DAEMON = "DaemonSet"
-# Owner kinds may form a chain, such as JobSet, Job, Pod. A longer one is a loop.
+# Owner kinds may form a chain, such as JobSet, Job, Pod. A longer chain is a loop.
 _LONGEST_CHAIN = 8
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
@@ -47,7 +47,7 @@ class RunningCluster:
 
     @cached_property
     def nodes(self) -> list[Object]:
-        """Its nodes, those that are not read from an API server included."""
+        """Its nodes, including Node objects that weren't read from an API server."""
         return [each for each in self._objects if each.kind == "Node" and not each.group]
 
     @cached_property
@@ -65,7 +65,7 @@ class RunningCluster:
         return {(each.kind, each.namespace, each.name): each for each in self._objects}
 
     def owner(self, each: Object) -> Object | None:
-        """Return the object of the input that made another one."""
+        """Return the object of the input that created another object."""
         references = mappings(dig(each.content, "metadata", "ownerReferences"))
         controllers = [one for one in references if one.get("controller") is True] or references
         keys = ((str(one.get("kind")), each.namespace, str(one.get("name"))) for one in controllers)
@@ -82,7 +82,7 @@ class RunningCluster:
 
     @cached_property
     def _pods_by_root(self) -> dict[int, list[Object]]:
-        """Pods that haven't ended, by the identity of the first object of their chain of owners."""
+        """Pods that haven't ended, by the id of the first object of their chain of owners."""
         found: dict[int, list[Object]] = {}
         for each in self._objects:
             if each.kind == "Pod" and not has_ended(each):
@@ -104,13 +104,13 @@ class RunningCluster:
             yield replace(each, placed=placed, unscheduled=message) if placed or message else each
 
     def _has_node(self, pod: Object) -> bool:
-        """Whether a pod is on a node: a manifest may name one that doesn't exist, a pod with a phase is on its node."""
+        """Whether a pod is on a node. A manifest may name a missing node, but a pod with a phase is on its node."""
         name = known_text(pod.spec.get("nodeName"))
         return name is not None and (name in self._node_names or dig(pod.content, "status", "phase") is not None)
 
     @cached_property
     def _used(self) -> dict[str, tuple[Resources, ...]]:
-        """What each pod takes of its node, by the name of the node."""
+        """Resources that the pods of each node use, by the name of the node."""
         found: dict[str, tuple[Resources, ...]] = {}
         read: dict[str, Pod] = {}
         for each in self.placed_pods:
@@ -122,10 +122,10 @@ class RunningCluster:
         return found
 
     def pools(self, written: Iterable[Pool]) -> tuple[Pool, ...]:
-        """Return running nodes as pools, alike ones together, and the groups that may get fresh nodes of their kind.
+        """Return running nodes as pools of nodes that are alike, and the groups that may get fresh nodes of their kind.
 
         Args:
-            written: The pools of the input, whose own growth is known.
+            written: The pools of the input, whose growth is known.
         """
         alike: dict[str, list[Object]] = {}
         for each in self.nodes:
@@ -143,7 +143,7 @@ class RunningCluster:
                 yield Unread(each.origin, f"NodePool {name} of running nodes isn't in the input", _POOLS)
 
     def with_use(self, pools: Iterable[Pool]) -> Iterator[Pool]:
-        """Yield pools with what running nodes already take of their limits."""
+        """Yield pools with the part of their limits that running nodes use."""
         reported = {each.name: mapping(dig(each.content, "status", "resources")) for each in self._node_pools}
         for pool in pools:
             label = _group_label if pool.is_group else _pool_label
@@ -153,7 +153,7 @@ class RunningCluster:
             if not used:
                 yield pool
                 continue
-            # Its running nodes are pools of their own.
+            # Its running nodes are separate pools.
             taken = {"nodes": len(nodes), **used}
             yield replace(pool, min_nodes=0 if nodes else pool.min_nodes, in_use=taken)
 
@@ -176,7 +176,7 @@ class RunningCluster:
         have, free = _allocatable(first), self._free(first)
         group = _pool_label(first) or _group_label(first)
         names = f"{len(nodes)} running nodes" if len(nodes) > 1 else f"running node {first.name}"
-        # Without any pod in the input, how much of the nodes is free isn't known.
+        # If the input has no pods, it isn't known how much of the nodes is free.
         least = free if self.placed_pods else dict.fromkeys(have, 0)
         return _pool(
             f"{names} of {group}" if group else names,
@@ -188,19 +188,19 @@ class RunningCluster:
 
 
 def has_ended(pod: Object) -> bool:
-    """Whether a pod has ended, so that it takes no room."""
+    """Whether a pod has ended and uses no resources."""
     return dig(pod.content, "status", "phase") in _ENDED
 
 
 def is_finished(each: Object) -> bool:
-    """Whether a pod or job has ended and demands nothing any more."""
+    """Whether a pod or job has ended and needs no resources."""
     conditions = mappings(dig(each.content, "status", "conditions"))
     ended = any(one.get("type") in ("Complete", "Failed") and one.get("status") == "True" for one in conditions)
     return has_ended(each) if each.kind == "Pod" else each.kind == "Job" and ended
 
 
 def _unscheduled(pod: Object) -> str:
-    """Return the scheduler's message about a pod that has no node; empty without one."""
+    """Return the scheduler's message about a pod without a node; empty if there is none."""
     conditions = mappings(dig(pod.content, "status", "conditions"))
     refused = (
         one for one in conditions if one.get("type") == "PodScheduled" and str(one.get("status")).lower() == "false"
@@ -233,9 +233,9 @@ def _allocatable(node: Object) -> dict[str, int]:
 
 
 def _capacity(node: Object) -> dict[str, int]:
-    """Return what a node counts against the limits of its NodePool.
+    """Return the amounts that a node counts against the limits of its NodePool.
 
-    Until its plugin advertises GPUs, Karpenter counts those of the instance type.
+    Until its device plugin advertises GPUs, Karpenter counts the GPUs of the instance type.
     """
     have = resources(dig(node.content, "status", "capacity") or dig(node.content, "status", "allocatable"))
     row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
@@ -255,7 +255,7 @@ def _taints(node: Object) -> tuple[Taint, ...]:
 
 
 def _fresh(node: Object) -> Pool | None:
-    """Return the group of a running node, which its autoscaler may grow; ``None`` for nodes of Karpenter."""
+    """Return the group of a running node, which its autoscaler may scale up; ``None`` for nodes of Karpenter."""
     if _pool_label(node) is not None or not node.labels:
         return None
     group = _group_label(node)
@@ -285,5 +285,5 @@ def _pool(name: str, kind: PoolKind, node: Object, observed: Observation, count:
 
 
 def _lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """Leave out the taints that a fresh node of the same kind wouldn't have."""
+    """Return the taints without those that a fresh node of the same kind wouldn't have."""
     return tuple(each for each in taints if each.key not in (_UNSCHEDULABLE.key, _NOT_READY.key))

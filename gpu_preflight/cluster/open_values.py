@@ -21,12 +21,12 @@ from gpu_preflight.reading.unknown import Unknown
 # `${Name}`, `${Stack/Name.Attribute}`, `$NAME`, `$(NAME)` and `{{ action }}`.
 _PART = regex(r"\$\{(?P<reference>[^{}]*)\}|\$[A-Za-z_]\w*|\$\([\w.]+\)|\{\{(?P<action>[^{}]*)\}\}")
 _WHOLE = regex(r"\$\{\w+\}")
-# What CloudFormation computes out of what it knows, what eksctl makes, and what AWS looks up.
+# Values that CloudFormation computes from known ones, resources that eksctl creates, and values that AWS looks up.
 _COMPUTED = ("AWS::", "Fn::")
 _BY_EKSCTL = " of eksctl"
 _IMPORT = "Fn::ImportValue"
 _LOOKED_UP = "resolve:"
-# Paths of pod specs. A field means the same in each kind.
+# Paths of pod specs. A field has the same meaning in each kind.
 _POD = regex(
     r"^(?:Pod spec|(?:Deployment|StatefulSet|ReplicaSet|Job|CronJob) (?:spec\.jobTemplate\.)?spec\.template\.spec)"
     r"\.(?P<init>initC(?=ontainers))?"
@@ -35,9 +35,9 @@ _POD = regex(
 _FREE_KEYS = regex(
     r"\b(nodeSelector|matchLabels|[lL]abels|nodeLabels|annotations|tags|data|stringData|StringEquals)\.\S+$"
 )
-# Programs and their texts, which tell what a controller is.
+# Programs and their texts, which show the kind of a controller.
 _PROGRAM = regex(r"^Pod spec\.containers\[\]\.(image|command|args|env|envFrom)\b")
-# Namespaces and names of what makes nodes, advertises GPUs or holds jobs.
+# Namespaces and names of components that launch nodes, advertise GPUs or hold jobs.
 _CONTROLLER = regex(r"kube-system|karpenter|autoscaler|nvidia|gpu|device-plugin|kueue|keda|volcano|kai|csi|efa")
 # Kinds whose every field may decide whether a pod runs.
 _DECIDING = (
@@ -46,7 +46,7 @@ _DECIDING = (
     *("ClusterQueue", "LocalQueue", "ResourceFlavor", "Cohort", "Topology", "Queue", "PodGroup"),
     *("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay", "HorizontalPodAutoscaler", "ScaledObject"),
 )
-# Fields of them that decide nothing about where a pod runs.
+# Fields of these kinds that don't affect where a pod runs.
 _FREE = regex(
     r"^\S+ (metadata\.(annotations|labels|ownerReferences|finalizers|uid|generateName))\b"
     r"|^Pod spec\.(hostAliases|hostname|subdomain|terminationGracePeriodSeconds|containers\[\]\.(name|ports|lifecycle"
@@ -54,9 +54,9 @@ _FREE = regex(
     r"|^EC2NodeClass spec\.(tags|context|detailedMonitoring)\b"
     r"|^StorageClass (parameters\.(kmsKeyId|encrypted|tagSpecification)|reclaimPolicy)"
 )
-# Labels and annotations that still decide.
+# Labels and annotations that do decide.
 _LABELS = regex(r"\b(kueue\.x-k8s\.io/queue-name|kai\.scheduler/queue|pod-security\.kubernetes\.io/enforce)")
-# Fields that a deployment usually fills in, and whose value seldom keeps a pod from running: names and namespaces,
+# Fields that a deployment usually sets, and whose value rarely prevents a pod from running: names and namespaces,
 # programs, and parts of an account such as images, roles, networks and the name of the cluster.
 _USUALLY_SET = regex(
     rf"{_PROGRAM.pattern}"
@@ -73,7 +73,7 @@ _CHOSEN = regex(r"^AWS::EKS::Nodegroup (AmiType|InstanceTypes|Taints|CapacityTyp
 # How much of a pool a workload uses: other workloads share the pool.
 _SIZE = regex(r" spec\.(replicas|parallelism)$| spec\.containers\[\]\.resources\b| spec\.resourceClaims\b")
 _FUNCTION = "lambda.amazonaws.com"
-# In the trust policies of nodes and pods: EC2, Pod Identity and web identities.
+# Principals in the trust policies of nodes and pods: EC2, Pod Identity and web identities.
 _OF_NODES = ("ec2.", "pods.eks", "Federated")
 _LONG = 60
 _CONDITION, _TRUTH = "Condition", "true or false"
@@ -82,15 +82,16 @@ _OWNERS = ("Pod ", "Deployment ", "StatefulSet ", "ReplicaSet ", "Job ", "CronJo
 
 @dataclass(frozen=True, slots=True)
 class OpenValue:
-    """A value that only deployment sets, such as a placeholder or a parameter without default, where rules judge it.
+    """A value that only deployment sets and that rules check, such as a placeholder or a parameter without default.
 
     Attributes:
         owner: The object or the resource that has it.
-        field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``; fields of pods have the kind
-            Pod, whatever makes the pods.
+        field: Kind and field, e.g. ``Pod spec.volumes[].persistentVolumeClaim.claimName``. Fields of pods have the kind
+            Pod for every kind of owner.
         value: The value as it is written.
-        rules: The rules that check the field, which say nothing certain of it.
-        is_name: Whether an object of the input has this name too: the two are equal, whatever deployment sets.
+        rules: The rules that check the field, and that have no certain result for it.
+        is_name: Whether an object of the input has this name too. Then both are equal, for any value that deployment
+            sets.
     """
 
     owner: Object | Resource
@@ -101,7 +102,7 @@ class OpenValue:
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """Its place in the input."""
         return self.owner.origin
 
     @property
@@ -116,7 +117,7 @@ class OpenValue:
 
     @property
     def is_of_pod(self) -> bool:
-        """Whether it is in a pod, where it matters for the pod alone, or in the object that makes pods."""
+        """Whether it is in a pod or in the object that creates pods. Then it affects only this pod."""
         return self.field.startswith("Pod ") or self.owner.origin.path.startswith(_OWNERS)
 
     @property
@@ -126,7 +127,7 @@ class OpenValue:
 
     @property
     def is_size(self) -> bool:
-        """Whether it decides how much room a workload takes."""
+        """Whether it decides how much room a workload needs."""
         return _SIZE.search(self.field) is not None
 
     @property
@@ -138,17 +139,17 @@ class OpenValue:
 
 
 def shortened(expression: str) -> str:
-    """Return an expression as people read it: of a long one, its beginning."""
+    """Return an expression for messages. A long one is cut."""
     return expression if len(expression) <= _LONG else f"{expression[:_LONG]}..."
 
 
 @lru_cache(maxsize=4096)
 def field_name(kind: str, path: str) -> str:
-    """Return kind and field: the same name for fields that mean the same.
+    """Return kind and field: the same name for fields with the same meaning.
 
     Args:
         kind: Kind of the object, or type of the resource.
-        path: Keys, lists as ``[]``: ``spec.template.spec.containers[].image``.
+        path: Keys, with ``[]`` for lists: ``spec.template.spec.containers[].image``.
     """
     text = f"{kind} {path.removesuffix('[]')}"
     name = text if _LABELS.search(path) else _FREE_KEYS.sub(r"\1.*", text)
@@ -161,14 +162,14 @@ def _as_pod(found: re.Match[str]) -> str:
 
 @cache
 def judged_fields() -> Mapping[str, tuple[str, ...]]:
-    """Return the rules that check each field, by the name that `field_name` gives it."""
+    """Return the rules that check each field, by the name that `field_name` returns."""
     text = read_package_data("gpu_preflight.cluster", "judged_fields.json").decode()
     return {name: tuple(rules) for name, rules in json.loads(text).items()}
 
 
 @cache
 def field_rules(name: str) -> tuple[str, ...] | None:
-    """Return the rules that check a field or a part of it; ``None`` if none does."""
+    """Return the rules that check a field or a part of it; ``None`` if no rule does."""
     below = (f"{name}.", f"{name}[]")
     found = [rules for field, rules in judged_fields().items() if field == name or field.startswith(below)]
     return tuple(sorted({each for rules in found for each in rules})) if found else None
@@ -216,13 +217,13 @@ def _may_decide(name: str, path: str) -> bool:
 
 
 def _is_of_function(resource: Resource) -> bool:
-    """Whether it is the role of a Lambda function, such as those of the CDK's providers: no node and no pod has it."""
+    """Whether a role is for a Lambda function, such as a provider function of the CDK, and not for nodes or pods."""
     trust = str(resource.properties.get("AssumeRolePolicyDocument"))
     return resource.type == "AWS::IAM::Role" and _FUNCTION in trust and not any(each in trust for each in _OF_NODES)
 
 
 def _is_elsewhere(path: str, expression: str, cluster: Cluster) -> bool:
-    """Whether a resource names a cluster by a value that isn't the name of one in the input."""
+    """Whether a resource names a cluster by a value that isn't the name of a cluster in the input."""
     named = cluster.resource.properties.get("Name") if cluster.resource is not None else None
     return path == "ClusterName" and str(named) != expression
 
@@ -232,13 +233,13 @@ def _is_name(path: str, expression: str, cluster: Cluster) -> bool:
 
 
 def _may_be_open(content: Any) -> bool:
-    """Whether a part of an object may not be known: most pods are written in full, which their text shows sooner."""
+    """Whether a part of an object may be unknown. A text search is faster than reading every pod."""
     text = repr(content)
     return "${" in text or Unknown.__name__ in text
 
 
 def _open_parts(value: Any, path: str) -> Iterator[tuple[str, Unknown | str]]:
-    """Yield each value that is not known, and texts that are nothing but a placeholder, with their paths."""
+    """Yield each unknown value, and each text that is only a placeholder, with their paths."""
     if isinstance(value, dict):
         for key, each in value.items():
             if isinstance(each, (dict, list, Unknown)) or (isinstance(each, str) and each[:2] == "${"):
@@ -255,7 +256,7 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
     if expression.startswith("${Fn::If "):
         return True
     if expression[2:-1] in cluster.resources:
-        # A part of a config of eksctl, whose own name is open.
+        # A part of an eksctl config. The config's name is a separate open value.
         return False
     for part in _PART.finditer(expression):
         action, reference = part.group("action"), part.group("reference")
@@ -272,5 +273,5 @@ def _is_open(expression: str, cluster: Cluster) -> bool:
 
 
 def _is_computed(reference: str) -> bool:
-    """Whether CloudFormation, AWS or eksctl makes a value: eksctl the ``role of eksctl``."""
+    """Whether CloudFormation, AWS or eksctl sets a value (eksctl: the ``role of eksctl``)."""
     return _BY_EKSCTL in reference or reference.startswith(_COMPUTED)

@@ -2,9 +2,9 @@
 
 Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
 
-Which operator makes pods of an object.
+The module maps each object to the operator that creates its pods.
 
-Source of the objects that hold others: project-codeflare/appwrapper api/v1beta2/appwrapper_types.go (2026-11-22)
+Source of the objects that contain others: project-codeflare/appwrapper api/v1beta2/appwrapper_types.go (2026-11-22)
 
 Graphs of Dynamo and services of KServe.
 
@@ -36,12 +36,12 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 
 _PROFILES = ("AWS::EKS::FargateProfile", "Custom::AWSCDK-EKS-FargateProfile")
-# What an object that is not in the input may add to a pod.
+# Fields that an object outside the input may add to a pod.
 OPEN = {name: Unknown(f"${{{name} of the runtime}}") for name in ("nodeSelector", "affinity", "tolerations")}
 _SERVING_RUNTIMES = ("ClusterServingRuntime", "ServingRuntime")
 _FROM_RUNTIMES = ("nodeSelector", "affinity", "tolerations", "containers")
 _OF_MODELS = ("image", "resources", "args", "env")
-# The form of today, and those of single servers before it.
+# The current form, and the older form of single servers.
 _MODELS = (
     "model",
     "huggingface",
@@ -59,7 +59,7 @@ _ROLE = "trainer.kubeflow.org/trainjob-ancestor-step"
 _OVERRIDES = ("runtimePatches", "podTemplateOverrides", "podSpecOverrides")
 _RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _VOLCANO_GROUP = "batch.volcano.sh"
-# What programs that schedule are called; the name that pods ask for stands in their configuration.
+# Part of the name of scheduler programs. The name that pods use is in their configuration.
 _CALLED = "scheduler"
 _NAME_FLAG = "--scheduler-name"
 
@@ -78,7 +78,7 @@ def fargate_profiles(cluster: Cluster) -> list[Resource]:
 
 
 def takes(profile: Resource, workload: Workload) -> bool:
-    """Whether a Fargate profile surely takes the pods of a workload."""
+    """Whether a Fargate profile certainly selects the pods of a workload."""
     config = mapping(profile.properties.get("Config"))
     selectors = mappings(profile.properties.get("Selectors")) or mappings(config.get("selectors"))
     return any(_selects(each, workload) for each in selectors)
@@ -95,7 +95,7 @@ def _selects(selector: Mapping[str, Any], workload: Workload) -> bool:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Whether a text is of a pattern with ``*`` and ``?``; brackets mean themselves."""
+    """Whether a text matches a pattern with ``*`` and ``?``. Brackets are literal."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
@@ -104,9 +104,9 @@ class Part:
     """Pods of an object that are alike.
 
     Attributes:
-        name: Name of the part; empty for the whole.
+        name: Name of the part; empty for the whole object.
         template: Template of its pods.
-        replicas: How many; ``None`` where it is not known.
+        replicas: Number of pods; ``None`` if it isn't known.
         together: Whether all must run at once.
     """
 
@@ -117,7 +117,7 @@ class Part:
 
 
 def count(value: Any, absent: int = 1) -> int | None:
-    """Return a number of pods, ``None`` where it is not known."""
+    """Return a number of pods; ``None`` if it isn't known."""
     if value is None:
         return absent
     number = known_number(value)
@@ -130,7 +130,7 @@ def named(name: Any, kinds: tuple[str, ...], every: Iterable[Object]) -> Object 
 
 
 def dynamo_graph(owner: Object) -> Iterator[Part]:
-    """Yield the pods of each component, or of each service as it was called before."""
+    """Yield the pods of each component, or of each service in the older API version."""
     for each in mappings(owner.spec.get("components")):
         yield _multinode_part(str(each.get("name")), each, mapping(each.get("podTemplate")))
     services = owner.spec.get("services")
@@ -150,12 +150,12 @@ def _multinode_part(name: str, component: Mapping[str, Any], template: Mapping[s
 
 
 def _default_node_count(component: Mapping[str, Any]) -> int:
-    """Return of how many nodes a component is that does not say so."""
+    """Return the default number of nodes of a component."""
     return 2 if "multinode" in component else 1
 
 
 def _dynamo_template(service: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the pod template of a service, whose GPUs stand under a name of their own."""
+    """Return the pod template of a service, which has separate fields for GPUs."""
     if "podTemplate" in service:
         return mapping(service.get("podTemplate"))
     extra = mapping(service.get("extraPodSpec"))
@@ -182,13 +182,13 @@ def _dynamo_amounts(written: Any) -> Any:
 
 
 def inference_service(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
-    """Yield the pods of each component of a service of KServe."""
+    """Yield the pods of each component of a KServe service."""
     for name in _KSERVE_COMPONENTS:
         component = mapping(owner.spec.get(name))
         if component:
             spec = _served(component, list(every))
             least = count(component.get("minReplicas"))
-            # One that scales to zero comes with the first request.
+            # A component that scales to zero starts with the first request.
             yield Part(name, {"spec": spec}, None if least is None else max(least, 1))
             worker = mapping(component.get("workerSpec"))
             if worker:
@@ -198,7 +198,7 @@ def inference_service(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
 
 
 def _served(component: Mapping[str, Any], every: list[Object]) -> dict[str, Any]:
-    """Return the pod of a component: its own, on top of that of the runtime which serves its model."""
+    """Return the pod of a component: its own spec, merged into the pod of the runtime that serves its model."""
     model = next((mapping(component[each]) for each in _MODELS if each in component), {})
     runtime = named(model.get("runtime"), _SERVING_RUNTIMES, every) if model else None
     given: Mapping[str, Any] = runtime.spec if runtime else OPEN if model else {}
@@ -207,7 +207,7 @@ def _served(component: Mapping[str, Any], every: list[Object]) -> dict[str, Any]
     if model:
         own: dict[str, Any] = {key: model[key] for key in _OF_MODELS if key in model}
         containers = _serving(containers, own)
-    # The pod of the component is merged into the runtime's: a list of tolerations takes the place of the other.
+    # The pod of the component is merged into the runtime's pod. A list of tolerations replaces the runtime's list.
     return {**base, **component, "containers": containers}
 
 
@@ -244,7 +244,7 @@ def _set_scheduler(template: Mapping[str, Any], scheduler: Any) -> dict[str, Any
 
 
 def train_job(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
-    """Yield the pods that train, in the runtime that is named."""
+    """Yield the pods that train, with the runtime that the job names."""
     trainer, runtime = (
         mapping(owner.spec.get("trainer")),
         named(dig(owner.spec, "runtimeRef", "name"), _RUNTIMES, every),
@@ -262,7 +262,7 @@ def train_job(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
 
 
 def _step(runtime: Object) -> dict[str, Any]:
-    """Return the pod template of a runtime's step that trains."""
+    """Return the pod template of a runtime's training step."""
     jobs = mappings(dig(runtime.spec, "template", "spec", "replicatedJobs"))
     marked = [each for each in jobs if dig(each, "template", "metadata", "labels", _ROLE) == "trainer"]
     chosen = marked or [each for each in jobs if each.get("name") == "node"] or jobs[-1:]
@@ -270,7 +270,7 @@ def _step(runtime: Object) -> dict[str, Any]:
 
 
 def _with_own(containers: list[dict[str, Any]], own: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return containers of which the one that works has what an object says of it."""
+    """Return containers. The container that does the work gets the settings of the object."""
     if not containers:
         return [{"name": "node", **own}]
     working = next((each for each in containers if each.get("name") == "node"), containers[0])
@@ -278,7 +278,7 @@ def _with_own(containers: list[dict[str, Any]], own: dict[str, Any]) -> list[dic
 
 
 def parts(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
-    """Yield the pods that an operator makes of an object; none for an object that it does not know."""
+    """Yield the pods that an operator creates from an object; none for an unknown object."""
     if owner.kind == "Job" and owner.group == _VOLCANO_GROUP:
         yield from volcano_job(owner)
     elif owner.kind == "TrainJob":
@@ -292,7 +292,7 @@ def parts(owner: Object, every: Iterable[Object]) -> Iterator[Part]:
 
 
 def wrapped(owner: Object) -> Iterator[Object]:
-    """Yield the objects that stand inside another one."""
+    """Yield the objects that are embedded in another object."""
     for each in mappings(owner.spec.get("components")) if owner.kind == "AppWrapper" else ():
         template = mapping(each.get("template"))
         if isinstance(template.get("kind"), str):
@@ -300,10 +300,10 @@ def wrapped(owner: Object) -> Iterator[Object]:
 
 
 def scheduler_runs(name: str, cluster: Cluster) -> Answer:
-    """Say whether a scheduler of a name runs in a cluster.
+    """Return whether a scheduler with a name runs in a cluster.
 
-    Unknown is one that software of the input may be, by its configuration, and one whose objects stand in a plain file:
-    the API server takes them only where somebody installed it.
+    Unknown if the configuration of software in the input may name it, or if its objects are in a plain file: the API
+    server accepts them only if it is installed.
     """
     releases = {one for each in cluster.charts for one in (each.name, each.origin.path.rpartition("/")[2])}
     if name in releases or any(_is_called(name, each) for each in cluster.workloads):
@@ -321,6 +321,6 @@ def _is_called(name: str, workload: Workload) -> bool:
 
 
 def _schedules(workload: Workload) -> bool:
-    """Whether a workload seems to be a scheduler, of one name or another."""
+    """Whether a workload seems to be a scheduler, under any name."""
     images = (each.image_text.rpartition("/")[2] for each in workload.containers)
     return _CALLED in workload.owner.name or any(_CALLED in each for each in images)

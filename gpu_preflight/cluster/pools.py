@@ -3,7 +3,7 @@
 Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
 https://karpenter.sh/v1.14/concepts/nodepools/, https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
 
-The NodePools that EKS Auto Mode creates, which are not in the input.
+The module also has the NodePools that EKS Auto Mode creates, which aren't in the input.
 
 Assumption: the requirements come from public copies of both objects (2026-11-23). The AWS page wasn't read.
 Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
@@ -53,10 +53,10 @@ from gpu_preflight.reading.unknown import (
 from gpu_preflight.reading.user_data import read_user_data
 
 _ACTION = "AWS::AutoScaling::ScheduledAction"
-# What a label that no requirement names yet may be.
+# Values of a label without a requirement.
 _ANY_OR_NONE = LabelValues(all_but=True, may_be_absent=True)
 _EKS_CAPACITY = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
-# EKS gives them to the nodes of its groups; values are known at launch only.
+# EKS sets these labels on the nodes of its groups. Their values are known at launch only.
 _OF_EVERY_GROUP = (
     NODE_GROUP,
     "eks.amazonaws.com/nodegroup-image",
@@ -101,12 +101,12 @@ def managed_group(group: Resource, resources: Mapping[str, Resource]) -> Pool:
 
 
 def desired_nodes(pool: Pool) -> int | None:
-    """Return how many nodes a group is told to start with, ``None`` where that is not said or not known."""
+    """Return the number of nodes that a group starts with; ``None`` if it isn't set or isn't known."""
     return known_number(desired_size(pool))
 
 
 def desired_size(pool: Pool) -> Any:
-    """Return what is written of how many nodes a group starts with; ``None`` where nothing is."""
+    """Return the desired size of a group as it is written; ``None`` if it isn't written."""
     named = dig(pool.properties, "ScalingConfig", "DesiredSize")
     return named if pool.kind == "managed" else pool.properties.get("DesiredCapacity")
 
@@ -146,7 +146,7 @@ def self_managed_group(group: Resource, resources: Mapping[str, Resource]) -> Po
 
 
 def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Pool]:
-    """Yield pools with what scheduled actions make of their sizes; when one comes, and whether it came, is not told.
+    """Yield pools with the sizes that scheduled actions set. It isn't known when an action runs, or whether it ran.
 
     Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html (2026-11)
     """
@@ -169,7 +169,7 @@ def _resized(pool: Pool, actions: list[Resource]) -> Pool:
     said = [_numbers(each, "MaxSize") for each in actions]
     most = [pool.max_nodes, *(each for one in said for each in one)]
     told = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]
-    # An action that says no minimum lets the group fall to it only by the capacity that it wants.
+    # If an action sets no minimum, only its desired capacity can reduce the group to the group's minimum.
     starts = max(pool.min_nodes or 0, desired_nodes(pool) or 0)
     sizes = [starts, *(max(each) for each in told if each)]
     least = 0 in sizes and any(sizes)
@@ -218,22 +218,22 @@ def node_pool(pool: Object, classes: Iterable[Object], resources: Mapping[str, R
 
 
 def group_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tags of an Auto Scaling group by key; a key that is not known is its expression."""
+    """Return the tags of an Auto Scaling group by key. An unknown key is its expression."""
     return {str(each.get("Key")): each.get("Value") for each in mappings(properties.get("Tags"))}
 
 
 def is_of_eksctl(pool: Pool) -> bool:
-    """Whether eksctl makes a group: its nodes have the label of its name, which each new version changes."""
+    """Whether eksctl creates a group: its nodes have a label with its name, which changes with each new version."""
     return pool.is_group and "alpha.eksctl.io/nodegroup-name" in pool.labels
 
 
 def launches_gpus(pool: Pool) -> bool:
-    """Whether a group may launch a type with NVIDIA GPUs, of today or of the past."""
+    """Whether a group may launch a type with NVIDIA GPUs, current or retired."""
     return any(name in catalogue() or name in retired() for name in pool.instance_types)
 
 
 def has_open_tags(properties: Mapping[str, Any]) -> bool:
-    """Whether an Auto Scaling group may have a tag that only deployment tells."""
+    """Whether an Auto Scaling group may have a tag that is known at deployment only."""
     tags = properties.get("Tags")
     return isinstance(tags, Unknown) or any(isinstance(each, Unknown) for each in items(tags))
 
@@ -341,7 +341,7 @@ def _pool_capacity(requirements: Iterable[Requirement]) -> tuple[str, ...]:
 def _pool_labels(
     pool: Object, labels: Mapping[str, Any], requirements: Iterable[Requirement], auto: bool
 ) -> dict[str, LabelValues | Unknown]:
-    """Return labels that Karpenter gives: of the template, of its own, and those a requirement lets a pod choose."""
+    """Return labels that Karpenter sets: from the template, its own, and from requirements with several values."""
     own = {NODE_POOL: exactly(pool.name)}
     if auto:
         own |= {COMPUTE_TYPE: exactly("auto")}
@@ -379,7 +379,7 @@ def _tagged(prefix: str, tags: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_visible(pool: Pool) -> bool:
-    """Whether all that a pool's launch template or node class says is in the input; also of a managed group without."""
+    """Whether a pool's launch template or node class is completely in the input, or a managed group has none."""
     if not pool.is_group:
         return bool(pool.launch)
     if pool.launch_resource is not None:
@@ -397,23 +397,23 @@ def is_given(value: Any) -> bool:
 
 
 def launched_groups(cluster: Cluster) -> list[Pool]:
-    """Return the groups, those without GPUs included, whose launch template is in the input."""
+    """Return the groups, including groups without GPUs, whose launch template is in the input."""
     return [pool for pool in cluster.pools if pool.is_group and pool.launch and is_visible(pool)]
 
 
 def is_capacity_known(pool: Pool) -> bool:
-    """Whether it is known how the instances of a group are bought."""
+    """Whether the purchase option of a group's instances is known."""
     return not isinstance(pool.properties.get("CapacityType"), Unknown) and not isinstance(pool.launch.market, Unknown)
 
 
 def is_reserved(pool: Pool) -> bool:
-    """Whether the instances of a group come out of capacity that somebody reserved."""
+    """Whether the instances of a group use reserved capacity."""
     blocks = "capacity-block" in pool.capacity_types
     return blocks or pool.launch.reservation is not None or pool.launch.reservation_group is not None
 
 
 def usable_capacity_types(pool: Pool) -> tuple[str, ...]:
-    """Return the capacity types that a pool's nodes may have: none is reserved where its class selects no reservation.
+    """Return the capacity types that a pool's nodes may have. Without a reservation in its class, none is reserved.
 
     Source: https://karpenter.sh/docs/tasks/odcrs/ (2026-11)
     """
@@ -422,7 +422,7 @@ def usable_capacity_types(pool: Pool) -> tuple[str, ...]:
 
 
 def is_one_hop(pool: Pool) -> bool:
-    """Whether pods off the host's network cannot reach the metadata service; a managed group allows two hops."""
+    """Whether pods outside the host's network can't call the metadata service. A managed group allows two hops."""
     if pool.kind in ("karpenter", "auto-mode"):
         return pool.launch.hop_limit in (None, 1)
     return known_number(pool.launch.hop_limit) == 1

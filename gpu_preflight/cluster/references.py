@@ -1,4 +1,4 @@
-"""Which resource of the input a value points at."""
+"""Which resource of the input a value refers to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, mapping
 
 
 def referred(value: Any, resources: Mapping[str, Resource]) -> Resource | None:
-    """Return the resource whose ``Ref`` or attribute a value is, ``None`` for any other value."""
+    """Return the resource that a ``Ref`` or an attribute refers to; ``None`` for any other value."""
     return resources.get(value.resource or "") if isinstance(value, Unknown) else None
 
 
@@ -21,12 +21,12 @@ def refers(value: Any, resource: Resource | None) -> bool:
 
 
 def cluster_resources(cluster: Cluster, *types: str) -> list[Resource]:
-    """Return the resources of some types whose ``ClusterName`` is a cluster's."""
+    """Return the resources of some types that have a cluster as ``ClusterName``."""
     return [each for each in cluster.resources_of_type(*types) if is_named(each.properties.get("ClusterName"), cluster)]
 
 
 def created_before(resource: Resource, cluster: Cluster) -> set[str]:
-    """Return the keys of what a resource is created after: what it depends on or refers to, directly or not."""
+    """Return the keys of resources that are created before a resource: direct and indirect dependencies and references."""
     before, found = [*resource.depends_on, *_mentioned(resource.properties)], set[str]()
     while before:
         key = before.pop()
@@ -46,22 +46,22 @@ def _mentioned(value: Any) -> Iterator[str]:
 
 
 def is_named(name: Any, cluster: Cluster) -> bool:
-    """Whether a name is a cluster's, refers to it, or is written as the cluster's own is."""
+    """Whether a name is a cluster's name, refers to it, or has the same text as the cluster's name."""
     own = setting(cluster, "Name")
     return name == cluster.name or refers(name, cluster.resource) or (own is not None and name == own)
 
 
 def may_be_apart(one: Resource, other: Resource) -> bool:
-    """Whether resources of two templates name their cluster, which may be one in each account."""
+    """Whether resources of two templates name their cluster. It may be a different cluster in each account."""
     return one.file != other.file and isinstance(one.properties.get("ClusterName"), str)
 
 
 def setting(cluster: Cluster, *path: str) -> Any:
-    """Return a property of a cluster, named as CloudFormation does; ``None`` where it is not written."""
+    """Return a property of a cluster, with its CloudFormation name; ``None`` if it isn't written."""
     if cluster.resource is None:
         return None
     properties = dict(cluster.resource.properties)
     if cluster.resource.type == "AWS::EKS::Cluster":
         return dig(properties, *path)
-    # aws_eks of the CDK passes its custom resource what the API takes.
+    # The CDK's aws_eks passes the API's parameters to its custom resource.
     return dig(mapping(properties.get("Config")), *(each[:1].lower() + each[1:] for each in path))

@@ -1,4 +1,4 @@
-"""What scales pods, and by which measurement.
+"""Autoscalers of pods, and the metrics that they use.
 
 Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/,
 https://keda.sh/docs/2.20/reference/scaledobject-spec/ (2026-08)
@@ -21,19 +21,19 @@ from gpu_preflight.reading.unknown import dig, known_number, known_text, mapping
 
 HPA, SCALED_OBJECT, SCALED_JOB = "HorizontalPodAutoscaler", "ScaledObject", "ScaledJob"
 VPA = "VerticalPodAutoscaler"
-# What KEDA takes for the most pods where nothing is written.
+# KEDA's default maximum number of pods.
 # Source: kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_types.go
 _MOST_OF_KEDA = 100
 
-# Kinds whose number of replicas is that of their pods.
+# Kinds whose number of replicas is their number of pods.
 _COUNTED = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "StatefulSet")
-# What begins the annotations that stop KEDA, at some number of pods or at those there are.
+# Prefix of the annotations that pause KEDA, at a given or at the current number of pods.
 _PAUSED = "autoscaling.keda.sh/paused"
 _OF_RESOURCES = ("Resource", "ContainerResource")
 
 
 class Target(NamedTuple):
-    """What a reference names; the name is ``None`` where it is not set or not known."""
+    """The target of a reference. The name is ``None`` if it isn't set or isn't known."""
 
     kind: str
     name: str | None
@@ -42,20 +42,20 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One measurement that pods are scaled by: a metric, or a trigger of KEDA.
+    """A metric by which pods are scaled: a metric of a HorizontalPodAutoscaler, or a trigger of KEDA.
 
     Attributes:
         kind: Type of the metric or of the trigger, e.g. ``Pods``, ``prometheus``.
-        query: Name of the metric, or KEDA's query; empty where it has none or it is not known.
-        meaning: The query and the rules that record what it reads.
-        threshold: What is aimed at, in thousandths; ``None`` where it is not known.
+        query: Name of the metric, or KEDA's query; empty if it has none or if it isn't known.
+        meaning: The query, and the recording rules that it reads.
+        threshold: The target value, in thousandths; ``None`` if it isn't known.
         per_pod: Whether the threshold is for each pod.
-        null_is_zero: Whether a series that is missing counts as zero.
-        resource: Name of the resource that a metric measures; ``None`` for other types, or where it is not known.
+        null_is_zero: Whether a missing series counts as zero.
+        resource: Name of the resource that a metric measures; ``None`` for other types, or if it isn't known.
         container: Name of the container that a metric measures.
-        target: Target of a metric; ``None`` where it isn't a mapping.
+        target: Target of a metric; ``None`` if it isn't a mapping.
         metadata: Metadata of a trigger, as they are written.
-        authentication: What a trigger authenticates with; ``None`` where that is not set.
+        authentication: Authentication of a trigger; ``None`` if it isn't set.
     """
 
     kind: str
@@ -77,12 +77,11 @@ class Scaler:
 
     Attributes:
         object: The object.
-        target: What it scales.
-        min_replicas: Minimum number of pods once it scales; ``None`` where it is not known, and for a ScaledJob or
-            VerticalPodAutoscaler. A HorizontalPodAutoscaler keeps at least 1 where nothing is set, and so does the one
-            that KEDA makes.
-        max_replicas: Maximum number of pods; ``None`` where it is not known.
-        signals: What it scales by.
+        target: The object that it scales.
+        min_replicas: Min number of pods after it scales. ``None`` if it isn't known, and for a ScaledJob or
+            VerticalPodAutoscaler. The default of a HorizontalPodAutoscaler is 1, also if KEDA creates it.
+        max_replicas: Max number of pods; ``None`` if it isn't known.
+        signals: The metrics by which it scales.
     """
 
     object: Object
@@ -98,7 +97,7 @@ class Scaler:
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """Its place in the input."""
         return self.object.origin
 
     @property
@@ -108,7 +107,7 @@ class Scaler:
 
     @property
     def is_made_by_keda(self) -> bool:
-        """Whether KEDA makes it of a ScaledObject."""
+        """Whether KEDA creates it for a ScaledObject."""
         return self.object.labels.get("app.kubernetes.io/managed-by") == KEDA_OPERATOR
 
 
@@ -184,7 +183,7 @@ def _meaning(query: str, records: Mapping[str, str]) -> str:
 
 
 def recorded(cluster: Cluster) -> Iterator[tuple[Object, str, str]]:
-    """Yield each recording rule as its PrometheusRule, its name and its expression, as far as they are known."""
+    """Yield each recording rule with its PrometheusRule, its name and its expression, as far as they are known."""
     for each in cluster.objects_of_kind("PrometheusRule"):
         for group in mappings(each.spec.get("groups")):
             for rule in mappings(group.get("rules")):
@@ -192,7 +191,7 @@ def recorded(cluster: Cluster) -> Iterator[tuple[Object, str, str]]:
 
 
 def _expressions(cluster: Cluster) -> dict[str, str]:
-    """Return the expression behind each name that a recording rule or prometheus-adapter gives."""
+    """Return the expression behind each name that a recording rule or prometheus-adapter defines."""
     found = {name: expression for _, name, expression in recorded(cluster) if name and expression}
     for each in adapter_rules(cluster):
         name = known_text(dig(each, "name", "as"))
@@ -210,7 +209,7 @@ def adapter_rules(cluster: Cluster) -> list[dict[str, object]]:
 
 
 def scale_target(scaler: Scaler, cluster: Cluster) -> Workload | None:
-    """Return the pods that a scaler changes, when they are in the input."""
+    """Return the pods that a scaler changes, if they are in the input."""
     return next((each for each in cluster.workloads if _key(each.owner) == scaler.target), None)
 
 
@@ -219,7 +218,7 @@ def _key(owner: Object) -> tuple[str, str, str]:
 
 
 def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Workload, ...]:
-    """Return workloads with as many pods as an autoscaler leaves them at once, whatever it measures."""
+    """Return workloads with the number of pods that their autoscaler immediately enforces, for any metric value."""
     listed = (read_scaler(each) for each in objects if each.kind in (HPA, SCALED_OBJECT))
     scalers: dict[tuple[str, str | None, str], Scaler] = {each.target: each for each in listed}
     return tuple(
@@ -231,9 +230,9 @@ def scaled(workloads: Iterable[Workload], objects: Iterable[Object]) -> tuple[Wo
 
 
 def _bounded(replicas: int | None, scaler: Scaler) -> int | None:
-    """Return how many pods an autoscaler leaves of some; ``None`` where its bounds do not tell.
+    """Return a number of pods within the bounds of an autoscaler; ``None`` if the bounds don't decide it.
 
-    A HorizontalPodAutoscaler leaves what has no pods alone, and KEDA what it may keep at none.
+    A HorizontalPodAutoscaler doesn't scale a target with 0 pods. KEDA doesn't scale a target that it may keep at 0.
     Source: kubernetes/kubernetes v1.36.1 pkg/controller/podautoscaler/horizontal.go
     """
     if any(name.startswith(_PAUSED) for name in scaler.object.annotations):

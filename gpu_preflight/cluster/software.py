@@ -49,18 +49,18 @@ from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_preflight.schema.fields import schema_kind
 
-# Parts of the name of an image, and what its DaemonSet registers.
+# Parts of the name of an image, and the resources that its DaemonSet registers.
 _ADVERTISED = (
     ("k8s-device-plugin", GPU),
     (DEVICE_PLUGIN, GPU),
     (EFA_DEVICE_PLUGIN, EFA),
     ("efa-device-plugin", EFA),
 )
-# In the chart's default of the tags.
+# In the chart's default value for the tags.
 _OF_THE_VALUES = regex(r"\{\{-? *\.Values\.autoDiscovery\.clusterName *-?\}\}")
 _NOT_A_PLUGIN = ("gpu-feature-discovery", "mps-control-daemon", "config-manager")
 _UNKNOWN_CONFIG = Unknown("${configuration of the device plugin}")
-# API group, and the charts that bring its definitions.
+# API groups, and the charts that install their CRDs.
 # Sources: kueue 0.19.2, kai-scheduler v0.17.0, keda 2.20.2, kube-prometheus-stack 88.5.3, vertical-pod-autoscaler
 # 0.11.0, jobset 0.12.0, lws 0.10.0, kuberay-operator 1.7.0, dra-driver-nvidia-gpu 0.4.1: their crds/ and templates/.
 CHARTS_OF_GROUP = {
@@ -73,14 +73,14 @@ CHARTS_OF_GROUP = {
     "leaderworkerset.x-k8s.io": (LEADER_WORKER_SET, DYNAMO),
     "ray.io": (KUBERAY,),
     "resource.nvidia.com": (*DRA_DRIVERS, GPU_OPERATOR),
-    # The training operator and the MPI operator come as manifests; other people's charts have their names.
+    # The training operator and the MPI operator are installed from manifests. Third-party charts use their names.
     "kubeflow.org": ("training-operator", MPI_OPERATOR, "kubeflow-training-operator"),
     "trainer.kubeflow.org": ("kubeflow-trainer", "trainer"),
     "batch.volcano.sh": (VOLCANO,),
     "scheduling.volcano.sh": (VOLCANO,),
     "serving.kserve.io": ("kserve-crd", "kserve-crd-minimal", "kserve-llmisvc-crd", "kserve"),
 }
-# Of a group that several programs share, kinds and the charts that bring each.
+# For a group that several programs share: kinds, and the charts that install each.
 # Sources: gpu-operator v26.7.0 deployments/gpu-operator/crds, ai-dynamo/dynamo v1.5 deploy/helm/charts.
 CHARTS_OF_KIND = {
     "ClusterPolicy": (GPU_OPERATOR,),
@@ -94,12 +94,12 @@ _MINOR = regex(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What runs in a cluster.
+    """Software that runs in a cluster.
 
     Attributes:
         daemon_sets: Its DaemonSets.
-        opaque: Charts and add-ons of which no table says what is in them.
-        autoscalers: What makes nodes.
+        opaque: Charts and add-ons with contents that no table lists.
+        autoscalers: Its autoscalers.
     """
 
     daemon_sets: tuple[DaemonSet, ...]
@@ -108,7 +108,7 @@ class Software:
 
 
 def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterable[Addon]) -> Software:
-    """Return what runs in a cluster."""
+    """Return the software that runs in a cluster."""
     every, releases, installed = list(objects), list(charts), list(addons)
     configs = {(each.namespace, each.name): each for each in every if each.kind == "ConfigMap"}
     found = [_daemon_set_from_object(each, configs) for each in every if each.kind == "DaemonSet"]
@@ -125,7 +125,7 @@ def software(objects: Iterable[Object], charts: Iterable[Chart], addons: Iterabl
         found += [_daemon_set_from_spec(spec, addon) for spec in specs or ()]
     opaque += _nameless(every)
     if not any(each.name == GPU_OPERATOR for each in releases):
-        # Its operator was installed elsewhere.
+        # Its operator isn't in the input.
         opaque += [f"the operator of ClusterPolicy {each.name}" for each in every if each.kind == "ClusterPolicy"]
     autoscalers = [*_controllers(every), *_charted(releases)]
     return Software(tuple(found), tuple(opaque), tuple(autoscalers))
@@ -154,7 +154,7 @@ def _advertised(pod: Pod) -> tuple[str, ...]:
 
 
 def _plugin_config(pod: Pod, namespace: str, configs: Mapping[tuple[str, str], Object]) -> Any:
-    """Return the configuration a device plugin is started with: from its file, its variables and its flags."""
+    """Return the configuration with which a device plugin starts: from its file, its variables and its flags."""
     config: dict[str, Any] = {}
     for container in pod.containers or ():
         variables = container.env
@@ -224,7 +224,8 @@ def _with_chart_configs(daemon: DaemonSet, chart: Chart) -> DaemonSet:
     operator = chart.name == GPU_OPERATOR
     told = _value(chart.values, *(("devicePlugin", "config") if operator else ("config",)))
     name, default, written = (_value(told, key) for key in ("name", "default", "data" if operator else "map"))
-    # The charts make an environment variable of it, which overrides the plugin's file. The operator's is "single".
+    # The charts set it as an environment variable, which overrides the plugin's file. The operator's default is
+    # "single".
     strategy = _value(chart.values, "mig", "strategy") or "single" if operator else _value(chart.values, "migStrategy")
     made_elsewhere = name and (_value(told, "create") is not True if operator else not written)
     if made_elsewhere or any(isinstance(each, Unknown) for each in (default, written)):
@@ -255,7 +256,7 @@ def _with_strategy(config: Any, strategy: Any) -> Any:
 
 
 def _value(found: Any, *path: str) -> Any:
-    """Return the value at a path; ``Unknown`` where a part of the path isn't known."""
+    """Return the value at a path; ``Unknown`` if a part of the path isn't known."""
     for key in path:
         found = found if isinstance(found, Unknown) else dig(found, key)
     return found
@@ -278,7 +279,7 @@ def _controllers(objects: Iterable[Object]) -> list[Autoscaler]:
 
 
 def _nameless(objects: Iterable[Object]) -> list[str]:
-    """Return what may be a device plugin or an autoscaler: a DaemonSet, or something with rights of its own."""
+    """Return objects that may be a device plugin or an autoscaler: a DaemonSet, or an object with RBAC permissions."""
     found = []
     for each in objects:
         if each.kind not in ("DaemonSet", "Deployment"):
@@ -307,7 +308,7 @@ def _image(reference: Any) -> tuple[str, str | None]:
 
 
 def parse_flags(words: Iterable[Any]) -> dict[str, Any]:
-    """Return the flags of a command line, without their dashes; one given twice keeps every value."""
+    """Return the flags of a command line, without their dashes. A repeated flag keeps every value."""
     found: dict[str, Any] = {}
     listed = [str(each) for each in words]
     for index, word in enumerate(listed):
@@ -338,7 +339,7 @@ def _charted_karpenter(chart: Chart) -> Autoscaler:
 
 
 def _default_account(chart: Chart) -> str:
-    """Return the service account that cluster autoscaler's chart makes without a name.
+    """Return the default name of the service account in Cluster Autoscaler's chart.
 
     Source: kubernetes/autoscaler cluster-autoscaler-chart-9.50.1 templates/_helpers.tpl
     ``cluster-autoscaler.serviceAccountName`` and ``cluster-autoscaler.fullname``
@@ -356,7 +357,7 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
     flags: dict[str, Any] = {str(key): value for key, value in arguments.items()}
     cluster = dig(chart.values, "autoDiscovery", "clusterName")
     if cluster is not None:
-        # What the chart's template renders for AWS.
+        # The chart's template renders these flags for AWS.
         tags = dig(chart.values, "autoDiscovery", "tags") or [AUTOSCALED_TAG, f"{AUTOSCALED_BY_TAG}{cluster}"]
         written = ",".join(map(str, tags)) if isinstance(tags, list) else str(tags)
         flags[DISCOVERY] = f"asg:tag={_OF_THE_VALUES.sub(lambda _: str(cluster), written)}"
@@ -378,7 +379,7 @@ def _charted_autoscaler(chart: Chart) -> Autoscaler:
 
 
 def exporters(cluster: Cluster) -> list[DaemonSet]:
-    """Return the DCGM exporters, without that of the GPU Operator, which labels its nodes itself."""
+    """Return the DCGM exporters, except the GPU Operator's, which labels its nodes itself."""
     charted = cluster.chart(GPU_OPERATOR)
     return [
         each for each in cluster.daemon_sets if _exports(each) and not (charted and each.name == OPERATOR_DCGM_EXPORTER)
@@ -391,7 +392,7 @@ def _exports(daemon: DaemonSet) -> bool:
 
 
 def operator_exports(cluster: Cluster) -> bool:
-    """Whether the GPU Operator runs an exporter of its own."""
+    """Whether the GPU Operator runs a DCGM exporter."""
     chart = cluster.chart(GPU_OPERATOR)
     return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
 
@@ -415,12 +416,12 @@ def _is_taint_mentioned(key: str, cluster: Cluster) -> bool:
 
 
 def defining_charts(each: Object) -> tuple[str, ...]:
-    """Return the charts that define the kind of an object; none where no table says."""
+    """Return the charts that define the kind of an object; none if no table lists it."""
     return CHARTS_OF_KIND.get(each.kind, ()) if each.group == NVIDIA_GROUP else CHARTS_OF_GROUP.get(each.group, ())
 
 
 def is_kind_defined(each: Object, cluster: Cluster) -> bool:
-    """Whether a chart or a definition in the input brings the kind of an object."""
+    """Whether a chart or a CRD in the input installs the kind of an object."""
     definitions = cluster.objects_of_kind("CustomResourceDefinition")
     return any(chart.name in defining_charts(each) for chart in cluster.charts) or any(
         one.spec.get("group") == each.group and dig(one.spec, "names", "kind") in (each.kind, None)
@@ -429,7 +430,7 @@ def is_kind_defined(each: Object, cluster: Cluster) -> bool:
 
 
 def is_defined(group: str, cluster: Cluster) -> bool:
-    """Whether a chart or a definition in the input brings an API group, or objects by hand say that somebody did."""
+    """Whether the input installs an API group by a chart or a CRD, or its plain objects show that it is installed."""
     if not cluster.charts and any(each.group == group and each.origin.resource is None for each in cluster.objects):
         return True
     charts = CHARTS_OF_GROUP.get(group, ())
@@ -440,9 +441,9 @@ def is_defined(group: str, cluster: Cluster) -> bool:
 
 
 def other_definition(each: Object, cluster: Cluster) -> str | None:
-    """Return what defines the kind of an object in a cluster, where it is known to be another than what was read.
+    """Return the definition of an object's kind in a cluster, if it certainly differs from the one that the checks use.
 
-    The API of Kubernetes itself loses no field of a version, so that only a newer one may take more.
+    Kubernetes doesn't remove fields from a version of its API, so only a newer version can accept more.
     """
     source = find_source(schema_kind(each))
     if source is None:
@@ -461,7 +462,7 @@ def other_definition(each: Object, cluster: Cluster) -> str | None:
 
 
 def read_version(each: Object) -> str:
-    """Return whose definition of the kind of an object was read, with its version."""
+    """Return the source and version of the definition that the checks use for the kind of an object."""
     source = find_source(schema_kind(each))
     return f"{source.name} {source.version}" if source else ""
 

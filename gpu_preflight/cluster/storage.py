@@ -25,10 +25,10 @@ class Claimed:
     """Storage that a workload claims.
 
     Attributes:
-        name: Name of the claim; ``None`` of one that is made for each pod.
-        spec: ``spec`` of the claim; ``None`` where the claim is not in the input.
-        storage_class: The StorageClass that it names, or the default one if it names none, when it is in the input.
-        volume: The PersistentVolume that it is bound to by name, when it is in the input.
+        name: Name of the claim; ``None`` if it is created for each pod.
+        spec: ``spec`` of the claim; ``None`` if the claim isn't in the input.
+        storage_class: The StorageClass that it names, or else the default StorageClass, if it is in the input.
+        volume: The PersistentVolume that it is bound to by name, if it is in the input.
     """
 
     name: str | None
@@ -38,8 +38,8 @@ class Claimed:
 
     @property
     def title(self) -> str:
-        """The claim as people say it."""
-        return f"PersistentVolumeClaim {self.name}" if self.name else "the claim made for each pod"
+        """The claim in messages."""
+        return f"PersistentVolumeClaim {self.name}" if self.name else "the claim created for each pod"
 
     @property
     def modes(self) -> list[Any]:
@@ -49,18 +49,18 @@ class Claimed:
 
     @property
     def size(self) -> int | None:
-        """The bytes that it requests; ``None`` where that is not known."""
+        """The bytes that it requests; ``None`` if the size isn't known."""
         return quantity("memory", dig(self.spec, "resources", "requests", "storage"))
 
     @property
     def is_ebs(self) -> bool:
-        """Whether it is known to be a volume of EBS."""
+        """Whether it is certainly an EBS volume."""
         made_by = self.storage_class or self.volume
         return made_by is not None and made_by.driver in EBS_PROVISIONERS
 
 
 def claimed(workload: Workload, cluster: Cluster) -> Iterator[Claimed]:
-    """Yield the storage that a workload claims; what is known at deployment only is left out."""
+    """Yield the storage that a workload claims, except claims that are known at deployment only."""
     for volume in workload.pod.volumes:
         if isinstance(volume.claim, str):
             found = cluster.volume_claims.get((workload.namespace, volume.claim))
@@ -85,9 +85,9 @@ def _claim(name: str | None, written: Mapping[str, Any] | None, cluster: Cluster
 
 
 def gp3_volume(claim: Claimed) -> Disk | None:
-    """Return the gp3 volume that the driver of EBS asks EC2 for, where the class and the size of a claim are known.
+    """Return the gp3 volume that the EBS CSI driver requests from EC2, if the class and the size of a claim are known.
 
-    It lowers iops to what the size allows, unless that is less than every gp3 volume has.
+    The driver lowers iops to the maximum for the size, but not below the baseline of gp3.
 
     Source: kubernetes-sigs/aws-ebs-csi-driver pkg/cloud/cloud.go ``capIOPS`` (2026-08)
     """
@@ -104,7 +104,7 @@ def gp3_volume(claim: Claimed) -> Disk | None:
 
 
 def is_stateful_set_claim(name: str, workload: Workload, cluster: Cluster) -> bool:
-    """Whether a claim is one that a StatefulSet of the input makes for one of its pods."""
+    """Whether a StatefulSet of the input creates a claim for one of its pods."""
     for each in cluster.objects_of_kind("StatefulSet"):
         for template in mappings(each.spec.get("volumeClaimTemplates")):
             made = str((template.get("metadata") or {}).get("name"))
@@ -114,14 +114,14 @@ def is_stateful_set_claim(name: str, workload: Workload, cluster: Cluster) -> bo
 
 
 def claim_source(claim: Claimed, cluster: Cluster) -> PersistentVolume | StorageClass | None:
-    """Return the volume or the class that names the driver of a claim's storage."""
+    """Return the volume or the class that sets the driver of a claim's storage."""
     return claim.volume or _volume_of_class(claim, cluster) or claim.storage_class
 
 
 def _volume_of_class(claim: Claimed, cluster: Cluster) -> PersistentVolume | None:
-    """Return a PersistentVolume of the class that a claim names, where nothing makes one and all have one driver.
+    """Return a PersistentVolume of a claim's class, if nothing provisions volumes and all of them have the same driver.
 
-    A claim of class "" or of a class that isn't there is bound to such a volume.
+    A claim with class "", or with a class that doesn't exist, is bound to such a volume.
     """
     name = known_text((claim.spec or {}).get("storageClassName"))
     if name is None or claim.storage_class is not None:
@@ -132,12 +132,12 @@ def _volume_of_class(claim: Claimed, cluster: Cluster) -> PersistentVolume | Non
 
 
 def installs(name: str, cluster: Cluster) -> bool:
-    """Whether an add-on, a chart, Argo CD, Flux or a manifest brings the driver of an add-on."""
+    """Whether an add-on, a chart, Argo CD, Flux or a manifest installs the driver of an add-on."""
     named = any(name in str(each.content.get("spec")) for each in cluster.objects_of_kind("Application", "HelmRelease"))
     return bool(cluster.addon(name) or cluster.chart(name) or node_daemons(name, cluster)) or named
 
 
 def node_daemons(name: str, cluster: Cluster) -> list[DaemonSet]:
-    """Return the DaemonSets by which the driver of an add-on mounts."""
+    """Return the DaemonSets with which the driver of an add-on mounts volumes."""
     node = name.removeprefix("aws-").replace("csi-driver", "csi-node").replace("mountpoint-", "")
     return [each for each in cluster.daemon_sets if each.name.startswith(node)]
