@@ -26,7 +26,7 @@ def cluster_resources(cluster: Cluster, *types: str) -> list[Resource]:
 
 
 def created_before(resource: Resource, cluster: Cluster) -> set[str]:
-    """Return the keys of resources that are created before a resource: direct and indirect dependencies and references."""
+    """Return the keys of resources that are created before a resource: its direct and indirect references."""
     before, found = [*resource.depends_on, *_mentioned(resource.properties)], set[str]()
     while before:
         key = before.pop()

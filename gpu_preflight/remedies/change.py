@@ -1,4 +1,4 @@
-"""A change of what was read, and the same as people apply it: a patch for kubectl, or a property of a construct."""
+"""A change to the input, and its form for users: a patch for kubectl, or a property of a construct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import as_written
 
-# Where kinds whose patches merge lists by name keep their pods, and how many there are.
+# Path of the pod template, and of the number of pods, in kinds whose patches merge lists by name.
 _PODS: Mapping[str, tuple[str, ...]] = {
     "Pod": ("spec",),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
@@ -22,17 +22,17 @@ _PODS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing to set.
+    """One value to set.
 
     Attributes:
-        text: What is done, as people say it.
-        origin: Where the resource or object stands.
-        property: The names on the way to what is set there.
-        value: What to set it to.
+        text: The change in words.
+        origin: Place of the resource or object in the input.
+        property: Path of the value, as a tuple of names.
+        value: The value to set.
         key: Key of the resource; ``None`` for an object.
-        of_pool: Whether it is of a pool or of a quota, and not of the workload.
-        written: The names on the way in the file, where people write it by others.
-        written_value: What to set it to there; ``None`` where that is the same.
+        of_pool: Whether it changes a pool or a quota, and not the workload.
+        written: Path of the value in the file, if the user's file has other names.
+        written_value: The value to set in the file; ``None`` if it is the same.
     """
 
     text: str
@@ -46,19 +46,19 @@ class Change:
 
 
 def written(name: str, have: int, *, up: bool = False) -> int | str:
-    """Return an amount in base units as people write it, rounded down, or up."""
+    """Return an amount in base units as a quantity, rounded down or up."""
     if name == "cpu":
         return f"{have}m" if have % 1000 else have // 1000
     return f"{-(-have // MIB) if up else have // MIB}Mi" if have >= MIB else have
 
 
 def pod_path(owner: Object) -> tuple[str, ...] | None:
-    """Return where an object keeps its pod; ``None`` for kinds whose patches replace whole lists."""
+    """Return the path of an object's pod; ``None`` for kinds whose patches replace whole lists."""
     return _PODS.get(owner.kind)
 
 
 def strategic_merge_patch(changes: Iterable[Change]) -> dict[str, Any] | None:
-    """Return the changes of a workload as the body of one strategic merge patch; ``None`` without any."""
+    """Return the changes of a workload as the body of one strategic merge patch; ``None`` if there are none."""
     body: dict[str, Any] = {}
     for each in changes:
         if not each.of_pool:
@@ -68,7 +68,7 @@ def strategic_merge_patch(changes: Iterable[Change]) -> dict[str, Any] | None:
 
 
 def with_containers_merged(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Return changes in which those of a pod's containers are one: each alone would replace what the others set."""
+    """Return changes with all container changes of a pod in one. Separate ones would replace each other's values."""
     found: list[Change] = []
     for each in changes:
         places = [number for number, one in enumerate(found) if one.property == each.property and one.key == each.key]
@@ -82,7 +82,7 @@ def with_containers_merged(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """Return two patches as one, with what they remove."""
+    """Merge two patches, including their removals."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {**one, **{key: _joined(one[key], each) if key in one else each for key, each in other.items()}}
     if isinstance(one, list) and isinstance(other, list) and _all_have_names(one) and _all_have_names(other):
@@ -99,7 +99,7 @@ def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def merged(whole: Any, patch: Any) -> Any:
-    """Return a value with a strategic merge patch applied: containers by name, other lists whole, ``None`` removes."""
+    """Return a value after a strategic merge patch: containers merge by name, other lists whole, ``None`` removes."""
     if isinstance(whole, dict) and isinstance(patch, dict):
         found = {key: each for key, each in whole.items() if patch.get(key, whole) is not None}
         for key, each in patch.items():
@@ -117,7 +117,7 @@ def _all_have_names(values: list[Any]) -> bool:
 
 
 def changed(given: Input, owner: Object, changes: Iterable[Change]) -> Input:
-    """Return what would be read with some changes made."""
+    """Return the input as it would be read after some changes."""
     listed = list(changes)
     resources = dict(given.resources)
     objects = given.objects

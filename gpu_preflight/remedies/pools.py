@@ -1,4 +1,4 @@
-"""What could be changed in a pool so that it takes a workload: its size, its limits, its disk and its labels."""
+"""Possible changes to a pool so that it accepts a workload: its size, its limits, its disk and its labels."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from gpu_preflight.remedies.change import Change, written
 from gpu_preflight.scheduling.demand import Demand, smallest_first
 from gpu_preflight.scheduling.verdict import PoolVerdict
 
-# Requirements of a NodePool beside those of instance types that a pod's selector may widen.
+# Requirements of a NodePool, other than instance types, that a pod's selector may extend.
 _WIDENED = (CAPACITY_TYPE, ZONE)
 _REQUIREMENTS = ("spec", "template", "spec", "requirements")
-# Volumes are suggested in steps, up to the largest that EBS has.
+# Suggested sizes of volumes: steps up to the largest size of EBS.
 _STEP_GIB, _MOST_GIB = 10, 16_384
 # Images with CUDA need it (GPU048).
 _LEAST_GIB = 100
-# Labels in these domains are set by Kubernetes, Karpenter, EKS and NVIDIA, and not by who makes a pool.
+# Kubernetes, Karpenter, EKS and NVIDIA set labels in these domains. The author of a pool doesn't.
 _RESERVED = ("kubernetes.io", "k8s.io", "amazonaws.com", "k8s.aws", KARPENTER_DOMAIN, "eksctl.io", "nvidia.com")
 
 
 def lacking(wanted: Demand, node: NodeToBe) -> list[str]:
-    """Return the resources of which a pod requests more than a node surely has, or its autoscaler expects of it."""
+    """Return the resources that a pod requests beyond a node's min amount, or beyond the autoscaler's view of it."""
     return [
         name
         for name, asked in wanted.requests.items()
@@ -57,12 +57,12 @@ def has_local_disk(pool: Pool, node: NodeToBe) -> bool:
 def other_type(
     wanted: Demand, pool: Pool, node: NodeToBe, case: Case, more_memory: int | None = None
 ) -> Iterator[Change]:
-    """Yield the change that lets a pool launch a type for a pod, where none of its types has what the pod requests.
+    """Yield the change that allows a pool to launch another type, if none of its types has the pod's requests.
 
     Args:
-        wanted: What one pod requests.
+        wanted: The requests of one pod.
         pool: The pool.
-        node: The node that a pod has to fit today.
+        node: The existing kind of node that a pod must fit on.
         case: The cluster.
         more_memory: MiB that each GPU must exceed, for a model that doesn't fit the GPUs of the pool. Default: any.
     """
@@ -79,12 +79,12 @@ def other_type(
 
 
 def max_gpu_memory(pool: Pool, case: Case) -> int:
-    """Return the most memory that a GPU of a pool has, MiB; 0 where it isn't known."""
+    """Return the max GPU memory of a pool, in MiB; 0 if it isn't known."""
     return max((each.gpu_memory_mib or 0 for each in _rows(pool, case)), default=0)
 
 
 def _fitting(wanted: Demand, pool: Pool, case: Case, more_memory: int) -> InstanceType | None:
-    """Return the best type: of the pool's GPU model, else like it in NVSwitch and GPU memory; then the cheapest."""
+    """Return the best type: with the pool's GPU model, else similar in NVSwitch and GPU memory; then the cheapest."""
     now = _rows(pool, case)
     models, memory = {each.gpu_model for each in now}, max_gpu_memory(pool, case)
     architectures = {each.architecture for each in now} or {"x86_64"}
@@ -109,16 +109,16 @@ def _fitting(wanted: Demand, pool: Pool, case: Case, more_memory: int) -> Instan
 
 
 def _rows(pool: Pool, case: Case) -> list[InstanceType]:
-    """Return the types with GPUs that a pool may launch today."""
+    """Return the types with GPUs that a pool may launch now."""
     return [each.row for each in case.nodes(pool) if each.row is not None]
 
 
 def _has_all(wanted: Demand, pool: Pool, row: InstanceType, case: Case) -> bool:
-    """Whether the nodes of a pool that launches only one type have what a pod requests, but for a larger volume."""
+    """Whether a pool that launches only one type has the pod's requests, if its volume is large enough."""
     only = (Requirement(INSTANCE_TYPE, "In", (row.name,)),)
     like = replace(pool, instance_types=(row.name,), requirements=() if pool.is_group else only)
     for node in nodes_to_be(like, case.cluster):
-        # Cluster autoscaler expects what tags tell it, which is another change.
+        # Cluster Autoscaler uses the amounts in tags, which another change sets.
         believed = {} if pool.is_group else node.believed
         for name, asked in wanted.requests.items():
             if name in (*node.unsaid, "pods") or (name == DISK and not has_local_disk(like, node)):
@@ -129,7 +129,7 @@ def _has_all(wanted: Demand, pool: Pool, row: InstanceType, case: Case) -> bool:
 
 
 def _selects(wanted: Demand, pool: Pool, row: InstanceType | None) -> bool:
-    """Whether a pod may run on a type, as far as labels of the type say; any other label may be on the pool."""
+    """Whether a pod may run on a type, as far as the type's labels decide. The pool may have any other label."""
     if row is None:
         return True
     labels: Labels = {key: Unknown(f"${{{key}}}") for key in wanted.keys}
@@ -156,7 +156,7 @@ def _labels(row: InstanceType, pool: Pool) -> dict[str, LabelValues | Unknown]:
 
 
 def _described(row: InstanceType, pool: Pool, case: Case) -> str:
-    """Return a type's GPUs and price, and a warning where a pod would get GPUs of another model or memory."""
+    """Return a type's GPUs and price, and a warning if a pod would get GPUs of another model or memory."""
     region = pool_region(pool, case.cluster)
     price = price_text(usd_per_hour(row, region), price_list(region))
     now = {_gpu(each): each for each in _rows(pool, case)}
@@ -170,7 +170,7 @@ def _gpu(row: InstanceType) -> str:
 
 
 def _instance_type_change(pool: Pool, row: InstanceType, described: str, case: Case) -> Change | None:
-    """Return the change of a group to another type where its types are written; ``None`` where that isn't known."""
+    """Return the change of a group to another type, if its types are written; ``None`` if the place isn't known."""
     group, template = pool.resource, pool.launch_resource
     if group is None:
         return None
@@ -191,7 +191,7 @@ def _instance_type_change(pool: Pool, row: InstanceType, described: str, case: C
 
 
 def _where(pool: Pool, group: Resource, template: Resource | None, name: str) -> tuple[Resource, tuple[str, ...], Any]:
-    """Return the resource that names the types of a group, where it does, and the value that names one type."""
+    """Return the resource that sets the types of a group, its path, and the value for one type."""
     overrides = ("MixedInstancesPolicy", "LaunchTemplate", "Overrides")
     if dig(dict(group.properties), *overrides):
         return group, overrides, [{"InstanceType": name}]
@@ -203,9 +203,9 @@ def _where(pool: Pool, group: Resource, template: Resource | None, name: str) ->
 def _node_pool_change(
     wanted: Demand, pool: Pool, row: InstanceType | None, case: Case, *, alone: bool
 ) -> Change | None:
-    """Return the change of a NodePool's requirements that lets it launch a type, and what else a pod selects.
+    """Return the change of a NodePool's requirements that allows a type, and other labels that a pod selects.
 
-    With ``alone`` the type takes the place of the others: Karpenter would launch a cheaper one.
+    With ``alone`` the type replaces the other types, because Karpenter would launch a cheaper one.
     """
     written = dig(pool.properties, *_REQUIREMENTS[1:])
     if isinstance(written, Unknown) or any(isinstance(each.values, Unknown) for each in pool.requirements):
@@ -218,12 +218,12 @@ def _node_pool_change(
         return None
     value = [after for _, after in edited if after is not None]
     what = "" if row is None else f" {row.name} ({_described(row, pool, case)})"
-    launch = f"let NodePool {pool.name} launch{what}: " if what else f"in NodePool {pool.name} "
+    launch = f"allow NodePool {pool.name} to launch{what}: " if what else f"in NodePool {pool.name} "
     return Change(launch + ", ".join(edits), pool.origin, _REQUIREMENTS, value, of_pool=True)
 
 
 def _selected(wanted: Demand, pool: Pool) -> Labels:
-    """Return the values that a pod selects of labels that a NodePool's requirements restrict."""
+    """Return the values that a pod selects for labels that a NodePool's requirements restrict."""
     restricted = {each.key for each in pool.requirements} & set(_WIDENED)
     terms = wanted.pod.selection.terms or ()
     asked = (*wanted.pod.selection.selector, *(terms[0].labels if len(terms) == 1 else ()))
@@ -235,7 +235,7 @@ def _selected(wanted: Demand, pool: Pool) -> Labels:
 
 
 def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[str, Any] | None:
-    """Return a requirement that a node with such labels meets; ``None`` where it has to go."""
+    """Return a requirement that a node with such labels meets; ``None`` if it must be removed."""
     wanted = requirement(written)
     value = labels.get(wanted.key)
     only = value.only if isinstance(value, LabelValues) else None
@@ -257,7 +257,7 @@ def _widened(written: dict[str, Any], labels: Labels, *, alone: bool) -> dict[st
 def _described_edits(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> Iterator[str]:
     for before, after in edited:
         if after is None:
-            yield f"leave out requirement {requirement(before)}"
+            yield f"remove requirement {requirement(before)}"
         elif after is not before and after.get("operator") == "In" and len(after["values"]) == 1:
             yield f"set {after['key']} to {after['values'][0]}"
         elif after is not before and after.get("operator") == "In":
@@ -267,7 +267,7 @@ def _described_edits(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | Non
 
 
 def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
-    """Yield what raises the most nodes of a pool by those that some pods need."""
+    """Yield the change that raises the max number of nodes of a pool by the number that some pods need."""
     pool, nodes = judged.pool, -(-missing // max(judged.per_node or 1, 1))
     if pool.is_group and pool.max_nodes is not None and pool.resource is not None:
         yield from _larger_group(judged, pool.resource, pool.max_nodes + nodes, case)
@@ -278,14 +278,14 @@ def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change
 def _larger_group(judged: PoolVerdict, group: Resource, most: int, case: Case) -> Iterator[Change]:
     managed = judged.pool.kind == "managed"
     yield _size_change(group, ("ScalingConfig", "MaxSize") if managed else ("MaxSize",), "maxSize", most, case)
-    # Without an autoscaler nothing else starts the nodes.
+    # Without an autoscaler, only the desired size starts nodes.
     if case.cluster.runs("cluster-autoscaler") is not Answer.YES and desired_nodes(judged.pool) is not None:
         size = ("ScalingConfig", "DesiredSize") if managed else ("DesiredCapacity",)
         yield _size_change(group, size, "desiredCapacity", most, case)
 
 
 def _size_change(group: Resource, size: tuple[str, ...], name: str, most: int, case: Case) -> Change:
-    """Return the change of a size; one that a function is asked for at deployment is set where it is told."""
+    """Return the change of a size. If a custom resource computes the size at deployment, change the custom resource."""
     said, resource = dig(dict(group.properties), *size), group
     if isinstance(said, Unknown) and said.resource in case.cluster.resources:
         resource, size = case.cluster.resources[str(said.resource)], ("Max",)
@@ -304,7 +304,7 @@ def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[C
         "cpu": max((each.vcpus or 0 for each in rows), default=0) * 1000,
         "memory": max((each.memory_mib or 0 for each in rows), default=0) * MIB,
     }
-    # Nodes that the limits already allow count as room, so only what is missing is added.
+    # Nodes that the limits already allow count as room, so only the missing amount is added.
     allowed = {name: pool.limits[name] // size for name, size in of_node.items() if size and name in pool.limits}
     if pool.max_nodes is not None:
         allowed["nodes"], of_node["nodes"] = pool.max_nodes, 1
@@ -318,7 +318,7 @@ def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[C
 
 
 def tag_node_group(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:
-    """Yield tags by which an autoscaler learns what the nodes of a managed group have that it does not expect."""
+    """Yield tags that add missing resources or labels of a managed group's nodes to the autoscaler's view."""
     resource = judged.pool.resource
     tags = dict(resource.properties).get("Tags", {}) if resource is not None else None
     if judged.pool.kind != "managed" or resource is None or not isinstance(tags, dict):
@@ -335,7 +335,7 @@ def tag_node_group(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Itera
 
 
 def larger_disk(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
-    """Yield the change to the smallest volume on which a pod has the disk that it requests."""
+    """Yield the change to the smallest volume that has the disk that a pod requests."""
     asked = wanted.requests.get(DISK, 0)
     if node.row is None or asked <= node.least.get(DISK, 0) or has_local_disk(pool, node):
         return
@@ -350,7 +350,7 @@ def larger_disk(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
 
 
 def _with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
-    """Return a pool with a volume of another size for images and pods, and the change that leads to it."""
+    """Return a pool with a volume of another size for images and pods, and the change for it."""
     if pool.is_group:
         return _group_with_disk(pool, gib)
     if pool.node_class is None:
@@ -391,7 +391,7 @@ def _group_with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
 
 
 def _resized(said: Any, device: str, size: Any, keys: tuple[str, str, str]) -> list[dict[str, Any]]:
-    """Return block device mappings in which the volume for images and pods has another size."""
+    """Return block device mappings with another size for the volume of images and pods."""
     name, ebs, volume = keys
     listed = mappings(said)
     root = next((each for each in listed if each.get("rootVolume") is True), None)
@@ -404,7 +404,7 @@ def _resized(said: Any, device: str, size: Any, keys: tuple[str, str, str]) -> l
 
 
 def labelled(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
-    """Yield the change that gives the nodes of a pool the labels that a pod selects and no requirement names."""
+    """Yield the change that sets the labels on a pool's nodes that a pod selects and no requirement names."""
     added = dict(missing_labels(wanted, node))
     resource = pool.resource
     if not added or (resource is not None and pool.kind != "managed"):
@@ -424,7 +424,7 @@ def labelled(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
 
 
 def missing_labels(wanted: Demand, node: NodeToBe) -> Iterator[tuple[str, str]]:
-    """Yield the labels with a value that a pod selects, that a node doesn't have, and that who makes a pool chooses."""
+    """Yield labels with a value that a pod selects, that a node lacks, and that the author of a pool may set."""
     for each, answer in wanted.pod.selection.unmet(node.labels):
         chosen = each.operator == "In" and len(each.values or ()) == 1 and each.key not in node.labels
         chosen = chosen and (each.key == ACCELERATOR or not each.key.rpartition("/")[0].endswith(_RESERVED))
@@ -433,7 +433,7 @@ def missing_labels(wanted: Demand, node: NodeToBe) -> Iterator[tuple[str, str]]:
 
 
 def tolerating_plugins(pool: Pool, taints: tuple[Taint, ...], case: Case) -> Iterator[Change]:
-    """Yield the tolerations without which a device plugin that is in the input doesn't run on the nodes of a pool."""
+    """Yield the tolerations that a device plugin in the input needs to run on the nodes of a pool."""
     plugins = [each for each in case.cluster.daemon_sets if GPU in each.advertises]
     missing = [(each, miss(each, taints, case.nodes(pool))) for each in plugins]
     if any(not each.taints and not each.unselected for _, each in missing):
@@ -445,5 +445,5 @@ def tolerating_plugins(pool: Pool, taints: tuple[Taint, ...], case: Case) -> Ite
         path = ("spec", "template", "spec", "tolerations")
         added = [{"key": each.key, "operator": "Exists", "effect": each.effect} for each in why.taints]
         value = [*mappings(dig(owner.content, *path)), *added]
-        text = f"let DaemonSet {owner.namespace}/{owner.name} tolerate {', '.join(map(str, why.taints))}"
+        text = f"add tolerations of {', '.join(map(str, why.taints))} to DaemonSet {owner.namespace}/{owner.name}"
         yield Change(text, owner.origin, path, value, of_pool=True)

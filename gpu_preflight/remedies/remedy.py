@@ -1,4 +1,4 @@
-"""The smallest change with which a workload that stays Pending runs: judged, and only then told."""
+"""The smallest change after which a Pending workload runs. Each change is checked before it is suggested."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ from gpu_preflight.remedies.workloads import (
 from gpu_preflight.scheduling.demand import smallest_type as smallest_type_for
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
-# Each remedy is judged anew, so few are tried: for so many workloads that are unlike each other, on so many of the
-# nearest pools, and none from so many pairs of pools and workloads on.
+# Each fix is checked separately, so few are tried: for this many distinct workloads, on this many of the nearest pools.
+# No fix is tried from this many pairs of pools and workloads.
 _WORKLOADS = 5
 _NEAREST = 3
 _MOST_PAIRS = 20_000
-# Changes that are made one after the other; only one from so many pairs on.
+# Max number of changes in sequence. Only one change from this many pairs.
 _MOST_STEPS = 4
 _MOST_FOR_MORE = 4_000
-# Sets of changes that are judged for one workload.
+# Max number of sets of changes that are checked for one workload.
 _MOST_TRIALS = 40
-# How many times the memory of a pool's GPUs others are looked for, beside any that have more.
+# How many times the pool's GPU memory other types are tried with, in addition to any type with more memory.
 _MORE_MEMORY = (2, 3)
-# What a smaller workload supposes.
+# The condition of a fix with a smaller workload.
 _WITH_LESS = "the pod can do with less"
 _WITH_FEWER = "fewer pods are enough"
-# Whether a workload runs with some changes made.
+# Whether a workload runs after some changes.
 Runs = Callable[[tuple[Change, ...]], bool]
-# What to change next in a cluster, by the verdict on a workload, the best first.
+# The next changes in a cluster for the result of a workload, the best first.
 Way = Callable[[Case, Verdict, Runs], Iterable[tuple[Change, ...]]]
 
 
@@ -74,7 +74,7 @@ class Trials:
     """Trials of changes for one workload.
 
     Args:
-        given: What was read.
+        given: The input.
         case: The cluster.
         workload: The workload.
         running: Names of the workloads that run and must keep running.
@@ -89,25 +89,25 @@ class Trials:
     def runs(self, changes: tuple[Change, ...]) -> bool:
         """Whether all pods run after the changes and no running workload stops.
 
-        They may run on conditions, which :meth:`conditions` returns.
+        They may run under conditions, which :meth:`conditions` returns.
         """
         judged = self._judged(changes)
         return judged is not None and all(each.answer is Answer.YES or each.runs_if for each in judged[1])
 
     def conditions(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
-        """Return on which conditions the pods run with some changes made."""
+        """Return the conditions under which the pods run after some changes."""
         judged = self._judged(changes)
         return tuple(dict.fromkeys(one for each in judged[1] for one in each.runs_if)) if judged else ()
 
     def after(self, changes: tuple[Change, ...]) -> tuple[Case, Verdict] | None:
-        """Return the cluster and the verdict with some changes made, where it is one and still no."""
+        """Return the cluster and the result after some changes, if there is a result and it is still no."""
         judged = self._judged(changes)
         if judged is None or len(judged[1]) != 1 or judged[1][0].answer is not Answer.NO:
             return None
         return judged[0], judged[1][0]
 
     def _judged(self, changes: tuple[Change, ...]) -> tuple[Case, tuple[Verdict, ...]] | None:
-        """Return the verdicts with some changes made; ``None`` where there is none, or enough was tried."""
+        """Return the results after some changes; ``None`` if there are none, or after the max number of trials."""
         key = repr([(each.key, each.origin, each.property, each.value) for each in changes])
         if key not in self._seen:
             asks = bool(changes) and self._left > 0
@@ -130,13 +130,12 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class SmallestType:
-    """The smallest instance type whose node has what a pod asks for.
+    """The smallest instance type whose node has a pod's requests.
 
     Attributes:
         name: Its name.
-        usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` where there is
-            none.
-        price_list: The region whose list has the price; ``None`` where there is none.
+        usd_per_hour: On-demand list price in the region of the cluster, US dollars an hour; ``None`` if there is none.
+        price_list: The region whose list has the price; ``None`` if there is none.
     """
 
     name: str
@@ -145,10 +144,10 @@ class SmallestType:
 
 
 def smallest_type(case: Case, verdict: Verdict) -> SmallestType | None:
-    """Return the smallest type for a pod that fits no node of any pool, ``None`` where one fits or none is known.
+    """Return the smallest type for a pod that fits on no node; ``None`` if it fits on one or no type is known.
 
-    Its node is one of Amazon Linux 2023 as EKS sets it up, before the pods of DaemonSets. Of shares and slices, whose
-    size the settings of a pool decide, none is known.
+    The node runs Amazon Linux 2023 with the defaults of EKS, before the pods of DaemonSets. For shares and slices, no
+    type is known, because the settings of a pool decide their size.
     """
     region = region_of_cluster(case.cluster)
     if any(each.kind == "refused" and each.answer is Answer.NO for each in verdict.reasons):
@@ -170,11 +169,11 @@ def _is_too_small(reason: Reason) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Changes with which a workload runs.
+    """Changes after which a workload runs.
 
     Attributes:
-        changes: What to change, all of it.
-        conditions: What else has to be true.
+        changes: All changes.
+        conditions: Other conditions that must be true.
     """
 
     changes: tuple[Change, ...]
@@ -182,26 +181,26 @@ class Remedy:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """All changes in one line."""
         text = ", and ".join(each.text for each in self.changes)
         return f"{text}, if {' and '.join(self.conditions)}" if self.conditions else text
 
     @property
     def patch(self) -> dict[str, Any] | None:
-        """The body of a strategic merge patch of the workload; ``None`` where nothing of it is changed."""
+        """The body of a strategic merge patch of the workload; ``None`` if the workload isn't changed."""
         return strategic_merge_patch(self.changes)
 
 
 def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str] = frozenset()) -> tuple[Remedy, ...]:
-    """Return what would make a workload run, in the order in which to try it.
+    """Return the fixes for a workload, in the order in which to try them.
 
-    First the pool is changed: its types, its disk and labels, then its limit or size; then the pod's tolerations and
-    selector alone; and last the pods get smaller or fewer, which is a condition of the fix.
+    First the pool is changed: its types, its disk and labels, then its limit or size. Then only the pod's tolerations
+    and selector are changed. Last, the pods get smaller or fewer, which is a condition of the fix.
 
     Args:
-        given: What was read.
+        given: The input.
         case: The cluster.
-        verdict: The verdict on the workload, which is no.
+        verdict: The result for the workload, which is no.
         running: Names of the workloads that run, which no change may stop.
     """
     size = len(case.cluster.pools) * len(case.cluster.workloads)
@@ -215,7 +214,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
         *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
         (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),
     ]
-    # The same changes in another order are the same.
+    # The same changes in another order are the same fix.
     unlike: dict[frozenset[str], Remedy] = {}
     for changes, conditions in found:
         if changes and not (conditions and _ends_smaller(changes, unlike)):
@@ -225,19 +224,19 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
 
 
 def _ends_smaller(changes: tuple[Change, ...], known: Mapping[frozenset[str], Remedy]) -> bool:
-    """Whether a smaller pod adds nothing to a fix that is known without it."""
+    """Whether a known fix contains a fix without its smaller pod."""
     return any(each <= frozenset(map(repr, changes)) for each in known)
 
 
 def _plan(trials: Trials, way: Way, case: Case, verdict: Verdict, steps: int) -> tuple[Change, ...]:
-    """Return the changes of one kind, made one after the other, after which a workload runs; none where it doesn't.
+    """Return the changes of one kind, in sequence, after which a workload runs; none if it doesn't run.
 
     Args:
-        trials: What becomes of the workload.
-        way: What to change next, the best first.
+        trials: Trials of the workload.
+        way: The next changes, the best first.
         case: The cluster.
-        verdict: The verdict on the workload.
-        steps: How many changes are made one after the other.
+        verdict: The result for the workload.
+        steps: Max number of changes in sequence.
     """
     done: tuple[Change, ...] = ()
     for _ in range(steps):
@@ -258,13 +257,13 @@ def _runs_after(trials: Trials, done: tuple[Change, ...], more: tuple[Change, ..
 
 
 def _joined(first: tuple[Change, ...], rest: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Return changes in order; what is set twice is set to the last value, which the first led to."""
+    """Return changes in order. If two changes set the same value, only the last one is kept."""
     places = {(each.key, each.origin, each.property) for each in rest if each.property[-1] != "containers"}
     return (*(each for each in first if (each.key, each.origin, each.property) not in places), *rest)
 
 
 def _is_nearer(after: Verdict, before: Verdict) -> bool:
-    """Whether something that kept the pods from running does no more."""
+    """Whether a reason that kept the pods from running is gone."""
     return bool(_against(before) - _against(after))
 
 
@@ -274,7 +273,7 @@ def _against(verdict: Verdict) -> set[tuple[str, str]]:
 
 
 def _pool_changes(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
-    """Yield what an engineer changes first: the pools, and of the pod only what no pool decides."""
+    """Yield the changes that an engineer would try first: of pools, and of pod settings that no pool decides."""
     near = _near(case, verdict)
     yield tuple(requested(verdict.demand, verdict.workload))
     if not any(each.kind == "limit" for each in verdict.reasons):
@@ -300,7 +299,7 @@ def _with_larger_gpus(case: Case, verdict: Verdict, near: Iterable[PoolVerdict])
 
 
 def _suited(case: Case, verdict: Verdict, judged: PoolVerdict, more_memory: int | None = None) -> Iterator[Change]:
-    """Yield what makes a pool take a pod: type, disk and labels of the pool, then tolerations and the rest."""
+    """Yield changes with which a pool accepts a pod: its type, disk and labels, then tolerations and the rest."""
     pool, node, wanted = judged.pool, _node(case, judged.pool), verdict.demand
     if judged.answer is not Answer.NO and more_memory is None:
         return
@@ -317,14 +316,14 @@ def _suited(case: Case, verdict: Verdict, judged: PoolVerdict, more_memory: int 
 
 
 def _is_of_types(key: str) -> bool:
-    """Whether a label follows from the instance type, or from what a NodePool may launch."""
+    """Whether the instance type, or the requirements of a NodePool, set a label."""
     return key in (INSTANCE_TYPE, CAPACITY_TYPE, ZONE) or any(
         is_of_the_type(key, kind) for kind in ("karpenter", "auto-mode")
     )
 
 
 def _pod_changes(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
-    """Yield tolerations, selectors, the device that a node offers, and a pod without its runtime class."""
+    """Yield tolerations, selectors, the device that a node offers, and the removal of a runtime class."""
     yield tuple(without_runtime(verdict.workload))
     for each in _near(case, verdict):
         yield tuple(moved(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
@@ -340,7 +339,7 @@ def _smaller(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change,
 
 
 def _smaller_as_believed(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
-    """Yield pods that are small enough for a node as its autoscaler expects it."""
+    """Yield pods that are small enough for the autoscaler's view of a node."""
     for each in _near(case, verdict):
         node = _node(case, each.pool)
         lower = tuple(as_believed(verdict.demand, verdict.workload, node))
@@ -348,7 +347,7 @@ def _smaller_as_believed(case: Case, verdict: Verdict, runs: Runs) -> Iterator[t
 
 
 def _with_fewer(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
-    """Yield fewer pods, once a node takes one of them."""
+    """Yield fewer pods, if a node accepts one of them."""
     if any(each.kind == "limit" for each in verdict.reasons) or case.shortages(verdict.workload):
         yield _fewer(case, verdict, runs)
     else:
@@ -362,7 +361,7 @@ def _near(case: Case, verdict: Verdict) -> list[PoolVerdict]:
 
 
 def _fewer(case: Case, verdict: Verdict, runs: Runs) -> tuple[Change, ...]:
-    """Return the change to the most pods that run, on pools that hold so many; none where fewer don't run either."""
+    """Return the change to the max number of pods that run on pools with room for them; none if no number runs."""
     limited = any(each.kind == "limit" for each in verdict.reasons)
     taking = [each for each in verdict.pools if each.answer is not Answer.NO] if limited else []
     rest, holding = (verdict.workload.replicas or 1) - 1, [each.holds or 0 for each in taking]
@@ -373,13 +372,13 @@ def _fewer(case: Case, verdict: Verdict, runs: Runs) -> tuple[Change, ...]:
     def to(count: int) -> tuple[Change, ...]:
         return tuple(fewer(verdict.workload, count) if scaler is None else bounded(scaler, count))
 
-    # Where some number of pods runs, fewer do.
+    # If a number of pods runs, fewer run too.
     first = bisect_left(counts, True, key=lambda count: runs(to(count)))
     return to(counts[first]) if first < len(counts) else ()
 
 
 def _node(case: Case, pool: Pool) -> NodeToBe:
-    """Return the node that a pod has to fit: EC2 chooses among the types of a group, Karpenter takes what fits."""
+    """Return the node that a pod must fit on. EC2 may choose any type of a group, Karpenter chooses one that fits."""
     choose = min if pool.is_group else max
     return choose(case.nodes(pool), key=lambda each: (each.most.get(GPU, 0), each.most.get("memory", 0)))
 
@@ -396,7 +395,7 @@ Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]
 
 
 def fixes_by_workload(given: Input, case: Case, verdicts: Iterable[Verdict]) -> Remedies:
-    """Return the remedies of the first verdicts that say no, one of workloads that are alike, by identity of it."""
+    """Return the fixes for the first results that are no, one for workloads that are alike, by id of the result."""
     found: dict[int, tuple[tuple[Remedy, ...], SmallestType | None]] = {}
     seen: set[tuple[object, ...]] = set()
     listed = list(verdicts)

@@ -1,4 +1,4 @@
-"""What could be changed in a workload so that a pool takes it."""
+"""Possible changes to a workload so that a pool accepts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, pod_path, written
 from gpu_preflight.scheduling.demand import Demand
 
-# What programs of any name call the number of GPUs that they use on a node.
+# Common option names for the number of GPUs that a program uses on a node.
 _SIZE = regex(
     r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
 )
@@ -35,7 +35,7 @@ _OF_KEDA = ("minReplicaCount", "maxReplicaCount")
 
 
 def required_gpus(containers: Iterable[Container]) -> int:
-    """Return how many GPUs the arguments of a pod's containers require at least; 0 where they name none."""
+    """Return the min number of GPUs that the arguments of a pod's containers require; 0 if they name none."""
     required = [0]
     for each in containers:
         required += [program.gpus_per_node_min for program in programs(each)]
@@ -44,7 +44,7 @@ def required_gpus(containers: Iterable[Container]) -> int:
 
 
 def used_gpus(containers: Iterable[Container]) -> int | None:
-    """Return how many GPUs the one program of a pod uses; ``None`` where that isn't sure or there are several."""
+    """Return how many GPUs the only program of a pod uses; ``None`` if it isn't certain or there are several."""
     found = [program for each in containers for program in programs(each)]
     if len(found) != 1 or found[0].is_open or not found[0].is_sure or found[0].spans_nodes:
         return None
@@ -58,14 +58,14 @@ def moved(
     node: NodeToBe,
     selected: frozenset[str] = frozenset(),
 ) -> Iterator[Change]:
-    """Yield what lets a pod onto a node: tolerations, the node's labels, and the device that it offers.
+    """Yield changes that allow a pod on a node: tolerations, the node's labels, and the device that it offers.
 
     Args:
-        wanted: What one pod requests.
+        wanted: The requests of one pod.
         workload: The pods.
         taints: Taints of the node.
         node: The node.
-        selected: Labels that the node gets by another change, so that the pod may go on selecting them.
+        selected: Labels that another change sets on the node, so that the pod may continue to select them.
     """
     path = pod_path(workload.owner)
     if path is None:
@@ -77,7 +77,7 @@ def moved(
 
 
 def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
-    """Yield requests lowered to what a node has; nothing where a pod's arguments require more."""
+    """Yield requests lowered to the resources of a node; nothing if a pod's arguments require more."""
     for name, asked in wanted.requests.items():
         have = node.least.get(name, 0)
         if asked > have > 0 and name not in (*node.unsaid, "pods", DEVICE_CLASS):
@@ -85,7 +85,7 @@ def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Chan
 
 
 def requested(wanted: Demand, workload: Workload) -> Iterator[Change]:
-    """Yield the request of as many GPUs as a pod's programs use. It is lower only where that number is sure."""
+    """Yield a request for as many GPUs as a pod's programs use. It is lower than now only if that number is certain."""
     request, used = wanted.requests.get(GPU, 0), used_gpus(workload.containers)
     required = required_gpus(workload.containers) if used is None else used
     if 0 < request < required or (used is not None and 0 < used < request):
@@ -93,7 +93,7 @@ def requested(wanted: Demand, workload: Workload) -> Iterator[Change]:
 
 
 def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
-    """Yield requests lowered to what its autoscaler expects of a node that it has yet to launch."""
+    """Yield requests lowered to the autoscaler's view of a node that isn't launched yet."""
     for name, asked in wanted.requests.items():
         have = min(node.least.get(name, 0), node.believed.get(name, 0))
         if asked > have and name != DEVICE_CLASS and (have or name == DISK):
@@ -101,7 +101,7 @@ def as_believed(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[
 
 
 def fewer(workload: Workload, replicas: int) -> Iterator[Change]:
-    """Yield what makes as many pods as there is room for."""
+    """Yield the change that limits the number of pods to the available room."""
     field = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
     name = field.get(workload.owner.kind)
     if name and replicas > 0:
@@ -142,20 +142,20 @@ def _selector(
 
 
 def _name_there(key: str, node: NodeToBe) -> str | None:
-    """Return what a node calls a label of instance types, where Karpenter and Auto Mode have other names for it."""
+    """Return the name that a node has for a label of instance types. Karpenter and Auto Mode use different names."""
     names = (own_name(key, kind) for kind in ("karpenter", "auto-mode"))
     return next((each for each in names if each is not None and each in node.labels), None)
 
 
 def without_runtime(workload: Workload) -> Iterator[Change]:
-    """Yield a pod without its runtime class, which no image of EKS with NVIDIA's driver needs."""
+    """Yield the removal of a pod's runtime class. No EKS image with NVIDIA's driver needs one."""
     path = pod_path(workload.owner)
     if path is not None and dig(workload.owner.content, *path, "runtimeClassName") is not None:
-        yield _set(workload, "leave out runtimeClassName", (*path, "runtimeClassName"), None)
+        yield _set(workload, "remove runtimeClassName", (*path, "runtimeClassName"), None)
 
 
 def _offered(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
-    """Yield a request of GPUs that a node doesn't offer as a request of those that it offers."""
+    """Yield the replacement of a GPU resource that a node doesn't offer by one that it offers."""
     offered = sorted(each for each, amount in node.least.items() if each.startswith(NVIDIA) and amount > 0)
     for name in wanted.requests:
         if name.startswith(NVIDIA) and offered and not node.least.get(name) and name not in node.unsaid:
@@ -163,7 +163,7 @@ def _offered(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Cha
 
 
 def lowered(workload: Workload, name: str, have: int) -> Iterator[Change]:
-    """Yield a request of a resource lowered to an amount, in base units; with none it is left out."""
+    """Yield a request lowered to an amount, in base units. If the amount is 0, the request is removed."""
     if name == GPU and have < required_gpus(workload.containers):
         return
     if have <= 0:
@@ -174,7 +174,7 @@ def lowered(workload: Workload, name: str, have: int) -> Iterator[Change]:
 
 
 def _asking(workload: Workload, name: str, text: str, asked: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield what the one container asks for that names a resource."""
+    """Yield new requests of the only container that names a resource."""
     path = pod_path(workload.owner)
     containers = mappings(dig(workload.owner.content, *path, "containers")) if path else []
     asking = [each for each in containers if _parts(each, name)]
@@ -185,12 +185,12 @@ def _asking(workload: Workload, name: str, text: str, asked: Mapping[str, Any]) 
 
 
 def _parts(container: Mapping[str, Any], name: str) -> list[str]:
-    """Return in which of limits and requests a container names a resource."""
+    """Return the fields, limits or requests or both, in which a container names a resource."""
     return [part for part in ("limits", "requests") if name in mapping(dig(container, "resources", part))]
 
 
 def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
-    """Yield the smallest quotas that let all pods in."""
+    """Yield the smallest quotas that admit all pods."""
     of_quotas: dict[int, list[Shortage]] = {}
     for each in shortages:
         of_quotas.setdefault(id(each.quota), []).append(each)
@@ -205,7 +205,7 @@ def larger(shortages: Iterable[Shortage]) -> Iterator[Change]:
 
 
 def wider(workload: Workload, cluster: Cluster) -> Iterator[Change]:
-    """Yield the LimitRanges of a namespace with the maximum for a container that a pod's containers request."""
+    """Yield the LimitRanges of a namespace with their maximum raised to the requests of a pod's containers."""
     for limit_range in cluster.objects_of_kind("LimitRange"):
         entries = mappings(limit_range.spec.get("limits")) if limit_range.namespace == workload.namespace else []
         raised: dict[str, int | str] = {}
@@ -239,7 +239,7 @@ def larger_queue(wanted: Demand, workload: Workload, cluster: Cluster) -> Iterat
 
 
 def _with_quota(quota: dict[str, Any], wanted: dict[str, int], texts: list[str]) -> dict[str, Any]:
-    """Return the quota of one resource, raised to what is wanted of it."""
+    """Return the quota of one resource, raised to the requested amount."""
     name = str(quota.get("name"))
     now = quantity(name, quota.get("nominalQuota"))
     if now is None or wanted.get(name, 0) <= now:
@@ -250,7 +250,7 @@ def _with_quota(quota: dict[str, Any], wanted: dict[str, int], texts: list[str])
 
 
 def _higher(most: dict[str, Any], workload: Workload) -> dict[str, int | str]:
-    """Return the amounts of which a container requests more than a maximum, as people write them."""
+    """Return the amounts of containers that exceed a maximum, as quantities."""
     known = resources(most)
     wanted: dict[str, int] = {}
     for each in workload.pod.every_container:
@@ -260,7 +260,7 @@ def _higher(most: dict[str, Any], workload: Workload) -> dict[str, int | str]:
 
 
 def within(shortages: Iterable[Shortage], workload: Workload) -> Iterator[Change]:
-    """Yield the most that each pod may ask for with the quotas as they are; nothing where that is no pod at all."""
+    """Yield the max request of each pod within the existing quotas; nothing if not even one pod fits."""
     left: dict[str, int] = {}
     for each in shortages:
         left[each.resource] = min(each.for_each, left.get(each.resource, each.for_each))
@@ -274,13 +274,13 @@ def _format_quantity(resource: str, value: int | str) -> str:
 
 
 def workload_scaler(workload: Workload, case: Case) -> Scaler | None:
-    """Return the autoscaler that decides how many pods a workload has; of several, the last."""
+    """Return the autoscaler that sets a workload's number of pods; the last one if there are several."""
     found = (each for each in reversed(case.scalers) if each.kind in (HPA, SCALED_OBJECT))
     return next((each for each in found if scale_target(each, case.cluster) is workload), None)
 
 
 def bounded(scaler: Scaler, replicas: int) -> Iterator[Change]:
-    """Yield what keeps an autoscaler from making more than some pods."""
+    """Yield the change that keeps an autoscaler from creating more than a number of pods."""
     least, most = _OF_KEDA if scaler.kind == SCALED_OBJECT else _OF_HPA
     for name, now in ((most, scaler.max_replicas), (least, scaler.min_replicas)):
         if now is not None and now > replicas:

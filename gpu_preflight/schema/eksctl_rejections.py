@@ -4,7 +4,7 @@ eksctl checks the whole config before it creates anything. Example: eksctl rejec
 may reject ``ami: ${AMI}``; next to a launch template, another row rejects ``ami``.
 
 Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go, except where a row names another file
-(2026-08-21). Other rules find wrong sizes, labels and versions of Amazon Linux 2 in what eksctl would create.
+(2026-08-21). Other rules find wrong sizes, labels and versions of Amazon Linux 2 in the resources that eksctl would create.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _MODES = ("API", "API_AND_CONFIG_MAP", "CONFIG_MAP")
 _PERMISSIONS = ("wellKnownPolicies", "attachPolicyARNs", "attachPolicy", "attachRoleARN")
 _CRITICAL = ("address", "apiVersion", "authentication", "authorization", "clusterDomain", "kind", "serverTLSBootstrap")
 _IOPS = {"gp3": (3000, 16000), "io1": (100, 64000), "io2": (100, 256000)}
-# The type of a volume that names none.
+# The default type of a volume.
 _OMITTED: dict[str, tuple[None, ...]] = {"gp3": (None,)}
 
 
@@ -95,7 +95,7 @@ class Rejection:
     Attributes:
         text: The part and the rule that it breaks.
         unknown: Whether the rejection depends on a value that only deployment sets.
-        group: Name of the only group that eksctl then doesn't create; ``None`` where it creates nothing.
+        group: Name of the only group that eksctl then doesn't create; ``None`` if it creates nothing.
     """
 
     text: str
@@ -104,7 +104,7 @@ class Rejection:
 
 
 def rejections(config: Object) -> Iterator[Rejection]:
-    """Yield what eksctl rejects in a ClusterConfig."""
+    """Yield the parts of a ClusterConfig that eksctl rejects."""
     yield from (Rejection(text, unknown) for _, text, unknown in _rejected(_CLUSTER, {"cluster": config.content}))
     for path, rows in _ITEMS.items():
         outer, _, inner = path.rpartition(".")
@@ -113,7 +113,7 @@ def rejections(config: Object) -> Iterator[Rejection]:
             yield from (Rejection(f"{path}[{number}]: {text}", unknown) for _, text, unknown in _rejected(rows, item))
     for kind in _ROWS:
         if has_open(config.content.get(kind)):
-            yield Rejection(f"{kind}: only deployment knows the groups, which eksctl checks", unknown=True)
+            yield Rejection(f"{kind}: the groups, which eksctl checks, are known at deployment only", unknown=True)
     groups = [
         (f"{kind}[{number}]", kind, group)
         for kind in _ROWS
@@ -173,7 +173,7 @@ def _volumes() -> Iterator[Row]:
 
 
 def _without_size(**more: Condition) -> Iterator[Row]:
-    """Yield what needs ``volumeSize`` where eksctl has no default for it."""
+    """Yield fields that need ``volumeSize``, if eksctl has no default for it."""
     for field, condition in (("volumeName", GIVEN), ("volumeEncrypted", TRUE), ("volumeKmsKeyID", GIVEN)):
         yield Row({field: condition, "volumeSize": ABSENT, **more}, f"{field} needs volumeSize")
 
@@ -201,7 +201,7 @@ def _managed_setting_rows(settings: Mapping[str, str], **more: Condition) -> Ite
 
 
 def _ubuntu() -> Iterator[Row]:
-    """Yield images of Ubuntu that don't exist: eksctl looks in SSM, then in EC2, where none has NVIDIA's driver.
+    """Yield Ubuntu images that don't exist. eksctl searches SSM, then EC2, where no image has NVIDIA's driver.
 
     Sources: pkg/ami/ssm_resolver.go ``validateVersionForUbuntu``, pkg/ami/auto_resolver.go
     """
@@ -231,7 +231,7 @@ def _every_group() -> Iterator[Row]:
     yield Row({"ssh.enableSSM": FALSE}, "ssh.enableSSM can't be false")
     private = "privateNetworking must be true in a fully private cluster"
     yield Row({"privateNetworking": NOT_TRUE, "cluster.privateCluster.enabled": TRUE}, private)
-    yield Row({"taints": lambda value: None if has_open(value) else False}, "only deployment knows the taints")
+    yield Row({"taints": lambda value: None if has_open(value) else False}, "the taints are known at deployment only")
     yield from _not_on_bottlerocket("preBootstrapCommands", "overrideBootstrapCommand")
     # pkg/nodebootstrap/al2023.go ``stringToNodeConfig``
     yaml = f"overrideBootstrapCommand of {AL2023} must be a NodeConfig; put commands into preBootstrapCommands"
@@ -281,7 +281,7 @@ def _own_launch_template() -> Iterator[Row]:
 
 def _own_image() -> Iterator[Row]:
     own = {"ami": GIVEN, "launchTemplate": ABSENT}
-    image = "ami must be the id of an image, got {!r}; leave it out, and eksctl uses the latest image"
+    image = "ami must be the id of an image, got {!r}; remove it, and eksctl uses the latest image"
     yield Row({"ami": starts_without("ami-"), "launchTemplate": ABSENT}, image)
     yield Row({"ami": matches("^ami-"), "amiFamily": ABSENT, "launchTemplate": ABSENT}, "ami needs amiFamily")
     yield Row({**own, "amiFamily": family(*WINDOWS)}, "ami can't be set for Windows")
@@ -322,7 +322,7 @@ def _self_managed() -> Iterator[Row]:
     yield from _mixed_types()
     yield Row(
         {"asgSuspendProcesses": has_unmatched_item(*_PROCESSES)},
-        f"asgSuspendProcesses must be of {', '.join(_PROCESSES)}",
+        f"asgSuspendProcesses must be from {', '.join(_PROCESSES)}",
     )
     yield Row({"maxInstanceLifetime": outside(86_400)}, "maxInstanceLifetime must be 86400 or more, got {}")
     yield Row({"containerRuntime": matches_none("containerd")}, "containerRuntime must be containerd, got {!r}")
@@ -361,7 +361,7 @@ def _mixed_types() -> Iterator[Row]:
 
 
 def _cluster() -> Iterator[Row]:
-    """Yield what eksctl rejects of a config outside its groups; `--install-...` flags change none of it."""
+    """Yield values outside the groups that eksctl rejects. The `--install-...` flags don't change this."""
     karpenter, oidc = {"cluster.karpenter": GIVEN}, {"cluster.iam.withOIDC": NOT_TRUE}
     yield Row({**karpenter, "cluster.karpenter.version": ABSENT}, "karpenter.version must be set")
     yield Row({**karpenter, **oidc}, "karpenter needs iam.withOIDC: true")
@@ -401,7 +401,7 @@ def _network() -> Iterator[Row]:
 
 
 def _access() -> Iterator[Row]:
-    """Yield values that EKS rejects of every client.
+    """Yield values that EKS rejects from every client.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html (2026-11)
     """

@@ -1,4 +1,4 @@
-"""A field that a service does not take as it is written."""
+"""A field that a service rejects as it is written."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from gpu_facts.light import dataclass, regex
 from gpu_facts.refusals import near
 
 FaultKind = Literal["value", "unknown", "missing"]
-# As many words of a list as a line holds.
+# Max number of words in a listed choice, so that it fits on a line.
 _LISTED = 8
 _LONGEST = 60
-# Words, and numbers among them: AL2023_x86_64, WhenEmpty, on-demand.
+# Words, and numbers in them: AL2023_x86_64, WhenEmpty, on-demand.
 _PARTS = regex(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _CLOSE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A field that a service does not take as it is written.
+    """A field that a service rejects as it is written.
 
     Attributes:
-        kind: Whether its value is wrong, the service does not know the field, or it is not there.
-        path: Where it stands, e.g. ``spec.template.spec.taints[0].effect``; empty for the whole.
-        rule: What its value must be, after "must"; of a missing or unknown field what follows its name.
+        kind: Whether its value is wrong, the service doesn't have the field, or it is missing.
+        path: Its path, e.g. ``spec.template.spec.taints[0].effect``; empty for the whole value.
+        rule: The rule for its value, after "must". For a missing or unknown field, the text after its name.
         got: Its value as it is written.
-        nearest: The right value or field that was most likely meant.
-        newer: Whether the service may have learnt it since its schema was read.
+        nearest: The right value or field that the user most likely meant.
+        newer: Whether the service may accept it in a version newer than the schema.
     """
 
     kind: FaultKind
@@ -40,7 +40,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """What is wrong, in one line."""
+        """The fault in one line."""
         hint = f"; did you mean {self.nearest!r}?" if self.nearest is not None else ""
         if self.kind == "value":
             return f"{self.path or 'it'} must {self.rule}, got {_format_value(self.got)}{hint}"
@@ -53,13 +53,13 @@ def _format_value(value: Any) -> str:
 
 
 def choice_rule(words: Iterable[Any]) -> str:
-    """Return a choice in words; of many as a number."""
+    """Return a choice in words. A long choice is a number."""
     listed = [str(each) or "''" for each in words]
     return f"be one of {', '.join(listed)}" if len(listed) <= _LISTED else f"be one of {len(listed)} known values"
 
 
 def meant(said: Any, words: Iterable[Any]) -> str | None:
-    """Return the word that was most likely meant: in other letters or with other separators, or nearly written so."""
+    """Return the word that was most likely meant: with other case or separators, or with nearly the same spelling."""
     if not isinstance(said, str):
         return None
     known = [each for each in words if isinstance(each, str) and each]
@@ -68,9 +68,9 @@ def meant(said: Any, words: Iterable[Any]) -> str | None:
 
 
 def is_slip(said: Any, word: str | None) -> bool:
-    """Whether a word can only be a slip for a known one, and none that a service learns later.
+    """Whether a word can only be a typo for a known word, and not a word that a service adds later.
 
-    New words are longer than those before, or have a part of their own: ``AL2023_x86_64_NEURON`` came after
+    New words are longer than earlier ones, or have an additional part: ``AL2023_x86_64_NEURON`` was added after
     ``AL2023_x86_64_NVIDIA``, and both after ``AL2023_x86_64``.
     """
     if not isinstance(said, str) or word is None:
@@ -85,12 +85,12 @@ def is_slip(said: Any, word: str | None) -> bool:
 
 
 def is_typo(said: str, word: str) -> bool:
-    """Whether a name can only be another one with other letters in a word of it."""
+    """Whether a name can only be another name with different letters in one word."""
     return _plain(said) == _plain(word) or _are_typos(_parts(said), _parts(word))
 
 
 def is_slip_for_one(said: str, words: Iterable[str]) -> bool:
-    """Whether a name can only be the nearest of some words."""
+    """Whether a name can only be a typo for the nearest of some words."""
     nearest = near(said, words)
     return nearest is not None and is_typo(said, nearest)
 

@@ -1,6 +1,6 @@
 """Unknown and renamed fields of resources and objects, and CEL rules of custom resource definitions.
 
-A field that a definition requires and that its controller's webhook fills in may be left out: webhooks change an object
+A field may be missing if a definition requires it but its controller's webhook sets it: webhooks change an object
 before the API server compares it with the schema. The extra ``cel`` installs the library that evaluates CEL.
 
 Sources: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#api-object (v2 of autoscaling),
@@ -39,7 +39,7 @@ FILLED_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 _NUMBER = regex(r"\[\d+\]")
-# By kind and old name, of a field or a value.
+# By kind and old name of a field or a value.
 RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("HorizontalPodAutoscaler", "metric"): "pods.metric",
@@ -63,31 +63,31 @@ RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
         ("NodePool", "apiVersion"): "group",
     }
 )
-# More of one resource or object help nobody.
+# Max number of faults for one resource or object. More aren't useful.
 _MOST = 20
-# How the readers of objects read them; API servers ask the definition of every other kind.
+# Dialects of the services that read objects. For every other kind, API servers use the definition.
 _DIALECTS = {schemas.KUBERNETES: KUBERNETES, schemas.EKSCTL: EKSCTL}
 INSTALL = "pip install 'gpu-constructs[cel]', with Python 3.11 or newer"
 _LIBRARY = "cel"
-# Asks how an object was before.
+# Reads the previous state of an object.
 _BEFORE = "oldSelf"
 
 
 def is_set_by_webhook(kind: str, path: str) -> bool:
-    """Whether a webhook fills in the field at a path of a kind."""
+    """Whether a webhook sets the field at a path of a kind."""
     return _NUMBER.sub("[]", path) in FILLED_IN.get(kind, ())
 
 
 class Fields:
-    """Judges resources and objects; what is written alike is judged once."""
+    """Checks resources and objects. Those with the same text are checked once."""
 
     def __init__(self) -> None:
-        """Begin with nothing judged."""
+        """Start with an empty cache."""
         self._known: dict[tuple[str, str, str | int], tuple[Fault, ...]] = {}
         self._of_objects: dict[int, tuple[Fault, ...]] = {}
 
     def resource_faults(self, resource: Resource) -> tuple[Fault, ...]:
-        """Return what CloudFormation refuses of a resource."""
+        """Return the faults for which CloudFormation rejects a resource."""
         schema = find_schema(resource.type)
         if schema is None:
             return ()
@@ -95,7 +95,7 @@ class Fields:
         return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
 
     def object_faults(self, each: Object) -> tuple[Fault, ...]:
-        """Return what an API server, or eksctl, refuses of an object, which must live as long as this."""
+        """Return the faults for which an API server, or eksctl, rejects an object. Keep the object while you use this."""
         if id(each) not in self._of_objects:
             self._of_objects[id(each)] = self._judged(each)
         return self._of_objects[id(each)]
@@ -110,7 +110,7 @@ class Fields:
         return tuple(islice((each for each in found if not _is_given(kind, each)), _MOST))
 
     def chart_faults(self, chart: Chart) -> tuple[Fault, ...]:
-        """Return the values of a release that its chart does not have, and that are slips for one that it has."""
+        """Return the values of a release that its chart doesn't have and that are typos for a value that it has."""
         schema = find_schema(f"chart/{chart.name}")
         if schema is None:
             return ()
@@ -119,7 +119,7 @@ class Fields:
 
     def _part_faults(self, kind: str, content: Mapping[str, Any], schema: Schema, judge: Judge) -> Iterator[Fault]:
         for field, value in content.items():
-            # Objects live as long as this, and many share a spec, or metadata but for the name.
+            # Objects live as long as this instance. Many have the same spec, or the same metadata except the name.
             named = field == "metadata" and isinstance(value, dict) and isinstance(value.get("name"), str)
             judged = {**value, "name": ""} if named else value
             key = kind, str(field), id(value) if field == "spec" else repr(judged)
@@ -146,7 +146,7 @@ def schema_kind(each: Object) -> str:
 
 
 def _placed(fault: Fault, schema: Schema, kind: str) -> Fault:
-    """Return a fault with the name of today, or with the place where a field belongs that its kind has elsewhere."""
+    """Return a fault with the current name of a field or value, or with the path where its kind has this field."""
     kind = kind.rpartition("/")[2]
     if fault.kind == "missing":
         return fault
@@ -159,7 +159,7 @@ def _placed(fault: Fault, schema: Schema, kind: str) -> Fault:
 
 
 def _is_siblings(path: str, today: str) -> bool:
-    """Whether a field belongs to what stands beside: ``nodeGroups[]``, for one of ``managedNodeGroups[0]``."""
+    """Whether a field belongs to a sibling: ``nodeGroups[]``, for a field of ``managedNodeGroups[0]``."""
     outer, dot, inner = path.partition(".")
     return bool(dot) and inner == today.partition(".")[2] and outer.endswith("]")
 
@@ -171,7 +171,7 @@ class _Place:
 
 
 def _find_field_path(field: str, schema: Schema) -> str | None:
-    """Return the path of the field of a name, ``None`` where there is none or several."""
+    """Return the path of the field with a name; ``None`` if there is none, or if there are several."""
     found: list[str] = []
     todo = [_Place("", schema)]
     while todo:
@@ -194,20 +194,20 @@ def can_ask() -> bool:
 
 
 def has_rules(each: Object) -> bool:
-    """Whether rules in CEL are known of an object's kind."""
+    """Whether CEL rules for an object's kind are known."""
     source = find_source(schema_kind(each))
     return source is not None and source.rules
 
 
 def broken_rules(each: Object) -> Iterator[tuple[str, str]]:
-    """Yield path and message of each rule that an object breaks; what is known at deployment only breaks none."""
+    """Yield path and message of each rule that an object breaks. Values known at deployment only break no rule."""
     schema = find_schema(schema_kind(each)) if has_rules(each) and can_ask() else None
     if schema is not None:
         yield from _broken(_apply_defaults(dict(each.content), schema), schema, "")
 
 
 def _apply_defaults(value: Any, schema: Schema) -> Any:
-    """Return a value with the defaults that an API server fills in before it asks, and without what is null."""
+    """Return a value with the defaults that an API server sets before it evaluates rules, and without null values."""
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [_apply_defaults(each, items) for each in value]
@@ -246,13 +246,13 @@ def _is_filled_in_later(value: Any) -> bool:
 
 
 def _holds(rule: str, value: Any) -> bool:
-    """Whether a rule holds; one that ends in an error does not."""
+    """Whether a rule holds. A rule that ends in an error doesn't hold."""
     import cel
 
     try:
         context = cel.Context(variables={"self": value}, functions={"find": _find, "split": _split})
     except (OverflowError, TypeError, ValueError):
-        # A number that no API server holds either, and says so itself.
+        # An API server can't store this number either, and reports it itself.
         return True
     try:
         return _compiled(rule).execute(context) is True

@@ -1,6 +1,6 @@
-"""Says where a value breaks a schema: the part of JSON Schema that CloudFormation and Kubernetes use.
+"""Finds where a value breaks a schema: the part of JSON Schema that CloudFormation and Kubernetes use.
 
-What is known at deployment only is never wrong.
+Values that are known at deployment only are never wrong.
 Source: https://json-schema.org/draft-07/json-schema-validation.html (2026-11)
 """
 
@@ -19,7 +19,7 @@ from gpu_preflight.reading.unknown import Unknown, known_number
 from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.schema.fault import Fault, choice_rule, is_slip, meant
 
-# Placeholders of the programs that people fill in templates with.
+# Placeholders of programs that render templates.
 _FILLED_IN = regex(r"\$\{|\{\{|\$\(|\$[A-Za-z_]|<[A-Za-z_ .-]+>|PLACEHOLDER|REPLACE_?|CHANGE_?ME|YOUR_|__[A-Z]")
 _FUNCTION = "Fn::"
 _DECIMAL = regex(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -45,7 +45,7 @@ _OF_FIELDS = frozenset(
         "maxProperties",
     )
 )
-# An index of what stands in a list.
+# An index into a list.
 _KEY_OF_LIST = "[{}]"
 
 
@@ -54,10 +54,10 @@ class Dialect:
     """How a service reads values.
 
     Attributes:
-        types: Whether a value is read as one of a type, by the type's name in JSON Schema.
-        empty_is_absent: Whether an empty text is read as if the field were not there.
-        closed: Whether a field that a schema of fields does not name is one that the service does not know.
-        reader: Who reads them, as messages call it.
+        types: Whether a value has a type, by the type's name in JSON Schema.
+        empty_is_absent: Whether an empty text counts as a missing field.
+        closed: Whether the service rejects a field that a schema with fields doesn't name.
+        reader: Name of the service in messages.
     """
 
     types: Mapping[str, Callable[[Any], bool]]
@@ -66,24 +66,24 @@ class Dialect:
     reader: str = "the service"
 
     def is_absent(self, value: Any) -> bool:
-        """Whether a field with a value is as good as not there."""
+        """Whether a field with this value counts as missing."""
         return value is None or (self.empty_is_absent and value == "")
 
 
 def is_open(value: Any) -> bool:
-    """Whether a value is known at deployment only, or filled in by another program before."""
+    """Whether a value is known at deployment only, or set earlier by another program."""
     if isinstance(value, dict):
         return any(map(is_open_key, value)) and len(value) == 1
     return isinstance(value, Unknown) or (isinstance(value, str) and _FILLED_IN.search(value) is not None)
 
 
 def is_open_key(key: Any) -> bool:
-    """Whether what a key brings is known at deployment only: a function of a template, or a name filled in."""
+    """Whether the content of a key is known at deployment only: a function of a template, or a rendered name."""
     return is_open(key) or str(key).startswith(_FUNCTION)
 
 
 def parse_number(value: Any) -> float | int | None:
-    """Return a number that is written as one or as text, ``None`` for anything else."""
+    """Return a number that is written as a number or as text; ``None`` for anything else."""
     whole = known_number(value)
     if whole is not None or isinstance(value, bool):
         return whole
@@ -105,7 +105,7 @@ _STRUCTURES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-# CloudFormation reads scalars of every spelling: "3" is a number, true a text.
+# CloudFormation accepts scalars in every notation: "3" is a number, true a text.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html (2026-11)
 CLOUDFORMATION = Dialect(
     types={
@@ -123,26 +123,26 @@ _STRICT: dict[str, Callable[[Any], bool]] = {
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
 }
-# An API server decodes its own objects into Go's types, in which an empty text is none.
+# An API server decodes its own objects into Go types, where an empty text is a missing one.
 KUBERNETES = Dialect(types=_STRICT, empty_is_absent=True, closed=True)
-# Of a custom resource it asks the definition.
+# For a custom resource, it uses the definition.
 CUSTOM_RESOURCE = Dialect(types=_STRICT, closed=True)
-# Values of charts have no types that are known.
+# The types of chart values aren't known.
 CHART = Dialect(types={}, closed=True)
-# eksctl makes a text of a scalar where it wants one, and nothing else of a text.
+# eksctl converts a scalar to text if the field is a text. It doesn't convert a text to another type.
 # Source: kubernetes-sigs/yaml v1.6.0 yaml.go convertToJSONableObject (2026-11)
 EKSCTL = Dialect(types=_STRICT | {"string": CLOUDFORMATION.types["string"]}, closed=True, reader="eksctl")
 
 
 class Judge:
-    """Judges values as one service reads them.
+    """Checks values as one service reads them.
 
     Attributes:
-        dialect: How it reads them.
+        dialect: How the service reads them.
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        """Judge as a service does."""
+        """Store the dialect of the service."""
         self.dialect = dialect
 
     def faults(self, value: Any, schema: Schema, path: str = "") -> Iterator[Fault]:
@@ -176,7 +176,7 @@ class Judge:
         number = parse_number(value)
         if number is not None and not (isinstance(value, str) and _is_text(schema)):
             yield from (Fault("value", path, rule, value) for rule in _check_number(number, schema))
-        # YAML keeps of 1.30 that it is 1.3; who reads the text keeps more.
+        # YAML reads 1.30 as 1.3. A service that reads the text keeps 1.30.
         if isinstance(value, str) or (_is_text(schema) and not isinstance(value, float)):
             yield from (Fault("value", path, rule, value) for rule in _check_text(_scalar(value), schema))
 
@@ -184,7 +184,7 @@ class Judge:
         if not any(isinstance(each, Unknown) for each in value):
             yield from (Fault("value", path, rule, value) for rule in _check_length(value, schema, "Items", "items"))
         if schema.get("uniqueItems") and (twice := _twice(value)) is not None:
-            yield Fault("value", path, "hold each item once", twice)
+            yield Fault("value", path, "contain each item once", twice)
         items = schema.get("items")
         if isinstance(items, Mapping):
             for index, each in enumerate(value):
@@ -209,11 +209,11 @@ class Judge:
             yield from self.faults(value, inner, _inside(path, key))
 
     def _unknown_field(self, key: str, fields: Iterable[str], path: str) -> Fault:
-        nearest, rule = meant(key, fields), f"is no field that {self.dialect.reader} knows"
+        nearest, rule = meant(key, fields), f"isn't a field that {self.dialect.reader} accepts"
         return Fault("unknown", _inside(path, key), rule, None, nearest, not is_slip(key, nearest))
 
     def _field_schema(self, key: str, schema: Schema) -> Schema | bool | None:
-        """Return the schema of a field, ``None`` where there is none of its name."""
+        """Return the schema of a field; ``None`` if there is none with its name."""
         fields = schema.get("properties") or {}
         if key in fields:
             found: Schema = fields[key]
@@ -238,9 +238,9 @@ class Judge:
         if is_partly_unknown(value):
             return
         if "oneOf" in schema and sum(not self._breaks(value, each) for each in schema["oneOf"]) > 1:
-            yield Fault("value", path, "fit one of its forms alone", value)
+            yield Fault("value", path, "match exactly one of its forms", value)
         if "not" in schema and not self._breaks(value, schema["not"]):
-            yield Fault("value", path, "not be of that form", value)
+            yield Fault("value", path, "not match that form", value)
 
     def _breaks(self, value: Any, schema: Schema) -> bool:
         return next(self.faults(value, schema), None) is not None
@@ -272,7 +272,7 @@ def _check_enum(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
 
 
 def _is_surely_wrong(value: Any, nearest: str | None, words: list[Any]) -> bool:
-    """Whether a service can never have learnt a word; YAML makes a truth of OFF, which others read as a word."""
+    """Whether a service can't have added a word later. YAML reads OFF as a boolean, other services as a word."""
     if isinstance(value, bool):
         return not any(str(each).lower() in ("on", "off", "yes", "no", "y", "n") for each in words)
     return not isinstance(value, str) or is_slip(value, nearest)
@@ -303,7 +303,7 @@ def _check_text(value: str, schema: Schema) -> Iterator[str]:
 
 
 def _longest(pattern: str) -> int:
-    """Return how long a text may be for a pattern: several of any length take time that grows with its power."""
+    """Return the max length of a text for a pattern. With several unbounded repetitions, time grows as its power."""
     return _LONGEST_OF_SEVERAL if pattern.count(".+") + pattern.count(".*") > 2 else _LONGEST
 
 
@@ -324,14 +324,14 @@ def _check_fields(given: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
             yield Fault("missing", "", f"needs one of {', '.join(keys)}")
     for key, other in _pairs(given, schema.get("dependentRequired")):
         if other not in given:
-            yield Fault("missing", other, f"is missing beside {key}")
+            yield Fault("missing", other, f"is required with {key}")
     for key, other in _pairs(given, schema.get("dependentExcluded")):
         if other in given and key < other:
             yield Fault("value", "", f"have only one of {key} and {other}", dict(given))
 
 
 def _pairs(given: Mapping[str, Any], others: Mapping[str, list[str]] | None) -> Iterator[tuple[str, str]]:
-    """Yield each field that is there with each that it brings into play."""
+    """Yield each existing field, with each field that its rule names."""
     return ((key, other) for key, each in (others or {}).items() if key in given for other in each)
 
 
