@@ -37,14 +37,14 @@ from gpu_preflight.schema.fields import Fields
 
 
 class Case:
-    """A cluster as it is judged. Rules, verdicts, reviews and reports read it, and nothing else judges.
+    """A cluster with its derived values, each computed once. Rules, results, reviews and reports read it.
 
     Attributes:
-        cluster: What the input says.
+        cluster: The content of the input.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        """Derive nothing yet."""
+        """Start without derived values."""
         self.cluster = cluster
         self._pools = {id(pool) for pool in cluster.every_pool}
         self._nodes: dict[int, tuple[NodeToBe, ...]] = {}
@@ -54,29 +54,29 @@ class Case:
 
     @cached_property
     def fields(self) -> Fields:
-        """The judge of fields against the schemas of their services."""
+        """The checker of fields against the schemas of their services."""
         return Fields()
 
     @cached_property
     def open_values(self) -> tuple[OpenValue, ...]:
-        """The values that only deployment sets, in fields that rules judge."""
+        """The values that only deployment sets, in fields that rules check."""
         return open_values(self.cluster)
 
     @cached_property
     def gpu_pools(self) -> tuple[Pool, ...]:
-        """The pools that are to have GPUs."""
+        """The pools that are meant for GPUs."""
         return pools_for_gpus(self.cluster)
 
     @cached_property
     def gpu_groups(self) -> tuple[Pool, ...]:
-        """Those of them that are node groups or Auto Scaling groups."""
+        """The GPU pools that are node groups or Auto Scaling groups."""
         return tuple(pool for pool in self.gpu_pools if pool.is_group)
 
     def nodes(self, pool: Pool) -> tuple[NodeToBe, ...]:
-        """Return a fresh node of each instance type of one of the cluster's pools, in both views.
+        """Return a fresh node of each instance type of one of the cluster's pools, with the autoscaler's view of it.
 
         Raises:
-            KeyError: It is no pool of the cluster.
+            KeyError: It isn't a pool of the cluster.
         """
         if id(pool) not in self._pools:
             raise KeyError(pool.name)
@@ -85,12 +85,12 @@ class Case:
         return self._nodes[id(pool)]
 
     def disk_max(self, pool: Pool) -> int | None:
-        """Return what the largest disk of a pool has for pods, in bytes; ``None`` where one is not known."""
+        """Return the max disk space of a pool's nodes for pods, in bytes; ``None`` if one isn't known."""
         return max(all_known(each.most.get(DISK) for each in self.nodes(pool)), default=None)
 
     @cached_property
     def overlays_in_conflict(self) -> tuple[Conflict, ...]:
-        """The NodeOverlays that Karpenter leaves out because of others."""
+        """The NodeOverlays that Karpenter ignores because of a conflict."""
         return tuple(overlays_in_conflict(self.cluster))
 
     @cached_property
@@ -99,10 +99,10 @@ class Case:
         return [each for each in active_overlays(self.cluster) if id(each) not in left_out]
 
     def reaches(self, daemon: DaemonSet, pool: Pool) -> Answer:
-        """Say whether one of the cluster's DaemonSets runs on every node of one of its pools.
+        """Return whether one of the cluster's DaemonSets runs on every node of one of its pools.
 
         Raises:
-            KeyError: One of the two is not of the cluster.
+            KeyError: One of the two isn't part of the cluster.
         """
         if id(pool) not in self._pools:
             raise KeyError(pool.name)
@@ -112,19 +112,19 @@ class Case:
         return self._reaches[id(pool)][id(daemon)]
 
     def match_pool_labels(self, labels: Mapping[str, Any]) -> list[tuple[Pool, Answer]]:
-        """Say of each of the cluster's pools whether it makes nodes with some labels."""
+        """Return for each of the cluster's pools whether its nodes may have some labels."""
         wanted = selection({"nodeSelector": labels})
         return [(pool, any_yes(wanted.takes(node.labels) for node in self.nodes(pool))) for pool in self.cluster.pools]
 
     def blocking_taint(self, daemon: DaemonSet, pool: Pool) -> Taint | None:
-        """Return the taint that alone keeps a DaemonSet off a pool, ``None`` when none does."""
+        """Return a taint that excludes a DaemonSet from a pool; ``None`` if taints aren't the only obstacle."""
         refusing = refusing_taints(daemon, pool.taints)
         if not refusing or reaches(daemon, replace(pool, taints=()), self.cluster) is Answer.NO:
             return None
         return refusing[0]
 
     def reaches_as_read(self, daemon: DaemonSet, pool: Pool) -> Answer:
-        """Say whether a DaemonSet runs on a pool if every version is like the nearest one that was read."""
+        """Return whether a DaemonSet runs on a pool, if every version is like the nearest known version."""
         as_read = tuple(replace(each, exact=True) for each in self.cluster.daemon_sets)
         return reaches(replace(daemon, exact=True), pool, replace(self.cluster, daemon_sets=as_read))
 
@@ -137,26 +137,26 @@ class Case:
         return Admission(self.cluster)
 
     def admitted(self, workload: Workload) -> Admitted:
-        """Return one of the cluster's workloads as the API server lets its pods in."""
+        """Return one of the cluster's workloads after admission."""
         return self._admission.admit(workload)
 
     def shortages(self, workload: Workload) -> tuple[Shortage, ...]:
-        """Return what the quotas of its namespace have too little of for one of the cluster's workloads."""
+        """Return the quotas of its namespace that have too little left for one of the cluster's workloads."""
         return self._admission.shortages(workload)
 
     def verdict(self, workload: Workload) -> Verdict:
-        """Say whether the pods of one of the cluster's workloads would run if it were alone, and where."""
+        """Return whether the pods of one of the cluster's workloads would run if it were alone, and where."""
         if id(workload) not in self._verdicts:
             self._verdicts[id(workload)] = self._scheduler.verdict(workload)
         return self._verdicts[id(workload)]
 
     def with_replicas(self, workload: Workload, replicas: int) -> Verdict:
-        """Return what would become of one of the cluster's workloads with so many pods."""
+        """Return the result for one of the cluster's workloads with another number of pods."""
         return self._scheduler.verdict(replace(workload, replicas=replicas))
 
     @cached_property
     def gpu_workloads(self) -> tuple[Workload, ...]:
-        """The workloads that ask for GPUs, by themselves or because a LimitRange gives them some."""
+        """The workloads that request GPUs, in their spec or by the defaults of a LimitRange."""
         given = bool(self.cluster.objects_of_kind("LimitRange"))
         return tuple(
             each
@@ -166,7 +166,7 @@ class Case:
 
     @cached_property
     def gpu_programs(self) -> tuple[tuple[Workload, Container, Program], ...]:
-        """Each program for GPUs of each of those workloads, with its container."""
+        """Each GPU program of the GPU workloads, with its container."""
         # Workloads that are alike share a pod.
         known: dict[int, list[tuple[Container, Program]]] = {}
         for each in self.gpu_workloads:
@@ -176,13 +176,13 @@ class Case:
 
     @cached_property
     def judged_workloads(self) -> tuple[Workload, ...]:
-        """Those workloads, and those of which only deployment tells whether they ask for GPUs."""
+        """The GPU workloads, and workloads that may request GPUs depending on deployment."""
         of_gpus = {id(each) for each in self.gpu_workloads}
         return tuple(each for each in self.cluster.workloads if id(each) in of_gpus or each.pod.may_ask_for_gpu)
 
     @cached_property
     def _without_gpus(self) -> Mapping[int, list[Workload]]:
-        """Workloads that ask for no GPU, by the identity of their owner."""
+        """Workloads without GPU requests, by the id of their owner."""
         of_gpus = {id(each) for each in self.judged_workloads}
         found: dict[int, list[Workload]] = {}
         for each in self.cluster.workloads:
@@ -193,24 +193,24 @@ class Case:
     def partners(self, workload: Workload) -> Sequence[Workload]:
         """Return the roles without GPUs of the same object, such as Ray's head or an MPI launcher.
 
-        GPU pods wait for them, so that none of them works where one has no node.
+        GPU pods wait for them, so they don't work if one of these roles has no node.
         """
         return self._without_gpus.get(id(workload.owner), ())
 
     @cached_property
     def with_built_in_pools(self) -> Case | None:
-        """The case of the cluster's built-in pools alone, which take pods without GPUs; ``None`` if it has none."""
+        """The case of only the cluster's built-in pools, which accept pods without GPUs; ``None`` if it has none."""
         pools = built_in_pools(self.cluster)
         return Case(replace(self.cluster, pools=pools, observed=())) if pools else None
 
     @cached_property
     def gpu_claims(self) -> tuple[tuple[Workload, Claimed], ...]:
-        """Each claim of storage of each of those workloads."""
+        """Each storage claim of the GPU workloads."""
         return tuple((each, claim) for each in self.gpu_workloads for claim in claimed(each, self.cluster))
 
     @cached_property
     def queued_jobs(self) -> tuple[QueuedJob, ...]:
-        """The jobs with GPUs that name a queue of Kueue."""
+        """The jobs with GPUs that name a Kueue queue."""
         return tuple(queued_jobs(self.cluster))
 
     @cached_property
@@ -220,28 +220,28 @@ class Case:
 
     @cached_property
     def replica_scalers(self) -> tuple[Scaler, ...]:
-        """The HorizontalPodAutoscalers and ScaledObjects, except the objects that KEDA makes of its ScaledObjects."""
+        """The HorizontalPodAutoscalers and ScaledObjects, without the objects that KEDA creates for ScaledObjects."""
         found = (each for each in self.scalers if each.kind in (HPA, SCALED_OBJECT))
         return tuple(each for each in found if each.kind == SCALED_OBJECT or not each.is_made_by_keda)
 
     @cached_property
     def signals(self) -> tuple[tuple[Scaler, Signal], ...]:
-        """Each of those with each measurement that it scales by."""
+        """Each of these scalers with each of its metrics."""
         return tuple((each, signal) for each in self.replica_scalers for signal in each.signals)
 
     @cached_property
     def gpu_signals(self) -> tuple[tuple[Scaler, Signal], ...]:
-        """Those that measure GPUs."""
+        """The scalers and metrics that measure GPUs."""
         return tuple((each, signal) for each, signal in self.signals if "DCGM_" in signal.meaning)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each workload that asks for GPUs, beside the others."""
+        """The result for each workload that requests GPUs, together with the other workloads."""
         return check_contention(map(self.verdict, self.gpu_workloads), self.services_without_gpus)
 
     @cached_property
     def services_without_gpus(self) -> tuple[Verdict, ...]:
-        """The verdict on each workload that asks for no GPU, stays, and may take room on GPU nodes."""
+        """The result for each service that requests no GPU and may use room on GPU nodes."""
         of_gpus = {id(each) for each in self.gpu_workloads}
         staying = [
             each for each in self.cluster.workloads if not each.ends and not each.is_daemon_set and not each.is_placed
@@ -253,11 +253,11 @@ class Case:
         return tuple(each for each in verdicts if not any(map(_blocks_every_pod, each.reasons)))
 
     def with_pool_results(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
-        """Return a verdict as it is with other verdicts on pools, and with what holds the workload back."""
+        """Return a result with other results for its pools, and with reasons that apply in every pool."""
         return self._scheduler.combine_pool_results(verdict.workload, verdict.demand, pools, held)
 
     def candidate_nodes(self, workload: Workload) -> tuple[tuple[Pool, NodeToBe], ...]:
-        """Return a node of each instance type that may run a pod: one that it selects and that has its GPUs."""
+        """Return a node of each instance type that may run a pod: with the labels that it selects, and its GPUs."""
         pod = workload.pod
         gpus = pod.requests.get(GPU, 0)
         return tuple(
@@ -271,12 +271,12 @@ class Case:
         """Return the pools that a workload may run on."""
         verdicts = self.verdict(workload).pools
         if id(verdicts) not in self._open_pools:
-            # With the verdicts, which many workloads share, so that no others are given the same id.
+            # Each entry holds its results, which many workloads share, so that no other objects get the same ids.
             found = tuple(each.pool for each in verdicts if each.answer is not Answer.NO)
             self._open_pools[id(verdicts)] = verdicts, found
         return self._open_pools[id(verdicts)][1]
 
 
 def _blocks_every_pod(reason: Reason) -> bool:
-    """Whether a reason keeps every pod of a workload off all nodes: where there are too many, some run."""
+    """Whether a reason excludes every pod of a workload from all nodes. If there are only too many pods, some run."""
     return reason.answer is Answer.NO and reason.kind not in ("limit", "topology")

@@ -1,6 +1,7 @@
 """Changes of control planes, node groups and controllers between two inputs.
 
-Changes of a node group that CloudFormation rejects in one update, or that set its number of nodes.
+The module also finds changes of a node group that CloudFormation rejects in one update, or that set its number of
+nodes.
 
 EKS changes version and launch template by UpdateNodegroupVersion and everything else by other calls, and CloudFormation
 makes only one of these calls in an update.
@@ -31,16 +32,16 @@ from gpu_preflight.reading.unknown import dig, is_true, known_number, known_text
 
 Change = Literal["replaced", "renamed", "refused", "rolled back", "too early"]
 _MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-# EKS began with 1.10; of a 1.30 that YAML read as a number 1.3 is left.
+# The first EKS version was 1.10. If YAML reads 1.30 as a number, it becomes 1.3.
 _MINOR = regex(r"1\.(\d{2,3})")
-_GONE = "what runs in the old one is gone"
+_GONE = "everything in the old cluster is lost"
 VERSIONS = ("ReleaseVersion", "Version")
 _LAUNCH = "LaunchTemplate"
-# A tag of the stack is on the group and on its instances. The CDK's filter leaves out the launch template's tags.
+# A tag of the stack is on the group and on its instances. The CDK's filter excludes the launch template's tags.
 _TAGS = (
     '. If Tags.of(stack) adds the tag, deploy it with exclude_resource_types=["AWS::EC2::Instance"] first, then without'
 )
-# Chart, and the kinds whose objects, or whose NodeClaims, have a finalizer that its controller removes.
+# Charts, and the kinds whose objects, or whose NodeClaims, have a finalizer that the chart's controller removes.
 # Sources, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/ (karpenter.sh/termination of NodeClaims) and
 # EC2NodeClasses (karpenter.k8s.aws/termination); kedacore/keda controllers/keda (finalizer.keda.sh); kueue
 # apis/kueue, ResourceInUseFinalizerName (kueue.x-k8s.io/resource-in-use)
@@ -54,13 +55,13 @@ _Things = Mapping[tuple[str, ...], Thing]
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """What becomes of a cluster.
+    """A change of a cluster.
 
     Attributes:
         cluster: Its name.
-        change: Whether another one is made in its place, or beside it under a new name; whether EKS refuses it, or
-            rolls the control plane back; whether something must be upgraded before it.
-        detail: What differs, and what it means.
+        change: Whether the cluster is replaced, or another one is created under a new name; whether EKS rejects the
+            change, or rolls the control plane back; whether something must be upgraded first.
+        detail: The difference, and its effect.
     """
 
     cluster: str
@@ -69,20 +70,20 @@ class ClusterChange:
 
 
 def cluster_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[ClusterChange, ...]:
-    """Return what becomes of clusters that both inputs have."""
+    """Return the changes of clusters that are in both inputs."""
     before, after = _clusters_by_key(old), _clusters_by_key(new)
-    # One that is replaced is called as before: that is the one that is lost.
+    # A replaced cluster has its old name, because that cluster is lost.
     found = ((before[key].name, _changes(before[key], each)) for key, each in after.items() if key in before)
     changes = tuple(ClusterChange(name, change, detail) for name, each in found for change, detail in each)
     return (*_renamed(before, after), *changes)
 
 
 def _renamed(before: Mapping[str, Cluster], after: Mapping[str, Cluster]) -> Iterator[ClusterChange]:
-    """Yield the one cluster of eksctl that goes where one of another name comes: eksctl knows clusters by name."""
+    """Yield the only cluster of eksctl that is removed if another one is added: eksctl identifies clusters by name."""
     gone = [each.name for key, each in before.items() if key not in after and _is_of_eksctl(each)]
     come = [each.name for key, each in after.items() if key not in before and _is_of_eksctl(each)]
     if len(gone) == len(come) == 1:
-        detail = f"metadata.name: {gone[0]} -> {come[0]}; eksctl makes another cluster and leaves this one as it is"
+        detail = f"metadata.name: {gone[0]} -> {come[0]}; eksctl creates another cluster and does not change this one"
         yield ClusterChange(gone[0], "renamed", detail)
 
 
@@ -95,7 +96,7 @@ def _clusters_by_key(clusters: Iterable[Cluster]) -> Mapping[str, Cluster]:
 
 
 def _changes(old: Cluster, new: Cluster) -> list[tuple[Change, str]]:
-    """Return what becomes of one cluster; another one starts at whatever version it has."""
+    """Return the changes of one cluster. A replacement starts at any version."""
     before, after = old.resource, new.resource
     if before is None or after is None:
         return []
@@ -115,7 +116,7 @@ def _changes(old: Cluster, new: Cluster) -> list[tuple[Change, str]]:
 
 
 def _is_protected(resource: Resource) -> bool:
-    """Whether EKS refuses to delete a cluster.
+    """Whether EKS rejects the deletion of a cluster.
 
     Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/deletion-protection.html
     """
@@ -123,7 +124,7 @@ def _is_protected(resource: Resource) -> bool:
 
 
 def _support(before: Resource, after: Resource, old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:
-    """Yield that a cluster leaves extended support otherwise than by an upgrade.
+    """Yield a change out of extended support without an upgrade.
 
     Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/disable-extended-support.html
     """
@@ -136,7 +137,7 @@ def _support(before: Resource, after: Resource, old: int | None, new: int | None
 
 
 def _order(cluster: Cluster, old: int | None, new: int | None) -> Iterator[tuple[Change, str]]:
-    """Yield the Karpenter that runs and is not for the version to come: its chart is upgraded after the cluster."""
+    """Yield a running Karpenter that doesn't support the new version, if its chart is upgraded after the cluster."""
     karpenter = cluster.autoscaler("karpenter")
     least = LEAST_KARPENTER.get(new or 0)
     if karpenter is None or karpenter.version is None or least is None or old is None or new != old + 1:
@@ -145,11 +146,11 @@ def _order(cluster: Cluster, old: int | None, new: int | None) -> Iterator[tuple
     if (0, 0) < runs < least:
         needed = f"{least[0]}.{least[1]}"
         text = f"Version: 1.{old} -> 1.{new}; Karpenter {karpenter.version} runs, and 1.{new} needs {needed}"
-        yield "too early", f"{text}: deploy that first, by itself"
+        yield "too early", f"{text}: deploy it first, in a separate deployment"
 
 
 def _authentication(before: Resource, after: Resource) -> Iterator[tuple[Change, str]]:
-    """Yield a way to authenticate that EKS does not go back to.
+    """Yield a change to an authentication mode that EKS doesn't allow to change back to.
 
     Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
     """
@@ -157,11 +158,11 @@ def _authentication(before: Resource, after: Resource) -> Iterator[tuple[Change,
         known_text(dig(dict(each.properties), "AccessConfig", "AuthenticationMode")) for each in (before, after)
     )
     if old in _MODES and new in _MODES and _MODES.index(new) < _MODES.index(old):
-        yield "refused", f"AuthenticationMode: {old} -> {new}; EKS does not go back from access entries"
+        yield "refused", f"AuthenticationMode: {old} -> {new}; EKS can't disable access entries again"
 
 
 def version_step(before: Resource, after: Resource) -> Iterator[tuple[Change, str]]:
-    """Yield why EKS rejects another version of a cluster, or on which conditions EKS rolls the cluster back.
+    """Yield why EKS rejects another version of a cluster, or the conditions under which EKS rolls the cluster back.
 
     Source, read 2026-11: https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html and rollback-cluster.html
     """
@@ -170,11 +171,11 @@ def version_step(before: Resource, after: Resource) -> Iterator[tuple[Change, st
         return
     text = f"Version: 1.{old} -> 1.{new}"
     if new > old + 1:
-        yield "refused", f"{text}; EKS goes up one minor version at a time, so deploy 1.{old + 1} first"
+        yield "refused", f"{text}; EKS upgrades one minor version at a time, so deploy 1.{old + 1} first"
     elif new < old - 1:
-        yield "refused", f"{text}; EKS goes back one minor version at most"
+        yield "refused", f"{text}; EKS rolls back one minor version at most"
     elif new == old - 1:
-        yield "rolled back", f"{text}; EKS does it within 7 days of the upgrade, once the nodes are at 1.{new}"
+        yield "rolled back", f"{text}; EKS does this within 7 days of the upgrade, if the nodes are at 1.{new}"
 
 
 def _minor(resource: Resource) -> int | None:
@@ -206,10 +207,10 @@ def rejected_combination(before: Mapping[str, Any], after: Mapping[str, Any], *,
 
 
 def reset_size(old: Resource, new: Resource) -> str:
-    """Return to how many nodes an update of sizes sets a group that may run more; empty if it stops no node.
+    """Return the number of nodes that an update of sizes sets if the group may run more; empty if no node stops.
 
-    An update of sizes sends all of them, and the autoscaler's choice is lost if the template has the desired size. A
-    group never runs more nodes than its old maximum, so at that size or above no node stops.
+    An update of sizes sends all of them. If the template has the desired size, the autoscaler's value is lost. A group
+    never runs more nodes than its old maximum, so no node stops at that size or above.
 
     Sources, read 2026-11: https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html
     (desiredSize), https://github.com/aws/aws-cdk/issues/5215 (AutoScalingGroup)
@@ -228,13 +229,13 @@ def reset_size(old: Resource, new: Resource) -> str:
     if most is not None and desired >= most:
         return ""
     return (
-        f"{names[2]} sets the number of nodes to {desired}, however many run, and stops the others; leave it out of "
+        f"{names[2]} sets the number of nodes to {desired}, even if more run, and stops the others; remove it from "
         "the template if an autoscaler sets it"
     )
 
 
 def abandoned_objects(old: Input, new: Input, before: _Things, after: _Things) -> Iterator[tuple[Thing, str]]:
-    """Yield the releases of controllers that are uninstalled too early, and what this leaves in the cluster."""
+    """Yield releases of controllers that are uninstalled too early, and the objects that then stay in the cluster."""
     installed = {each.name for each in new.charts}
     controllers = {str(each.origin.resource): each.name for each in old.charts if each.name not in installed}
     kept = {each.once for each in after.values() if each.applied is not None}
@@ -259,16 +260,16 @@ def abandoned_objects(old: Input, new: Input, before: _Things, after: _Things) -
             yield (
                 release,
                 (
-                    f"{', '.join(early)} may be deleted after it, as they don't depend on the release, and then keep "
-                    "their finalizers, and what they launched keeps running; remove them in a deployment before it"
+                    f"{', '.join(early)} may be deleted after it, because they don't depend on the release. They "
+                    "then keep their finalizers, and their nodes keep running; remove them in a deployment before it"
                 ),
             )
 
 
 def _depends(thing: Thing, key: str, read: Input) -> bool:
-    """Whether CloudFormation deletes what applies an object before another resource of its stack.
+    """Whether CloudFormation deletes the resource of an object before another resource of its stack.
 
-    An object of a file isn't deleted by a deployment.
+    A deployment doesn't delete an object from a file.
     """
     if thing.resource is None:
         return True

@@ -1,4 +1,4 @@
-"""What a second deployment finds in the account: resources and objects of the first one, and their identity."""
+"""The resources and objects of a first deployment that a second one finds in the account, and their identity."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
 
 _SHOWN = 60
-# Characters that are shown before the first difference.
+# Number of characters that are shown before the first difference.
 _BEFORE = 20
-# Keys that name a member of a list: of containers, tags, block devices, requirements and tag specifications.
+# Keys that name an item of a list: of containers, tags, block devices, requirements and tag specifications.
 _NAMES = ("name", "Name", "key", "Key", "deviceName", "DeviceName", "ResourceType")
 _MANIFEST, CHART = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"
-# Properties that AWS has once, so that a second resource cannot have them while the first one exists.
+# Unique properties in AWS. A second resource can't have the same value while the first one exists.
 _ONCE: Mapping[str, tuple[str, ...]] = {
     "AWS::AutoScaling::AutoScalingGroup": ("AutoScalingGroupName",),
     "AWS::EC2::LaunchTemplate": ("LaunchTemplateName",),
@@ -48,7 +48,7 @@ _BLOCKS = ("AWS::EC2::Subnet", "AWS::EC2::VPCCidrBlock")
 
 
 def plain(value: Any) -> Any:
-    """Return a value to compare; one that only deployment knows is its expression."""
+    """Return a value for comparison. If only deployment sets it, return its expression."""
     if isinstance(value, Unknown):
         return value.expression
     if isinstance(value, dict):
@@ -62,7 +62,7 @@ def differ(before: Any, after: Any) -> bool:
 
 
 def moved(name: str, before: Any, after: Any) -> str:
-    """Return how a value changes, in one line; of long values the part around the first difference."""
+    """Return the change of a value in one line. For long values, return the part around the first difference."""
     texts = _text(before), _text(after)
     pairs = enumerate(zip(*texts, strict=False))
     alike = next((index for index, (one, other) in pairs if one != other), min(map(len, texts)))
@@ -70,10 +70,10 @@ def moved(name: str, before: Any, after: Any) -> str:
 
 
 def leaf_changes(name: str, before: Any, after: Any, *, joint: str = ".") -> list[str]:
-    """Return what differs, one line for each value inside mappings and inside lists of mappings.
+    """Return one line for each value that differs, inside mappings and inside lists of mappings.
 
-    A member of a list is found by its name, e.g. ``BlockDeviceMappings[/dev/xvda].Ebs.VolumeSize: 200 -> 300``. Where
-    members have none, one that goes and one that comes each get a line.
+    An item of a list is found by its name, e.g. ``BlockDeviceMappings[/dev/xvda].Ebs.VolumeSize: 200 -> 300``. For
+    items without names, each removed and each added item has a line.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [key for key in dict.fromkeys((*before, *after)) if differ(before.get(key), after.get(key))]
@@ -85,7 +85,7 @@ def leaf_changes(name: str, before: Any, after: Any, *, joint: str = ".") -> lis
 
 
 def _member_changes(name: str, before: list[Any], after: list[Any], joint: str) -> list[str]:
-    """Return what differs in two lists of mappings; nothing for other lists, or for another order."""
+    """Return the differences of two lists of mappings; nothing for other lists, or for another order."""
     if not all(isinstance(each, dict) for each in (*before, *after)):
         return []
     was, now = _index_by_name(before), _index_by_name(after)
@@ -100,7 +100,7 @@ def _member_changes(name: str, before: list[Any], after: list[Any], joint: str) 
 
 
 def _index_by_name(members: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the members of a list by their name, of pairs the value alone; ``None`` if names lack or repeat."""
+    """Return the items of a list by name, for pairs only the value; ``None`` if names are missing or repeated."""
     found: dict[str, Any] = {}
     for each in members:
         key = next((key for key in _NAMES if isinstance(each.get(key), str)), None)
@@ -112,7 +112,7 @@ def _index_by_name(members: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _cut(text: str, alike: int) -> str:
-    """Return a text, or if it is long, what it has from a little before the first difference on."""
+    """Return a text. Cut a long text to the part that starts shortly before the first difference."""
     if len(text) <= _SHOWN:
         return text
     start = max(0, alike - _BEFORE) if alike > _SHOWN - _BEFORE else 0
@@ -139,10 +139,10 @@ class Thing:
     """A resource, or an object that a resource applies or that is in a file.
 
     Attributes:
-        key: What makes it the same in two inputs.
+        key: A key that is equal for the same thing in two inputs.
         kind: Its type, or API group and kind.
-        where: How people find it.
-        once: What AWS or the cluster has once, its name last; ``None`` where there may be several.
+        where: Its place in messages.
+        once: Its unique identity in AWS or the cluster, with the name last; ``None`` if there may be several.
         resource: The resource.
         applied: The object.
     """
@@ -167,7 +167,7 @@ class Thing:
 
 
 def renewed_thing(thing: Thing, replaced: frozenset[str]) -> Thing:
-    """Return a thing as it reads once the resources with some keys are replaced."""
+    """Return a thing with new values for references to replaced resources."""
     if not replaced or thing.resource is None:
         return thing
     if thing.applied is not None:
@@ -182,7 +182,7 @@ def renewed_thing(thing: Thing, replaced: frozenset[str]) -> Thing:
 
 
 def renewed_value(value: Any, replaced: frozenset[str]) -> Any:
-    """Return a value in which each reference to a resource that is replaced reads otherwise than before."""
+    """Return a value in which each reference to a replaced resource differs from before."""
     if isinstance(value, Unknown):
         return Unknown(f"new {value.expression}") if replaced & set(value.resources) else value
     if isinstance(value, Mapping):
@@ -202,7 +202,7 @@ def things(read: Input) -> Iterator[Thing]:
         if resource.type == _MANIFEST and resource.key in applied:
             yield from (_object(each, resource) for each in applied[resource.key])
         elif not is_of_eksctl(resource):
-            # What eksctl makes of a change, `pool_changes` and `cluster_changes` say.
+            # `pool_changes` and `cluster_changes` report the changes that eksctl makes.
             yield Thing((resource.key,), resource.type, resource.path, unique_identity(resource), resource)
 
 
@@ -220,7 +220,7 @@ def _object_identity(each: Object) -> tuple[str, ...]:
 
 
 def unique_identity(resource: Resource) -> tuple[str, ...] | None:
-    """Return what AWS or a cluster has once of a resource; ``None`` if there may be several."""
+    """Return the unique identity of a resource in AWS or a cluster; ``None`` if there may be several."""
     if resource.type == "AWS::EC2::VPCEndpoint" and not _is_exclusive(resource):
         return None
     names = ("ClusterName", "Namespace", "Release") if resource.type == CHART else _ONCE.get(resource.type, ())
@@ -229,7 +229,7 @@ def unique_identity(resource: Resource) -> tuple[str, ...] | None:
 
 
 def _is_exclusive(endpoint: Resource) -> bool:
-    """Whether a VPC takes an endpoint for one service once: by its private names, or by its routes.
+    """Whether a VPC allows only one such endpoint for a service: because of its private names, or of its routes.
 
     Sources: https://docs.aws.amazon.com/vpc/latest/privatelink/interface-endpoints.html (private DNS names),
     https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html (one for a service in a route table)
@@ -239,7 +239,7 @@ def _is_exclusive(endpoint: Resource) -> bool:
 
 
 def resource_properties(thing: Thing) -> Mapping[str, Any]:
-    """Return the properties of the resource of a thing; none if it is in a file."""
+    """Return the properties of the resource of a thing; none if the thing is in a file."""
     return thing.resource.properties if thing.resource is not None else {}
 
 
@@ -253,16 +253,16 @@ def references(value: Any) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What an update meets.
+    """The deployed state that an update finds.
 
     Attributes:
         blocks: Address blocks: resource type, VPC, block, and key of the resource.
-        launches: Keys of launch templates that get another content.
+        launches: Keys of launch templates whose content changes.
         managed_launches: Keys of launch templates of managed groups.
         group_versions: Kubernetes versions of the managed groups of the first version, by the key of their cluster and
             by their place.
         node_roles: Keys of roles of nodes whose pool stays, with the pool.
-        orphans: The keys among them of roles that the pool doesn't have in the second version.
+        orphans: Keys in `node_roles` of roles that the pool doesn't have in the second version.
         zones: Zones of the subnets of the first version, and of the second one, by the key of the subnet.
     """
 
@@ -285,7 +285,7 @@ class Deployed:
 
 
 def compare_deployed(before: Mapping[tuple[str, ...], Thing], after: Mapping[tuple[str, ...], Thing]) -> Deployed:
-    """Return what an update from one version to another meets."""
+    """Return the deployed state that an update from one version to another finds."""
     own = [each for each in before.values() if each.applied is None and each.resource is not None]
     launches = frozenset(
         each.resource.key
@@ -340,10 +340,10 @@ def _block(resource: Resource) -> tuple[str, str, IPv4Network, str] | None:
 def _node_roles(
     before: Mapping[tuple[str, ...], Thing], after: Mapping[tuple[str, ...], Thing], *, orphaned: bool
 ) -> Mapping[str, str]:
-    """Return roles of nodes whose pool stays, with the pool; if `orphaned`, those that the pool doesn't have any more.
+    """Return roles of nodes whose pool stays, with the pool. With `orphaned`, only roles that the pool no longer has.
 
-    Only new nodes get another role. Those that run keep the old one, until Karpenter replaces them within its budgets,
-    or somebody deletes them.
+    Only new nodes get another role. Running nodes keep the old one until Karpenter replaces them within its budgets, or
+    until you delete them.
     """
     profiles = {
         each.resource.key: references(each.resource.properties.get("Roles"))
@@ -360,7 +360,7 @@ def _node_roles(
 
 
 def _roles_of_nodes(thing: Thing) -> set[str]:
-    """Return the roles or instance profiles with which something starts nodes that the template doesn't replace."""
+    """Return the roles or instance profiles of a thing's nodes that the template doesn't replace."""
     if thing.applied is not None and thing.applied.kind in ("EC2NodeClass", "NodeClass"):
         return references([thing.applied.spec.get(each) for each in ("role", "instanceProfile")])
     if thing.kind == "AWS::EC2::LaunchTemplate":

@@ -1,8 +1,6 @@
-"""The result for each workload, why it stays Pending, and what a value that is set later could change.
+"""The result for each workload, why it stays Pending, and the effect of values that are set later.
 
-Applies values that only deployment sets to results.
-
-A "runs" becomes conditional or lists the value as an assumption.
+Values that only deployment sets change results: a "runs" becomes conditional, or lists the value as an assumption.
 """
 
 from __future__ import annotations
@@ -28,25 +26,25 @@ from gpu_preflight.scheduling.replica_capacity import OF_ALL_POOLS
 from gpu_preflight.scheduling.unclear import Assumptions, conditions
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
-# Sizes, labels and a version of Amazon Linux 2 that eksctl validates before it creates anything.
+# Rules for sizes, labels and a version of Amazon Linux 2, which eksctl validates before it creates anything.
 # Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go
 _REJECTED_BY_EKSCTL = ("GPU003", "GPU057", "GPU058")
-# How far a pool is from taking a pod when something else of it is broken.
+# Weight of a reason from a rule: how far the pool is from accepting a pod.
 _WEIGHT = 3
-# Reasons that no other pool changes: the API server refuses the pod, or no instance type fits it.
+# Reasons that don't depend on the pool: the API server rejects the pod, or no instance type fits it.
 _OF_THE_POD = ("refused", "pool")
 _SHOWN = 3
-_OTHER_POOLS = "Pending unless the cluster has a pool that is not in the input"
+_OTHER_POOLS = "Pending unless the cluster has a pool that isn't in the input"
 
 
 class Stops:
-    """What the errors of a cluster stop, accepted or not; one that is said not to be true stops nothing.
+    """The pools and workloads that errors of a cluster stop, acknowledged or not, unless the user marks them as untrue.
 
-    Beside one that only may be, whether the pods of its workload run is not known.
+    If an error is uncertain, the result of its workload is unknown.
 
     Args:
         case: The cluster.
-        findings: What rules found in it, or in others.
+        findings: The findings of rules in it, or in other clusters.
     """
 
     def __init__(self, case: Case, findings: Iterable[Finding]) -> None:
@@ -84,49 +82,49 @@ class Stops:
             self._of_workloads.setdefault(id(workload), []).append(reason)
 
     def _whole(self, finding: Finding) -> Subject:
-        """Return what an error is about: the whole cluster, where eksctl rejects a config because of one group."""
+        """Return the subject of an error: the whole cluster, if eksctl rejects a config because of one group."""
         subject, cluster = finding.problem.subject, self._case.cluster.resource
         rejected = isinstance(subject, Pool) and finding.rule.id in _REJECTED_BY_EKSCTL and is_of_eksctl(subject)
         return cluster if rejected and cluster is not None else subject
 
     def apply(self, verdict: Verdict) -> Verdict:
-        """Return a verdict as it is beside those errors."""
+        """Return a result with the effect of these errors."""
         if verdict.workload.is_placed:
-            # Its pods run already.
+            # Its pods already run.
             return verdict
         held = _new(self._of_workloads.get(id(verdict.workload), ()), verdict.reasons)
         pools = self._pools(verdict.pools) if verdict.demand.pod.asks_for_gpu else verdict.pools
         if held or pools is not verdict.pools:
-            # How many replicas fit is counted anew.
+            # The number of replicas that fit is counted again.
             standing = tuple(each for each in verdict.reasons if each.rule not in OF_ALL_POOLS)
             verdict = self._with_pool_results(verdict, pools, (*standing, *held))
         presumed = self._required_assumptions(verdict.workload, pools) if verdict.answer is Answer.YES else ()
         return replace(verdict, rests_on=(*verdict.rests_on, *presumed)) if presumed else verdict
 
     def _with_pool_results(self, verdict: Verdict, pools: tuple[PoolVerdict, ...], held: tuple[Reason, ...]) -> Verdict:
-        """Return a verdict over other verdicts on pools, which is found once for pods that are alike."""
+        """Return a result with other results for its pools, computed once for pods that are alike."""
         workload = verdict.workload
         key = id(verdict.demand), id(workload.pod), id(pools), held
         if key not in self._found:
-            # The verdict keeps them, so that nothing else is given the same ids.
+            # The result holds these objects, so that no other objects get the same ids.
             self._found[key] = self._case.with_pool_results(verdict, pools, held)
         like = self._found[key]
         return Verdict(workload, like.answer, like.pools, like.reasons, like.demand, like.rests_on)
 
     def _required_assumptions(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
-        """Return what has to hold as the pools for which nothing is presumed do not hold all pods of a workload."""
+        """Return the assumptions that must hold because the pools without assumptions don't have room for all pods."""
         taking = [each for each in pools if each.answer is Answer.YES] if self._presumed else []
         told = dict.fromkeys(text for each in taking for text in self._presumed.get(id(each.pool), ()))
         return tuple(text for text in told if not self._holds_without(text, workload, taking))
 
     def _holds_without(self, text: str, workload: Workload, taking: Iterable[PoolVerdict]) -> bool:
-        """Whether pools of which something is not presumed surely hold all pods of a workload."""
+        """Whether pools without an assumption certainly have room for all pods of a workload."""
         room = [each.holds for each in taking if text not in self._presumed.get(id(each.pool), ())]
         wanted = 1 if workload.replicas is None or workload.takes_turns else workload.replicas
         return bool(room) and (None in room or sum(each or 0 for each in room) >= wanted)
 
     def _pools(self, judged: tuple[PoolVerdict, ...]) -> tuple[PoolVerdict, ...]:
-        """Return the verdicts of pools, one tuple for all workloads that shared one."""
+        """Return the results of pools, as one tuple for all workloads that shared one."""
         if not self._of_pools:
             return judged
         if id(judged) not in self._judged:
@@ -138,7 +136,7 @@ class Stops:
         reasons = self._of_pools.get(id(judged.pool))
         if not reasons:
             return judged
-        # A rule says more closely what the scheduler saw.
+        # A rule explains more precisely than the scheduler.
         told = {each.rule for each in reasons}
         certain = [each for each in reasons if each.answer is Answer.NO]
         standing = [each for each in judged.reasons if each.rule not in told]
@@ -149,18 +147,18 @@ class Stops:
 
 
 def _may_stop(finding: Finding) -> bool:
-    """Whether a finding that nobody says is not true may be an error."""
+    """Whether a finding may be an error and isn't marked as untrue."""
     return finding.problem.unknown and not finding.not_true and finding.rule.severity == "error"
 
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Return the reasons of rules that have not said so already."""
+    """Return the reasons of rules that aren't reported yet."""
     said = {each.rule for each in known}
     return tuple(each for each in reasons if each.rule not in said)
 
 
 class SetLater:
-    """The values of a case that only deployment sets, by what they decide.
+    """The values of a case that only deployment sets, by the part that they affect.
 
     A value of a workload, of its storage or of a pool makes a "runs" conditional, unless deployments usually set it. A
     "runs" lists the other values in `restsOn`.
@@ -184,7 +182,7 @@ class SetLater:
                 self._shared_values.append(value)
 
     def apply(self, verdict: Verdict) -> Verdict:
-        """Return the verdict with the effect of these values. Only a yes or a conditional result changes."""
+        """Return the result with the effect of these values. Only a yes or a conditional result changes."""
         if not self._case.open_values or verdict.workload.is_placed or verdict.answer is Answer.NO:
             return verdict
         own = self._workload_values.get(id(verdict.workload), [])
@@ -201,7 +199,7 @@ class SetLater:
             one for each in pools if each.answer is not Answer.NO for one in self._pool_values.get(id(each.pool), ())
         )
         every = (*own, *values_of_candidates, *self._shared_values)
-        # A conditional result names the values that decide in its conditions.
+        # The conditions of a conditional result name the values that decide it.
         shown = [each for each in every if verdict.answer is Answer.YES or each.is_usual or each.is_size]
         return replace(verdict, rests_on=(*verdict.rests_on, *_listed(shown)))
 
@@ -216,7 +214,7 @@ class SetLater:
 
     @cached_property
     def _storing(self) -> dict[Origin, list[Workload]]:
-        """Workloads by their claims, the classes of these and the volumes that these name."""
+        """Workloads by their claims, and by the StorageClasses and volumes of these claims."""
         found: dict[Origin, list[Workload]] = {}
         for workload in self._case.cluster.workloads:
             for origin in self._storage(workload):
@@ -236,7 +234,7 @@ def _reason(value: OpenValue) -> Reason:
     text = f"{value.text} is known at deployment only"
     if value.is_condition:
         condition = f"the condition of {value.origin.path} is true"
-        text = f"whether {value.origin.path} is created is known at deployment only"
+        text = f"it is known at deployment only whether {value.origin.path} is created"
     return Reason(Answer.UNKNOWN, "value", text, condition=condition)
 
 
@@ -256,12 +254,13 @@ def _listed(values: Iterable[OpenValue]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What becomes of some workloads in one cluster.
+    """The results of some workloads in one cluster.
 
     Attributes:
         case: The cluster.
-        verdicts: The verdict on each, beside all that ask for GPUs.
-        packing: What each pool has to run when all that run alone come at once, and what of those judged is left.
+        verdicts: The result for each, next to all workloads that request GPUs.
+        packing: The load of each pool if all workloads that run alone run together, and which of these workloads don't
+            fit.
     """
 
     case: Case
@@ -270,12 +269,12 @@ class Explanation:
 
 
 def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Workload] | None = None) -> Explanation:
-    """Judge workloads against the pools of a cluster.
+    """Check workloads against the pools of a cluster.
 
     Args:
         case: The cluster.
-        findings: What rules find in it; an error that nobody accepts keeps pods from running.
-        workloads: Some of its workloads. Default: those that ask for a GPU.
+        findings: Findings of rules in it. An error that isn't acknowledged keeps pods from running.
+        workloads: Some of its workloads. Default: those that request a GPU.
     """
     stops, later = Stops(case, findings), SetLater(case)
     wanted = case.judged_workloads if workloads is None else tuple(workloads)
@@ -293,12 +292,12 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
 
 
 def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) -> Verdict:
-    """Return a verdict with what it relies on in a cluster of which the input may hold a part."""
+    """Return a result with its assumptions about the cluster, if the input may have only a part of the cluster."""
     if verdict.workload.is_placed:
         return verdict
     verdict = _with_unread_input(verdict, case.cluster.may_hide("objects"))
     if verdict.answer is Answer.NO:
-        # A rule's finding about the pod is true on any pool.
+        # A rule's finding about the pod applies to every pool.
         refused = any(
             each.kind in (*_OF_THE_POD, "rule", "program") and each.answer is Answer.NO for each in verdict.reasons
         )
@@ -313,21 +312,21 @@ def _with_assumptions(verdict: Verdict, case: Case, assumptions: Assumptions) ->
 
 
 def _with_unread_input(verdict: Verdict, hidden: Sequence[str]) -> Verdict:
-    """Return a verdict next to unread parts of the input, which may hold an object that limits the pods."""
+    """Return a result with the effect of unread parts of the input, which may contain an object that limits pods."""
     if verdict.answer is Answer.NO or not hidden:
         return verdict
     shown = ", ".join(hidden[:_SHOWN]) + (f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else "")
     reason = Reason(
         Answer.UNKNOWN,
         "unread",
-        f"{shown} can't be read, and may hold an object that limits these pods, such as a quota",
+        f"{shown} can't be read, and may contain an object that limits these pods, such as a quota",
         condition=f"nothing that can't be read limits these pods ({shown})",
     )
     return replace(verdict, answer=Answer.UNKNOWN, reasons=(*verdict.reasons, reason))
 
 
 def _with_partners(verdict: Verdict, case: Case) -> Verdict:
-    """Return a verdict with the roles of the same object that its pods wait for and that find no node."""
+    """Return a result with the roles of the same object that its pods wait for and that find no node."""
     partners = case.partners(verdict.workload) if not verdict.workload.is_placed else ()
     verdicts = [_partner_verdict(each, case) for each in partners if each.replicas != 0]
     waiting = [each for each in verdicts if each.answer is not Answer.YES]
@@ -342,7 +341,7 @@ def _with_partners(verdict: Verdict, case: Case) -> Verdict:
 
 
 def _partner_verdict(partner: Workload, case: Case) -> Verdict:
-    """Return the verdict on a role without GPUs, which may also run on the built-in pools of Auto Mode."""
+    """Return the result for a role without GPUs, which may also run on the built-in pools of Auto Mode."""
     verdict = case.verdict(partner)
     if verdict.answer is not Answer.NO or case.with_built_in_pools is None:
         return verdict
@@ -351,12 +350,12 @@ def _partner_verdict(partner: Workload, case: Case) -> Verdict:
         return verdict
     if not has_unknown_built_in_pools(case.cluster):
         return built_in
-    text = "only deployment knows which built-in pools of Auto Mode the cluster has"
+    text = "the built-in pools of Auto Mode in the cluster are known at deployment only"
     return replace(built_in, answer=Answer.UNKNOWN, reasons=(*built_in.reasons, Reason(Answer.UNKNOWN, "pool", text)))
 
 
 def _lacks_only_sizes(partner: Verdict) -> bool:
-    """Whether only the size of nodes without GPUs is unknown, of which the catalogue has no figures."""
+    """Whether only the size of nodes without GPUs is unknown. The catalogue has no sizes for them."""
     open_pools = [each for each in partner.pools if each.answer is Answer.UNKNOWN]
     unknown = [one for each in open_pools[:1] for one in each.reasons if one.answer is Answer.UNKNOWN]
     sized = bool(open_pools) and all(node.row is None for node in open_pools[0].nodes_taking)
@@ -375,22 +374,22 @@ def _partner_reason(partner: Verdict, case: Case) -> Reason:
     conditional = conditions(partner.reasons, partner.pools) if partner.answer is Answer.UNKNOWN else ()
     elsewhere = not case.cluster.whole and not refused
     condition = f"{name} runs on a node that isn't in the input" if elsewhere else " and ".join(conditional)
-    text = f"waits for {name}, and whether {name} gets a node isn't known{why}"
+    text = f"waits for {name}, and it is unknown whether {name} gets a node{why}"
     return Reason(Answer.UNKNOWN, "partner", text, condition=condition)
 
 
 def _with_scheduler_message(verdict: Verdict) -> Verdict:
-    """Return a verdict next to the message of the running cluster's scheduler, which contradicts a yes."""
+    """Return a result with the message of the running cluster's scheduler, which contradicts a yes."""
     message = verdict.workload.unscheduled
     if not message:
         return verdict
     text = f"the scheduler reports: {message}"
     if verdict.answer is Answer.YES:
-        text = f"preflight finds room for every pod, but {text}"
+        text = f"the checker finds room for every pod, but {text}"
     reasons = (Reason(Answer.UNKNOWN, "observed", text), *verdict.reasons)
     return replace(verdict, answer=all_yes((verdict.answer, Answer.UNKNOWN)), reasons=reasons)
 
 
 def _may_be_left(verdict: Verdict) -> bool:
-    """Whether pods of a workload may wait while all come at once: a service that runs beside the others does not."""
+    """Whether pods of a workload may wait while all workloads run. A service that fits next to them doesn't."""
     return verdict.answer is not Answer.YES or verdict.workload.ends

@@ -1,9 +1,9 @@
-"""Images and charts that a cluster pulls, which workload pulls them, and where a mirror has them.
+"""Images and charts that a cluster pulls, which workload pulls them, and their place in a mirror.
 
-Where images and charts are copied to, so that nodes and charts that are told of the mirror find them.
+The place in the mirror is the one where nodes and charts that are configured for the mirror look for them.
 
-An image keeps its path: that is where containerd and Bottlerocket look on a mirror without a path of its own. Charts
-lie in one folder, as the library's context key ``gpu-constructs:chartMirror`` has it.
+An image keeps its path, because containerd and Bottlerocket look there on a mirror without a path prefix. Charts are in
+one folder, as in the library's context key ``gpu-constructs:chartMirror``.
 
 Sources: https://github.com/containerd/containerd/blob/main/docs/hosts.md,
 https://bottlerocket.dev/en/os/1.64.x/api/settings/container-registry/ (2026-11)
@@ -39,15 +39,15 @@ _NAME = regex(
 )
 _HUB = "docker.io"
 _ECR = regex(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)")
-# Arguments and variables that hand an image to who starts pods.
+# Arguments and variables that pass an image to a program that starts pods.
 _ARGUMENT = regex(r"--?(?!\S*default)[\w-]*(?:image|config-reloader)[\w-]*=(?P<image>\S+/\S+:\S+)", re.IGNORECASE)
 _VARIABLE = regex(r"\w*IMAGE\w*")
 How = Literal["rendered", "read", "not known"]
-# What only tells of charts, definitions or images, and pulls none itself.
+# Kinds that only describe charts, definitions or images, and pull none.
 _WITHOUT_IMAGES = ("Application", "ApplicationSet", "ConfigMap", "CustomResourceDefinition", "HelmRelease", "Secret")
-# The GPU Operator's settings, and parts of it whose tags end with what the node is.
+# The GPU Operator's settings, and parts of it whose tags end with the kernel or system of the node.
 _CLUSTER_POLICY, _OF_KERNELS = "ClusterPolicy", ("driver", "gds", "gdrcopy")
-_TELLS = "render it: give its packed chart with --charts"
+_TELLS = "pass its packed chart with --charts to render it"
 CHARTS = "charts"
 _HOST = regex(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?", re.ASCII)
 _OCI = "oci://"
@@ -61,10 +61,10 @@ class ImageName:
     """The name of an image.
 
     Attributes:
-        registry: Host of its registry, with a port where it has one.
-        path: Its path there.
-        tag: Its tag, empty where it has none.
-        digest: Its digest, empty where it has none.
+        registry: Host of its registry, with a port if it has one.
+        path: Its path in the registry.
+        tag: Its tag, empty if it has none.
+        digest: Its digest, empty if it has none.
     """
 
     registry: str
@@ -77,13 +77,13 @@ class ImageName:
 
     @property
     def suffix(self) -> str:
-        """Tag and digest, as they stand behind its path; ``latest`` where it has neither."""
+        """Tag and digest, as they follow its path; ``latest`` if it has neither."""
         tag = self.tag or ("" if self.digest else "latest")
         return f"{f':{tag}' if tag else ''}{f'@{self.digest}' if self.digest else ''}"
 
 
 def parsed(image: str | Unknown) -> ImageName | None:
-    """Return the name of an image, in full; ``None`` where a part of it is known at deployment only."""
+    """Return the full name of an image; ``None`` if a part of it is known at deployment only."""
     found = _NAME.fullmatch(str(image))
     if found is None:
         return None
@@ -99,7 +99,7 @@ def find_images(content: Any) -> Iterator[str | Unknown]:
     while left:
         value = left.pop()
         if isinstance(value, Mapping):
-            # A part of an operator's settings that is off pulls nothing.
+            # A disabled part of an operator's settings pulls nothing.
             if value.get("enabled") is not False:
                 left += value.values()
                 yield from _named(value)
@@ -123,7 +123,7 @@ def _named(value: Mapping[str, Any]) -> Iterator[str | Unknown]:
 
 
 def _joined(parts: Mapping[str, Any]) -> str | None:
-    """Return the image of a mapping of its parts, ``None`` where one is missing."""
+    """Return the image from a mapping of its parts; ``None`` if one is missing."""
     last, tag = parts.get("name"), parts.get("tag")
     named = [parts.get("registry"), parts.get("repository"), last]
     texts = [each for each in named if isinstance(each, str) and each]
@@ -133,19 +133,19 @@ def _joined(parts: Mapping[str, Any]) -> str | None:
 
 
 def ecr_region(registry: str) -> str | None:
-    """Return the region of a private registry in ECR, ``None`` for any other."""
+    """Return the region of a private registry in ECR; ``None`` for any other registry."""
     found = _ECR.fullmatch(registry)
     return found["region"] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks for an image.
+    """The object or chart that pulls an image.
 
     Attributes:
         what: Kind, namespace and name of an object, or name and version of a chart.
-        origin: Where it stands.
-        value: Path of the chart's value that names it, where that is known.
+        origin: Its place in the input.
+        value: Path of the chart's value that names the image, if it is known.
     """
 
     what: str
@@ -155,14 +155,14 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class PulledChart:
-    """A chart that somebody pulls.
+    """A chart that the cluster's installer pulls.
 
     Attributes:
         chart: The release.
-        repository: Where it is kept, with its name in an OCI registry; ``None`` where that is not known.
+        repository: Its repository, with its name in an OCI registry; ``None`` if it isn't known.
         images: How its images are known.
-        source: Where they were read, empty for what was not.
-        as_of: Day of that.
+        source: Source of the list of images; empty if they weren't read.
+        as_of: Date of that source.
     """
 
     chart: Chart
@@ -174,14 +174,14 @@ class PulledChart:
 
 @dataclass(slots=True)
 class Pulls:
-    """What a cluster pulls.
+    """Images and charts that a cluster pulls.
 
     Attributes:
         cluster: The cluster.
-        region: Its region, ``None`` where it is not known.
-        images: Who asks for each image.
+        region: Its region; ``None`` if it isn't known.
+        images: The objects and charts that pull each image.
         charts: Its charts.
-        not_known: What could not be told: what, where it stands, and why.
+        not_known: Unknown images: the object or chart, its place, and the reason.
     """
 
     cluster: Cluster
@@ -191,7 +191,7 @@ class Pulls:
     not_known: list[tuple[str, Origin, str]] = field(default_factory=list)
 
     def add(self, image: str | Unknown, asker: Asker) -> None:
-        """Count an image, or tell that it is not known."""
+        """Add an image, or report that it isn't known."""
         name = parsed(image)
         if name is None:
             told = f"image {image} is known at deployment only"
@@ -203,11 +203,11 @@ class Pulls:
 
 
 def pulls(clusters: Iterable[Cluster], charts: Path | None = None) -> list[Pulls]:
-    """Return what each cluster pulls.
+    """Return the images and charts of each cluster.
 
     Args:
         clusters: The clusters.
-        charts: Folder of packed charts, to be rendered with the values of their releases.
+        charts: Folder of packed charts, which are rendered with the values of their releases.
     """
     made = Rendering()
     return [_collect_pulls(each, charts, made) for each in clusters]
@@ -230,7 +230,7 @@ def _add_object(each: Object, asker: Asker, found: Pulls) -> None:
         content = {name: part for name, part in each.spec.items() if name not in _OF_KERNELS}
         for name in _OF_KERNELS:
             if dig(each.spec, name) is not None and dig(each.spec, name, "enabled") is not False:
-                told = f"the node's kernel and operating system decide for the image of {name}"
+                told = f"the image of {name} depends on the node's kernel and operating system"
                 found.not_known.append((asker.what, asker.origin, told))
     for image in find_images(content):
         found.add(image, asker)
@@ -240,19 +240,19 @@ def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering)
     asker = Asker(f"chart {chart.name} {chart.version or ''}".rstrip(), chart.origin)
     repository = _repository(chart)
     if repository is None:
-        found.not_known.append((asker.what, asker.origin, "where the chart is kept is not known"))
+        found.not_known.append((asker.what, asker.origin, "the repository of the chart isn't known"))
     if chart.version is None:
-        found.not_known.append((asker.what, asker.origin, "which version of the chart is installed is not known"))
+        found.not_known.append((asker.what, asker.origin, "the version of the chart isn't known"))
     rendered = _add_rendered(chart, asker, found, folder, made)
     if known := known_images(chart.name, chart.version):
         for image in pulled(known, chart.values):
             if image.reference is not None:
                 found.add(image.reference, replace(asker, value=image.at or None))
             else:
-                told = f"{image.default}: the node or the deployment decides for its {'tag' if image.at else 'name'}"
+                told = f"{image.default}: its {'tag' if image.at else 'name'} depends on the node or the deployment"
                 found.not_known.append((asker.what, asker.origin, told))
         for path in () if rendered else opaque(known, chart.values):
-            told = f"images that its value {path} brings are not known; {_TELLS}"
+            told = f"images of its value {path} aren't known; {_TELLS}"
             found.not_known.append((asker.what, asker.origin, told))
         how: How = "rendered" if rendered else "read"
         found.charts.append(PulledChart(chart, repository, how, known.source, known.as_of))
@@ -260,19 +260,19 @@ def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering)
     for image_of_values in find_images(chart.values):
         found.add(image_of_values, asker)
     if not rendered:
-        told = f"images of this version of the chart are not known, but for those that its values name; {_TELLS}"
+        told = f"images of this version of the chart aren't known, except images that its values name; {_TELLS}"
         found.not_known.append((asker.what, asker.origin, told))
     found.charts.append(PulledChart(chart, repository, "rendered" if rendered else "not known"))
 
 
 def _repository(chart: Chart) -> str | None:
-    """Return where a chart is kept; of one that is pinned here, also where a mirror is named instead."""
+    """Return the repository of a chart. For a pinned chart, also if the input has a mirror."""
     pins = [each for each in pinned_charts() if (each.name, each.version) == (chart.name, chart.version)]
     return pins[0].repository if pins else known_text(chart.properties.get("Repository"))
 
 
 def _add_rendered(chart: Chart, asker: Asker, found: Pulls, folder: Path | None, made: Rendering) -> bool:
-    """Add the images of a chart as it is rendered, and say whether it was."""
+    """Add the images of a rendered chart, and return whether it was rendered."""
     packed = _packed(chart, folder)
     if packed is None:
         return False
@@ -282,11 +282,11 @@ def _add_rendered(chart: Chart, asker: Asker, found: Pulls, folder: Path | None,
     except UnusableInput as error:
         text, why = None, str(error)
     if text is None:
-        found.not_known.append((asker.what, asker.origin, f"it is not rendered, because {why}"))
+        found.not_known.append((asker.what, asker.origin, f"it isn't rendered, because {why}"))
         return False
     is_known = known_images(chart.name, chart.version) is not None
     for each in (one for document in documents for one in parse_objects(document.content, packed.name)):
-        # What the operator makes of its settings is read, where it is known.
+        # If the version is known, the operator's settings are read as its known images.
         if not _is_test(each.annotations) and not (is_known and each.kind == _CLUSTER_POLICY):
             _add_object(each, asker, found)
     return True
@@ -300,7 +300,7 @@ def _rendered(chart: Chart, packed: Path, made: Rendering) -> tuple[str | None, 
 
 
 def _is_test(annotations: Mapping[str, Any]) -> bool:
-    """Whether only `helm test` runs it."""
+    """Whether only `helm test` runs an object."""
     return str(annotations.get("helm.sh/hook", "")).startswith("test")
 
 
@@ -313,11 +313,11 @@ def _packed(chart: Chart, folder: Path | None) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is copied to.
+    """The place in a mirror to which an image or chart is copied.
 
     Attributes:
-        target: Its name in the mirror, with the mirror; ``None`` where it is not copied.
-        why: Why it is not; empty where it is.
+        target: Its name in the mirror, including the mirror; ``None`` if it isn't copied.
+        why: Why it isn't copied; empty if it is.
     """
 
     target: str | None
@@ -326,13 +326,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A registry that images and charts are copied to.
+    """A registry to which images and charts are copied.
 
     Attributes:
-        registry: Its host, with a port where it has one.
+        registry: Its host, with a port if it has one.
 
     Raises:
-        ValueError: It is no host.
+        ValueError: It isn't a host.
     """
 
     registry: str
@@ -341,49 +341,49 @@ class Mirror:
         if not _HOST.fullmatch(self.registry) or not {".", ":"} & set(self.registry):
             raise ValueError(
                 "--mirror must be the host of a registry, such as 111122223333.dkr.ecr.eu-west-1.amazonaws.com or "
-                f"registry.example.com:5000, got {self.registry!r}; nodes take mirrors without scheme and path"
+                f"registry.example.com:5000, got {self.registry!r}; nodes accept mirrors without scheme and path"
             )
 
     @property
     def region(self) -> str | None:
-        """Its region in ECR, ``None`` for another registry."""
+        """Its region in ECR; ``None`` for another registry."""
         return ecr_region(self.registry)
 
     @property
     def charts(self) -> str:
-        """Where charts are taken from, as the app's context says it."""
+        """The location of charts, in the form of the app's context key."""
         return f"{_OCI}{self.registry}/{CHARTS}"
 
     def image_destination(self, image: ImageName, region: str | None) -> Place:
-        """Return where an image is copied to, for a cluster in a region."""
+        """Return the destination of an image, for a cluster in a region."""
         home, near = ecr_region(image.registry), region or self.region
         if image.registry == self.registry:
-            return Place(None, "it is in the mirror")
+            return Place(None, "it is already in the mirror")
         if home is not None and near is None:
-            return Place(None, f"it is in ECR of {home}; copy it where the cluster is elsewhere")
+            return Place(None, f"it is in ECR of {home}; copy it if the cluster is in another region")
         if home is not None and home == near:
-            return Place(None, f"it is in ECR of {home}, as the cluster is")
-        # A manifest that is pulled by its digest keeps it under any tag.
+            return Place(None, f"it is in ECR of {home}, like the cluster")
+        # An image that is pulled by digest keeps its digest under any tag.
         suffix = f":{image.tag}" if image.tag else image.suffix
         return Place(f"{self.registry}/{image.path}{suffix}")
 
     def chart_destination(self, chart: PulledChart) -> Place:
-        """Return where a chart is copied to."""
+        """Return the destination of a chart."""
         if chart.repository is None or chart.chart.version is None:
-            return Place(None, "where it is kept, or its version, is not known")
+            return Place(None, "its repository, or its version, isn't known")
         if chart.repository.startswith(f"{_OCI}{self.registry}/"):
-            return Place(None, "it is in the mirror")
+            return Place(None, "it is already in the mirror")
         words = (chart.chart.name, chart.chart.version, chart.repository)
         if not all(rule.fullmatch(each) for rule, each in zip((_CHART_NAME, _VERSION, _ADDRESS), words, strict=True)):
-            return Place(None, "no chart has such a name, version or address")
-        # OCI has no plus sign in tags.
+            return Place(None, "its name, version or address isn't valid")
+        # OCI tags can't have a plus sign.
         return Place(f"{self.registry}/{CHARTS}/{chart.chart.name}:{chart.chart.version.replace('+', '_')}")
 
     def refuse_twins(self, found: Iterable[Pulls]) -> None:
-        """Refuse images that would take each other's place.
+        """Reject images that would have the same name in the mirror.
 
         Raises:
-            ValueError: Two images of different registries come to one name.
+            ValueError: Two images of different registries have the same name there.
         """
         names: dict[str, ImageName] = {}
         for pulls in found:
@@ -394,5 +394,5 @@ class Mirror:
                 if other.registry != image.registry or unlike:
                     raise ValueError(
                         f"--mirror {self.registry} must have a name for each image, got {target} for {other} and for "
-                        f"{image}; take one of them from another registry, or under another tag"
+                        f"{image}; use another registry or another tag for one of them"
                     )

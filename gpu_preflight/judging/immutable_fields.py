@@ -4,7 +4,7 @@ Sources, read 2026-11: pkg/apis/{apps,batch,core,rbac,resource,scheduling,storag
 the transition rules (``oldSelf``) of the definitions of Karpenter 1.15.1, Kueue 0.19.2, JobSet 0.12.0, KubeRay 1.7.0,
 Kubeflow Trainer 2.0.0 and NVIDIA's DRA driver 0.4.1; pkg/controller/jobs/leaderworkerset and pkg/util/pod (SpecShape)
 of Kueue 0.19.2; pkg/webhooks of JobSet 0.12.0 and LeaderWorkerSet (2026-08).
-No source is public for the definition of NodeClass of EKS Auto Mode: the rule of earlier EC2NodeClasses is assumed.
+Assumption, without a public source: the NodeClass of EKS Auto Mode has the rule of earlier EC2NodeClasses.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FIXED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("storage.k8s.io", "VolumeAttributesClass"): ("driverName", "parameters"),
     ("trainer.kubeflow.org", "TrainJob"): ("spec/managedBy", "spec/runtimeRef"),
 }
-# Fields that one may change, but neither add nor leave out.
+# Fields that an update may change, but not add or remove.
 _KEPT: Mapping[tuple[str, str], tuple[str, ...]] = {
     (KARPENTER_DOMAIN, "NodePool"): ("spec/replicas",),
     (EKS_DOMAIN, "NodeClass"): ("spec/role", "spec/instanceProfile"),
@@ -93,7 +93,7 @@ def _moved_volume(before: Object, after: Object) -> Iterator[tuple[str, Any, Any
 
 
 def _completions(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield another number of completions. That of an Indexed Job may follow its parallelism."""
+    """Yield a changed number of completions. An Indexed Job may change it together with its parallelism."""
     old, new = (_field_value(each, "spec/completions") for each in (before, after))
     elastic = _field_value(after, "spec/completionMode") == "Indexed" and not differ(
         new, _field_value(after, "spec/parallelism")
@@ -103,7 +103,7 @@ def _completions(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]
 
 
 def _flavor_of_topology(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what Kueue doesn't change in a flavor that has a topology."""
+    """Yield changes that Kueue rejects in a flavor with a topology."""
     if _field_value(before, "spec/topologyName") is not None:
         for name in ("topologyName", "nodeLabels", "tolerations"):
             old, new = (_field_value(each, f"spec/{name}") for each in (before, after))
@@ -112,14 +112,14 @@ def _flavor_of_topology(before: Object, after: Object) -> Iterator[tuple[str, An
 
 
 def _smaller_claim(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield another size of a claim of no class: Kubernetes grows the volumes of classes alone."""
+    """Yield a changed size of a claim without a class: Kubernetes expands only volumes with a class."""
     old, new = (_field_value(each, "spec/resources") for each in (before, after))
     if _field_value(after, "spec/volumeName") is not None and differ(old, new):
         yield "spec.resources", old, new
 
 
 def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what Kueue refuses to change of a LeaderWorkerSet that is in a queue."""
+    """Yield changes of a queued LeaderWorkerSet that Kueue rejects."""
     was, becomes = before.labels.get(KUEUE_QUEUE), after.labels.get(KUEUE_QUEUE)
     if differ(was, becomes):
         yield f"metadata.labels.{KUEUE_QUEUE}", was, becomes
@@ -141,14 +141,14 @@ def _queued_group(before: Object, after: Object) -> Iterator[tuple[str, Any, Any
 
 
 def _sub_groups(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield another size of parts of a group, or parts where there were none."""
+    """Yield changed sizes of the parts of a group, or new parts."""
     old, new = (_field_value(each, "spec/leaderWorkerTemplate/subGroupPolicy/subGroupSize") for each in (before, after))
     if differ(old, new):
         yield "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize", old, new
 
 
 def _node_class(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield another kind of node class of a NodePool."""
+    """Yield a changed kind of a NodePool's node class."""
     for name in ("group", "kind"):
         old, new = (_field_value(each, f"spec/template/spec/nodeClassRef/{name}") for each in (before, after))
         if differ(old, new):
@@ -156,7 +156,7 @@ def _node_class(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]
 
 
 def _sealed(before: Object, after: Object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what differs in a ConfigMap or Secret that says that it never changes."""
+    """Yield differences in an immutable ConfigMap or Secret."""
     if before.content.get("immutable") is True:
         for name in ("data", "binaryData", "immutable"):
             old, new = before.content.get(name), after.content.get(name)

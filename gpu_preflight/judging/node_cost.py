@@ -1,4 +1,4 @@
-"""What the nodes that a workload uses cost."""
+"""Cost of the nodes that a workload uses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class NodeCost:
 
     Attributes:
         pool: Name of the pool.
-        instance_type: The type that they have: of a NodePool the one that costs least for all replicas, of a group the
-            most expensive one, because EC2 chooses.
-        nodes: How many.
-        capacity_types: How the pool buys them: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
-        usd_per_hour: On-demand list price of all of them, US dollars an hour; ``None`` where there is none.
+        instance_type: Their type. For a NodePool the cheapest type for all replicas, for a group the most expensive
+            one, because EC2 chooses.
+        nodes: Number of nodes.
+        capacity_types: Purchase options of the pool: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
+        usd_per_hour: On-demand list price of all of them, US dollars an hour; ``None`` if there is none.
         usd_per_month: The same for 730 hours.
-        region: Region of the pool; ``None`` where it isn't known.
-        price_list: The region whose list has the price; ``None`` where there is none.
+        region: Region of the pool; ``None`` if it isn't known.
+        price_list: The region whose list has the price; ``None`` if there is none.
     """
 
     pool: str
@@ -38,7 +38,7 @@ class NodeCost:
 
 
 def node_cost(case: Case, verdict: Verdict) -> NodeCost | None:
-    """Return what the nodes of the nearest pool that takes a workload cost; ``None`` where no type is known."""
+    """Return the cost of the nodes in the nearest pool that accepts a workload; ``None`` if no type is known."""
     runs = verdict.answer is Answer.YES or bool(verdict.runs_if)
     if not runs or verdict.workload.is_placed or verdict.workload.is_daemon_set:
         return None
@@ -65,7 +65,7 @@ def _pool_cost(case: Case, verdict: Verdict, judged: PoolVerdict) -> NodeCost | 
             region=region,
             price_list=None if whole is None else price_list(region),
         )
-        # A type without a price isn't taken for the cheapest one.
+        # A type without a price doesn't count as the cheapest one.
         options.append((float("inf") if whole is None else whole, cost))
     choose = max if pool.is_group else min
     return choose(options, key=lambda each: each[0])[1] if options else None

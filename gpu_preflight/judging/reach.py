@@ -1,4 +1,4 @@
-"""Which pools give no node, and which pods never start, while a part of their cluster is broken."""
+"""Which pools launch no node, and which pods never start, while a part of their cluster is broken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Part = TypeVar("Part")
 
 
 class Reach:
-    """What needs which part of a cluster, looked up by where the part stands.
+    """Finds the pools and workloads that depend on a part of a cluster, by the place of the part.
 
     Args:
         case: The cluster.
@@ -35,12 +35,12 @@ class Reach:
         self._case = case
 
     def pools(self, subject: Subject) -> Iterable[Pool]:
-        """Return the pools that make no node for a GPU pod while something is broken."""
+        """Return the pools that launch no node for a GPU pod while something is broken."""
         cluster, origin = self._case.cluster, subject.origin
         if cluster.resource is not None and cluster.resource.origin == origin:
             return cluster.pools
         if isinstance(subject, Dangling):
-            # CloudFormation takes nothing of the template.
+            # CloudFormation creates nothing of the template.
             return [each for each in cluster.pools if each.origin.file == origin.file]
         found = [*self._pools_by_origin.get(origin, ()), *self._pools_by_device_manager.get(origin, ())]
         found += self._pools_by_autoscaler.get(origin, ())
@@ -62,7 +62,7 @@ class Reach:
 
     @cached_property
     def _pools_by_device_manager(self) -> dict[Origin, list[Pool]]:
-        """Pools by the DaemonSets that tell their nodes' GPUs."""
+        """Pools by the DaemonSets that advertise their nodes' GPUs."""
         case = self._case
         managers = {each.name: each.origin for each in case.cluster.daemon_sets if each.advertises}
         return _grouped(
@@ -74,7 +74,7 @@ class Reach:
 
     @cached_property
     def _pools_by_autoscaler(self) -> dict[Origin, list[Pool]]:
-        """Pools without a node of their own, by their autoscaler and by what gives its account a role."""
+        """Pools without running nodes, by their autoscaler and by the objects that set its role."""
         cluster = self._case.cluster
         return _grouped(
             (part.origin, pool)
@@ -100,7 +100,7 @@ class Reach:
 
     @cached_property
     def _waiting(self) -> dict[tuple[str, Origin], list[Workload]]:
-        """Workloads by the queues that they wait in, and by the flavor of a queue that has one."""
+        """Workloads by their queues, and by the flavor of a queue that has only one."""
         cluster = self._case.cluster
         flavors = {each.name: each for each in cluster.objects_of_kind("ResourceFlavor")}
         return _grouped(
@@ -123,13 +123,13 @@ def _grouped(pairs: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:
 
 
 def _origins(pool: Pool) -> set[Origin]:
-    """Return where everything stands that a pool is made of."""
+    """Return the places of all parts of a pool."""
     parts = [pool.resource, pool.launch_resource]
     return {pool.origin, *(each.origin for each in (*parts, pool.node_class) if each is not None)}
 
 
 def _ways(job: QueuedJob, flavors: dict[str, Object]) -> Iterator[Object]:
-    """Yield what a job cannot do without: its queues, and the flavor where there is no other."""
+    """Yield the objects that a job requires: its queues, and the flavor if there is only one."""
     queue = job.cluster_queue
     yield from (each for each in (job.local, queue) if each is not None)
     names = {name for group in quotas(queue) for name in group.flavors} if queue else set()

@@ -36,8 +36,8 @@ _SUB = regex(r"\$\{(!?)([^}$]*)\}")
 # CloudFormation replaces it at deployment.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html (2026-08)
 _DYNAMIC = "{{resolve:"
-# What the function is told, by what it answers. The wanted size is the least at creation and then what runs, which is
-# what it is where nobody states one.
+# The function's arguments, by the names of its results. The desired size is the minimum at creation. Later it is the
+# running number, unless the user sets it.
 _TOLD = {"MinSize": "Min", "MaxSize": "Max", "DesiredSize": None}
 
 
@@ -47,18 +47,18 @@ class Resource:
 
     Attributes:
         file: Path of the template.
-        key: Name of the template and logical id, as `Unknown` names it.
+        key: Name of the template and logical id, as in `Unknown`.
         type: CloudFormation type.
         properties: Properties with every value resolved, or `Unknown`.
-        path: Construct path, where CDK wrote one, else the logical id.
+        path: Construct path if CDK wrote one, otherwise the logical id.
         depends_on: Keys of the resources it is created after.
         metadata: Metadata of the resource.
-        conditional: Whether a condition that is not known decides over it.
-        region: AWS Region of its stack; ``None`` where it is not known.
-        logical_id: Its logical id; empty for what no template has.
-        deletion_policy: What becomes of it when it leaves the template; ``None`` where the template doesn't say.
-        replace_policy: What becomes of it when another one replaces it; ``None`` where the template doesn't say.
-        account: AWS account of its stack; ``None`` where it is not known.
+        conditional: Whether its creation depends on an unknown condition.
+        region: AWS Region of its stack; ``None`` if it isn't known.
+        logical_id: Its logical id; empty if it isn't in a template.
+        deletion_policy: Its DeletionPolicy; ``None`` if the template sets none.
+        replace_policy: Its UpdateReplacePolicy; ``None`` if the template sets none.
+        account: AWS account of its stack; ``None`` if it isn't known.
     """
 
     file: str
@@ -77,11 +77,11 @@ class Resource:
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """Its place in the input."""
         return Origin(self.file, self.path, self.key)
 
     def ref(self) -> Unknown:
-        """Return what ``Ref`` of it resolves to."""
+        """Return the value of its ``Ref``."""
         return Unknown(f"${{{self.key}}}")
 
 
@@ -112,17 +112,17 @@ class Template:
         file: Path of the template.
         name: Name of the stack.
         body: The parsed template.
-        region: AWS Region; ``None`` where it is not known.
-        account: AWS account; ``None`` where it is not known.
-        paths: Construct paths of the outermost stack and those nested in it, where an assembly states them.
-        parameters: Values that the user gives.
+        region: AWS Region; ``None`` if it isn't known.
+        account: AWS account; ``None`` if it isn't known.
+        paths: Construct paths of the outermost stack and of its nested stacks, if an assembly has them.
+        parameters: Values that the user sets.
         exports: Values of other stacks of the same app, by export name.
-        parent: The template that this one is nested in.
-        nesting: Logical ids of the nested stacks that it is in, the outermost first.
-        passed: What the parent passes as parameters, not yet resolved.
+        parent: The template that contains this one as a nested stack.
+        nesting: Logical ids of the nested stacks that contain it, the outermost first.
+        passed: The parameters that the parent passes, not yet resolved.
         nested: Templates nested in this one, by logical id.
         stacks: Every stack of the same app, by name and Region.
-        work: What resolving may still cost.
+        work: The remaining budget for resolving values.
         imports: Names of the exports that its resources and its own exports import.
     """
 
@@ -146,7 +146,7 @@ class Template:
     _outputs: dict[str, Any] = field(default_factory=dict)
 
     def connect(self, exports: Mapping[str, Any]) -> None:
-        """Make the exports of other stacks known, and forget what was resolved without them."""
+        """Add the exports of other stacks, and discard values that were resolved without them."""
         self.exports = exports
         for known in (self._conditions, self._resolved, self._outputs):
             known.clear()
@@ -199,7 +199,7 @@ class Template:
         return self._outputs[name]
 
     def resolve(self, value: Any) -> Any:
-        """Return a value with its intrinsics resolved; a part that cannot be is `Unknown`."""
+        """Return a value with its intrinsics resolved. A part that can't be resolved is `Unknown`."""
         resolved = self._resolve(value)
         return None if resolved is _NO_VALUE else resolved
 
@@ -240,7 +240,7 @@ class Template:
         found = handler(argument) if handler else None
         found = self._weighed(self._opaque(name, argument) if found is None else found)
         if isinstance(argument, (dict, list)):
-            # Of a part of the body, which outlives the template; what is not resolved is looked at twice.
+            # The body outlives the template, so the id of its part stays valid. Unresolved values are visited twice.
             self._resolved[key] = found
         return found
 
@@ -259,14 +259,14 @@ class Template:
         return Unknown(f"${{{name} {text}}}") if isinstance(text, str) else self.work.give_up()
 
     def _json(self, value: Any) -> str | None:
-        """Return a value as JSON, or ``None`` when that is too long."""
+        """Return a value as JSON; ``None`` if it is too long."""
         if characters(value) > MAX_TEXT:
             return None
         text = compact(value)
         return text if self.work.write(len(text)) else None
 
     def _text(self, parts: list[Any]) -> str | Unknown | None:
-        """Return the parts as one text, which is not known when a part is not."""
+        """Return the parts as one text. It is unknown if a part is unknown."""
         if any(each is None or each is _NO_VALUE or isinstance(each, (dict, list)) for each in parts):
             return None
         texts = [each.expression if isinstance(each, Unknown) else scalar(each) for each in parts]
@@ -395,7 +395,7 @@ class Template:
             self.imports.add(name)
         if not isinstance(name, str) or name in self.exports:
             return self.exports.get(name) if isinstance(name, str) else None
-        # A template file doesn't state the name of its stack, with which eksctl begins every export.
+        # A template file doesn't have the name of its stack, with which eksctl begins every export.
         stack, separator, rest = name.partition("::")
         if not separator or not stack.startswith("eksctl-"):
             return None
@@ -426,7 +426,7 @@ class Template:
 
     def _condition(self, name: str) -> bool | None:
         if name not in self._conditions:
-            self._conditions[name] = None  # A condition that refers to itself is not known.
+            self._conditions[name] = None  # A condition that refers to itself isn't known.
             self._conditions[name] = self._holds(dig(self.body, "Conditions", name))
         return self._conditions[name]
 
@@ -449,7 +449,7 @@ class Template:
 
 
 def with_asked_sizes(properties: Mapping[str, Any], resources: Mapping[str, Resource]) -> dict[str, Any]:
-    """Return the properties of a managed or Auto Scaling group with the sizes that it will have."""
+    """Return the properties of a managed or Auto Scaling group with the sizes that deployment computes."""
     found = _filled(properties, resources)
     if "ScalingConfig" in found:
         found["ScalingConfig"] = _filled(mapping(found["ScalingConfig"]), resources) or found["ScalingConfig"]

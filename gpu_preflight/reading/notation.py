@@ -1,8 +1,8 @@
 """YAML: loading with positions and duplicate keys, scalars as go-yaml reads them, and writing.
 
-What a word without quotes is: a text, a number, a truth or nothing.
+The module decides the type of a word without quotes: a text, a number, a boolean or null.
 
-kubectl, helm, eksctl, Argo CD, Flux and nodeadm read YAML by kubernetes-sigs/yaml, which makes JSON of it.
+kubectl, helm, eksctl, Argo CD, Flux and nodeadm read YAML with kubernetes-sigs/yaml, which converts it to JSON.
 Sources: kubernetes-sigs/yaml v1.6.0 yaml.go, yaml/go-yaml v2.4.3 resolve.go, Go 1.26 strconv, encoding/json (2026-11)
 """
 
@@ -20,7 +20,7 @@ import yaml
 
 from gpu_facts.light import dataclass, regex
 
-# Of a number, as it is written; more of them take Python ever longer to read.
+# Max number of digits in a written number. Python's time to read more digits grows quickly.
 MAX_DIGITS = 100
 _WORDS: Mapping[str, Any] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -31,36 +31,37 @@ _WORDS: Mapping[str, Any] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -float("inf")),
 }
 _BEGINS_A_NUMBER = frozenset("+-.0123456789")
-# Go reads the base off what stands before the digits; a zero alone means eight.
+# Go reads the base from the prefix of the digits. A single zero as prefix means base eight.
 _WHOLE = regex(r"([+-]?)(?:0([xX])([0-9a-fA-F]+)|0([bB])([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
 _FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-# Behind a point that stands first, an underscore stands between digits only; elsewhere anywhere.
+# If a number starts with its point, underscores are allowed only between digits. In other numbers they are allowed
+# everywhere.
 _POINT_FIRST = regex(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
 _INT64, _UINT64 = 2**63, 2**64
-# From this power of ten on, Go writes a number with an exponent.
+# From this power of ten, Go writes a number with an exponent.
 _MOST_POWER = 6
 _TAG = "tag:yaml.org,2002:"
-# YAML 1.1, as PyYAML and SnakeYAML, its port to Java, resolve it.
+# YAML 1.1, as PyYAML and SnakeYAML (its port to Java) resolve it.
 _RESOLVER = yaml.resolver.Resolver()
 _MERGE, _TEXT = f"{_TAG}merge", f"{_TAG}str"
-# A word without quotes and without a tag: what it is depends on who reads the document.
+# A word without quotes and without a tag. Its type depends on the reader of the document.
 _PLAIN = f"{_TAG}plain"
 _NODE_TAGS = {yaml.ScalarNode: _TEXT, yaml.SequenceNode: f"{_TAG}seq", yaml.MappingNode: f"{_TAG}map"}
 _TYPES = {"int": int, "float": float, "bool": bool, "null": type(None)}
 # A key and its value.
 _Entry = tuple[Any, Any]
-# Of one text, which may repeat one key for ever.
+# Max number of repeated keys that are reported for one text.
 _MAX_REPEATED = 100
-# What tells a template of CloudFormation, and what an object of Kubernetes.
+# Keys that identify a CloudFormation template and a Kubernetes object.
 _OF_TEMPLATES, _OF_OBJECTS = {"AWSTemplateFormatVersion", "Resources"}, {"apiVersion", "kind"}
 _SCALAR_TAGS = {bool: "bool", int: "int", float: "float", type(None): "null", str: "str"}
-# Beyond what any line has, so that no text is folded.
+# Longer than any line, so that no text is folded.
 _WIDTH = 1_000_000
 
 
 @lru_cache(maxsize=65536)
 def scalar(text: str) -> Any:
-    """Return what a word without quotes is to kubernetes-sigs/yaml, as JSON has it.
+    """Return the value that kubernetes-sigs/yaml reads from a word without quotes, as in JSON.
 
     Raises:
         ValueError: It is a number of too many digits.
@@ -85,7 +86,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _whole(found: re.Match[str]) -> int | None:
-    """Return a whole number, ``None`` where 64 bits do not hold it."""
+    """Return a whole number; ``None`` if it doesn't fit into 64 bits."""
     sign, hexadecimal, of_hexadecimal, binary, of_binary, octal, decimal = found.groups()
     base = 16 if hexadecimal else 2 if binary else 8 if octal else 10
     amount = int(of_hexadecimal or of_binary or octal or decimal, base)
@@ -94,7 +95,7 @@ def _whole(found: re.Match[str]) -> int | None:
 
 
 def _as_json(number: float) -> int | float | None:
-    """Return a number as it is read from JSON, where a whole one has no point; ``None`` where it is too large."""
+    """Return a number as it is read from JSON, without a point if it is whole; ``None`` if it is too large."""
     if number in (float("inf"), -float("inf")):
         return None
     return int(number) if number.is_integer() and abs(number) < _INT64 else number
@@ -102,10 +103,10 @@ def _as_json(number: float) -> int | float | None:
 
 @lru_cache(maxsize=65536)
 def scalar_of_template(text: str) -> Any:
-    """Return what a word without quotes is to CloudFormation, to which a number of base 60 is a text.
+    """Return the value that CloudFormation reads from a word without quotes. A number of base 60 is a text.
 
-    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-formats.html (2026-11), which
-    says YAML 1.1 without dates
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-formats.html (2026-11): YAML 1.1
+    without dates.
     """
     kind = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)  # type: ignore[no-untyped-call]
     if kind in ("int", "float") and ":" not in text:
@@ -120,7 +121,7 @@ def scalar_of_template(text: str) -> Any:
 
 
 def key(value: Any) -> str | None:
-    """Return a value as the key that kubernetes-sigs/yaml makes of it, ``None`` for nothing, which can be none."""
+    """Return the key that kubernetes-sigs/yaml reads from a value; ``None`` for null, which can't be a key."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -129,9 +130,9 @@ def key(value: Any) -> str | None:
 
 
 def parse_key(text: str) -> str | None:
-    """Return the key that a word without quotes is, ``None`` for nothing."""
+    """Return the key that a word without quotes means; ``None`` for null."""
     value = scalar(text)
-    # A number with a point, or one too large, is read back from 32 bits, whole or not.
+    # A number with a point, or a too large one, is converted through 32 bits, even if it is whole.
     is_float = isinstance(value, int) and not isinstance(value, bool) and not _WHOLE.fullmatch(text.replace("_", ""))
     return key(float(value) if is_float else value)
 
@@ -151,7 +152,7 @@ def _short(number: float) -> str:
 
 
 def _shortest(single: float) -> str:
-    """Return the fewest digits that 32 bits read back as the same number."""
+    """Return the shortest digits from which 32 bits give the same number."""
     packed = struct.pack("f", single)
     texts = (f"{single:.{digits}e}" for digits in range(9))
     return next(each for each in texts if struct.pack("f", float(each)) == packed)
@@ -159,20 +160,20 @@ def _shortest(single: float) -> str:
 
 try:
     from yaml import CSafeLoader as SafeLoader
-except ImportError:  # PyYAML without libyaml, as in a zipapp: ten times slower, and in other words where it refuses.
+except ImportError:  # PyYAML without libyaml, as in a zipapp: ten times slower, and with other error messages.
     from yaml import SafeLoader  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKey:
-    """A key that stands twice in one mapping, of which the last value counts, or that is read as another.
+    """A key that occurs twice in one mapping, where the last value counts, or that is read as another key.
 
     Attributes:
         name: The key.
-        line: Line where it stands first, from 1.
-        again: Line where it stands again.
+        line: Line of the first occurrence, from 1.
+        again: Line of the second occurrence.
         outermost: Whether the mapping is the document itself.
-        read_as: What it is read as, where that is not what is written; empty for one that stands twice.
+        read_as: The key that is read, if it differs from the written one; empty for a repeated key.
     """
 
     name: str
@@ -183,15 +184,15 @@ class RepeatedKey:
 
 
 class Loader(SafeLoader):
-    """Reads what kubernetes-sigs/yaml reads, and in a template, whose short tags it knows, what CloudFormation does.
+    """Reads YAML as kubernetes-sigs/yaml does, and templates with short tags as CloudFormation does.
 
     Args:
         stream: The text.
-        most: How many values ``<<`` may merge.
+        most: Max number of values that ``<<`` may merge.
     """
 
     def __init__(self, stream: str, most: int) -> None:
-        """Take the text."""
+        """Store the text."""
         super().__init__(stream)
         self.repeated: list[RepeatedKey] = []
         self._most, self._merged = most, 0
@@ -201,11 +202,11 @@ class Loader(SafeLoader):
         self.start = 0
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
-        """Return the tag of what has none; a word is understood once the whole document is there."""
+        """Return the tag of an untagged node. A word gets its type after the whole document is read."""
         return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _NODE_TAGS[kind]
 
     def construct_document(self, node: yaml.Node) -> Any:
-        """Return a document, read as the program does that it is for."""
+        """Return a document, with the types that its program reads."""
         keys = {each.value for each, _ in node.value if isinstance(each, yaml.ScalarNode)} if _is_map(node) else set()
         self._is_object = bool(keys & _OF_OBJECTS)
         self._is_template = bool(keys & _OF_TEMPLATES) and not self._is_object
@@ -214,11 +215,11 @@ class Loader(SafeLoader):
         return super().construct_document(node)
 
     def plain(self, node: yaml.ScalarNode) -> Any:
-        """Return what a word without quotes is."""
+        """Return the value of a word without quotes."""
         return scalar_of_template(node.value) if self._is_template else scalar(node.value)
 
     def intrinsic(self, suffix: str, node: yaml.Node) -> Any:
-        """Return what has a tag of its own: a function of CloudFormation, which is not seen in an object."""
+        """Return the value of a node with a custom tag: a CloudFormation function, which doesn't occur in an object."""
         value: Any = None
         name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
         if isinstance(node, yaml.ScalarNode):
@@ -237,17 +238,17 @@ class Loader(SafeLoader):
         return {self._key(each): self.construct_object(value, deep=deep) for each, value in node.value}
 
     def _key(self, node: yaml.ScalarNode) -> str:
-        """Return a key; to CloudFormation it is a text."""
+        """Return a key. CloudFormation reads it as a text."""
         if node.tag == _TEXT or self._is_template:
             return str(node.value)
         found = parse_key(node.value) if node.tag == _PLAIN else key(self.construct_object(node))
-        # Nothing is no key of JSON: kubectl refuses it, and who else reads the file may not.
+        # Null isn't a key in JSON: kubectl rejects it. Other readers of the file may accept it.
         return str(node.value) if found is None else found
 
     def _flatten(self, node: yaml.MappingNode) -> None:
-        """Put what ``<<`` merges in its place, once; merges of merges double what they hold, so that they are counted.
+        """Replace ``<<`` by the merged values, once. Nested merges double their size, so the values are counted.
 
-        What stands last counts, wherever ``<<`` stands.
+        The last key counts, at any position of ``<<``.
         Source: yaml/go-yaml v2.4.3 decode.go ``mapping`` (2026-11)
         """
         if not _is_map(node) or not all(isinstance(each, yaml.ScalarNode) for each, _ in node.value):
@@ -261,7 +262,7 @@ class Loader(SafeLoader):
             self._note_read_as(entries)
         if len(keys) == len(entries) and "<<" not in keys:
             return
-        # First, so that a mapping that merges itself ends.
+        # Set first, so that a mapping that merges itself ends.
         node.value = own = [each for each in entries if not _merges(each[0])]
         parts = [self._merging(value, node) if _merges(each) else [(each, value)] for each, value in entries]
         self._note_repeated(node, entries, parts)
@@ -271,7 +272,7 @@ class Loader(SafeLoader):
         node.value = [*merged, *own] if self._is_template else [each for part in parts for each in part]
 
     def _merging(self, source: yaml.Node, into: yaml.MappingNode) -> list[_Entry]:
-        """Return what is merged; the first of several mappings counts."""
+        """Return the merged values. If several mappings are merged, the first one counts."""
         found: list[_Entry] = []
         for each in reversed(source.value) if isinstance(source, yaml.SequenceNode) else [source]:
             if not _is_map(each):
@@ -290,7 +291,7 @@ class Loader(SafeLoader):
                 self.repeated.append(RepeatedKey(place.value, line, line, outermost=False, read_as=found))
 
     def _note_repeated(self, node: yaml.MappingNode, entries: list[_Entry], parts: list[list[_Entry]]) -> None:
-        """Note which keys stand again, or are merged over; that a value replaces one that ``<<`` brought is meant."""
+        """Record repeated keys, and keys that a later ``<<`` repeats. A key that overrides a merged value isn't a fault."""
         lines: dict[str, int] = {}
         outermost = node.start_mark.column == 0 and not node.flow_style
         for (place, _), part in zip(entries, parts, strict=True):
@@ -306,7 +307,7 @@ class Loader(SafeLoader):
 
 
 def events(text: str) -> Iterator[yaml.Event]:
-    """Yield the events of a text, of which nothing is built."""
+    """Yield the parser events of a text, without building values."""
     yield from yaml.parse(text, Loader=SafeLoader)
 
 
@@ -319,7 +320,7 @@ def _merges(place: yaml.Node) -> bool:
 
 
 def _as_tagged(loader: Loader, node: yaml.ScalarNode) -> Any:
-    """Return a value that its tag names, which must be one of that kind."""
+    """Return a value for its tag. The value must have the tag's kind."""
     kind, value = node.tag.removeprefix(_TAG), scalar(loader.construct_scalar(node))
     if kind == "float" and type(value) is int:
         return value
@@ -360,20 +361,20 @@ for _kind in ("timestamp", "value", "merge"):
     Loader.add_constructor(f"{_TAG}{_kind}", _as_written)
 
 
-# Neither JSON nor CloudFormation has them.
+# JSON and CloudFormation don't have these types.
 for _kind in ("set", "omap", "pairs"):
     Loader.add_constructor(f"{_TAG}{_kind}", _refused)
 
 
 class _Dumper(yaml.SafeDumper):
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        """Return the tag that a reader gives to what has none."""
+        """Return the tag that a reader uses for an untagged node."""
         if kind is not yaml.ScalarNode:
             return f"{_TAG}{'seq' if kind is yaml.SequenceNode else 'map'}"
         return f"{_TAG}{_SCALAR_TAGS[type(scalar(value))] if implicit[0] else 'str'}"
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Whether what stands twice is written twice."""
+        """Whether to write a repeated value in full, without an alias."""
         return True
 
 

@@ -1,9 +1,10 @@
-"""Kubernetes objects and Helm releases of an input, where they are written, and placeholders in them.
+"""Kubernetes objects and Helm releases of an input, their places, and placeholders in them.
 
-Values of a manifest that another program fills in before the API server sees it.
+Placeholders are values of a manifest that another program sets before the API server reads it.
 
 Sources: https://www.gnu.org/software/gettext/manual/html_node/envsubst-Invocation.html,
-https://helm.sh/docs/chart_template_guide/, https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution
+https://helm.sh/docs/chart_template_guide/,
+https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution
 (2026-11)
 """
 
@@ -18,15 +19,15 @@ from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.notation import RepeatedKey
 from gpu_preflight.reading.unknown import Unknown, dig, mapping
 
-# Private-use characters, which manifests hardly hold, and which YAML takes for letters of a word.
+# Private-use characters. Manifests rarely contain them, and YAML reads them as letters of a word.
 _OPENING = tuple(map(chr, range(0xE000, 0xE010)))
 _CLOSE = "\ue010"
 # ${NAME}, $NAME, $(NAME) and {{ ... }}.
 _PLACEHOLDER = regex(r"\$\{[^{}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|\$\([A-Za-z_.][A-Za-z0-9_.]*\)|\{\{[^{}]*\}\}")
-# A line that is nothing but an action of a template: what stands under it may be there or not.
+# A line that contains only a template action. The lines below it may be absent.
 _BLOCK = regex(r"^[ \t]*(?:-[ \t]*)?\{\{.*\}\}[ \t]*(?:#.*)?$", re.MULTILINE)
 _ACTION = regex(r"\{\{[^{}\n]*\}\}")
-# Texts of programs, which a shell, Prometheus or a kubelet reads, and that have such signs of their own.
+# Texts of programs that a shell, Prometheus or a kubelet reads, with the same signs in another meaning.
 _PROGRAMS = (
     "annotations",
     "args",
@@ -41,37 +42,37 @@ _PROGRAMS = (
     "stringData",
     "userData",
 )
-# What an unread part of an input may hold. Each question considers only its kind.
+# Content that an unread part of an input may have. Each check considers only the kinds that it needs.
 Part = Literal["pools", "software", "device-plugin", "objects"]
 ANYTHING: frozenset[Part] = frozenset(get_args(Part))
-# What known software installs: no pool, and no object that limits pods of others.
+# Content of known software: no pool, and no object that limits pods of other software.
 SOFTWARE: frozenset[Part] = frozenset(("software", "device-plugin"))
 
 
 class Marks:
-    """Marks in a text, and the parts that they stand for.
+    """Marks in a text that replace some of its parts.
 
     Args:
-        text: The text, which may have marks of others.
+        text: The text, which may already contain such characters.
     """
 
     def __init__(self, text: str) -> None:
-        """Begin without a mark."""
+        """Start without a mark."""
         self._parts: list[str] = []
         self._open = next((each for each in _OPENING if each not in text), _OPENING[-1])
         self._pattern = re.compile(f"{self._open}([0-9]{{1,9}}){_CLOSE}")
 
     def mark(self, part: str) -> str:
-        """Return the mark that stands for a part from now on."""
+        """Return a new mark that replaces a part."""
         self._parts.append(part)
         return f"{self._open}{len(self._parts) - 1}{_CLOSE}"
 
     def restore(self, content: Any, made: Callable[[str], Any] = str) -> Any:
-        """Return what was parsed with the parts back in their places.
+        """Return parsed content with the parts put back in place of the marks.
 
         Args:
-            content: What was parsed.
-            made: What becomes of a value that had a mark in it; keys stay texts.
+            content: The parsed content.
+            made: Function for a value that had a mark in it. Keys stay texts.
         """
         if isinstance(content, dict):
             return {self._text(key): self.restore(value, made) for key, value in content.items()}
@@ -80,7 +81,7 @@ class Marks:
         return made(self._text(content)) if isinstance(content, str) and self._open in content else content
 
     def _text(self, text: Any) -> Any:
-        # An escape of the text may write a mark that nobody made.
+        # An escape in the text may produce a mark that isn't in the list.
         return self._pattern.sub(self._part, text) if isinstance(text, str) else text
 
     def _part(self, found: re.Match[str]) -> str:
@@ -89,7 +90,7 @@ class Marks:
 
 
 def with_placeholders(content: Any) -> Any:
-    """Return an object in which each value that is filled in later is `Unknown`."""
+    """Return an object in which each value with a placeholder is `Unknown`."""
     if isinstance(content, dict):
         return {key: value if key in _PROGRAMS else with_placeholders(value) for key, value in content.items()}
     if isinstance(content, list):
@@ -100,29 +101,29 @@ def with_placeholders(content: Any) -> Any:
 
 
 def has_actions(text: str) -> bool:
-    """Whether a text has actions of a template."""
+    """Whether a text has template actions."""
     return bool(_ACTION.search(text))
 
 
 def is_block_template(text: str) -> bool:
-    """Whether a text has actions of a template on lines of their own, so that only rendering tells what is there."""
+    """Whether a text has template actions on separate lines, so that its content is known only after rendering."""
     return bool(_BLOCK.search(text))
 
 
 def marked(text: str) -> tuple[str, Marks]:
-    """Return a template's text with each action as a mark, which YAML takes for a word, and the marks."""
+    """Return a template's text with each action replaced by a mark, which YAML reads as a word, and the marks."""
     marks = Marks(text)
     return _ACTION.sub(lambda found: marks.mark(found.group()), text), marks
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something stands.
+    """A place in the input.
 
     Attributes:
-        file: Path of the file, as it was given.
+        file: Path of the file, as the user wrote it.
         path: Construct path of a resource, ``Kind namespace/name`` of an object.
-        resource: Key of the resource that it stands in: template and logical id.
+        resource: Key of the resource that contains it: template and logical id.
         template: Template that helm rendered it from, beginning with the name of the chart; ``None`` for plain objects.
     """
 
@@ -141,8 +142,8 @@ class Position:
 
     Attributes:
         file: Path of the file.
-        line: Line, from 1; 0 where only the file is known.
-        column: Column, from 1; ``None`` where only the line is known.
+        line: Line, from 1; 0 if only the file is known.
+        column: Column, from 1; ``None`` if only the line is known.
     """
 
     file: str
@@ -155,12 +156,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part of the input that preflight can't read.
+    """A part of the input that the checker can't read.
 
     Attributes:
-        origin: Where it is.
+        origin: Its place.
         reason: Why it can't be read.
-        may_hold: What it may contain: ``pools``, ``software`` (controllers and DaemonSets), a ``device-plugin``,
+        may_hold: Possible content: ``pools``, ``software`` (controllers and DaemonSets), a ``device-plugin``,
             ``objects`` of Kubernetes.
     """
 
@@ -171,13 +172,13 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class BrokenReference:
-    """A reference of a kustomization, an Application or a release to something that doesn't exist.
+    """A reference of a kustomization, an Application or a release to a target that doesn't exist.
 
     Attributes:
-        origin: Where it is.
-        text: What refers to what.
+        origin: Its place.
+        text: The reference and its target.
         unsure: Whether the target may exist outside of the input.
-        silent: Whether the program that reads it ignores it, rather than failing.
+        silent: Whether the program that reads it ignores it and doesn't fail.
     """
 
     origin: Origin
@@ -188,10 +189,10 @@ class BrokenReference:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A key that stands twice in one mapping of a document, or that is read as another.
+    """A key that occurs twice in one mapping of a document, or that is read as another key.
 
     Attributes:
-        origin: Where it stands, the last time.
+        origin: Its place, of the last occurrence.
         key: The key.
     """
 
@@ -204,10 +205,10 @@ class Object:
     """A Kubernetes object.
 
     Attributes:
-        content: The object; parts that are not known are `Unknown`.
-        origin: Where it stands.
-        cluster: What its cluster is called where it stands; ``None`` in a plain file.
-        alternative: Name of the only alternative that has this version of it; empty where all have it.
+        content: The object. Unknown parts are `Unknown`.
+        origin: Its place in the input.
+        cluster: The name of its cluster at that place; ``None`` in a plain file.
+        alternative: Name of the only alternative that has this version of it; empty if all have it.
         kind: Its kind.
         group: Its API group, empty for the core.
         name: Its name.
@@ -219,7 +220,7 @@ class Object:
     origin: Origin
     cluster: Any = None
     alternative: str = ""
-    # Read once: rules ask every object for them.
+    # Read once, because rules read them from every object.
     kind: str = field(init=False, repr=False, compare=False)
     group: str = field(init=False, repr=False, compare=False)
     name: str = field(init=False, repr=False, compare=False)
@@ -252,7 +253,7 @@ class Object:
 
     @property
     def is_live(self) -> bool:
-        """Whether it was read from a running cluster: the API server writes these fields, and no author does."""
+        """Whether it was read from a running cluster. Only the API server writes these fields."""
         written = mapping(self.content.get("metadata"))
         return any(isinstance(written.get(key), str) for key in ("uid", "resourceVersion", "creationTimestamp"))
 
@@ -263,13 +264,13 @@ class Chart:
 
     Attributes:
         name: Name of the chart, without registry.
-        version: Its version, ``None`` where it is not known.
-        values: Its values; `Unknown` parts included.
-        origin: Where it stands.
+        version: Its version; ``None`` if it isn't known.
+        values: Its values, including `Unknown` parts.
+        origin: Its place in the input.
         properties: Properties of the resource that installs it.
         namespace: Namespace of the release.
-        cluster: What its cluster is called where it stands.
-        alternative: Name of the only alternative that has this version of it; empty where all have it.
+        cluster: The name of its cluster at that place.
+        alternative: Name of the only alternative that has this version of it; empty if all have it.
     """
 
     name: str
@@ -291,15 +292,15 @@ def parse_objects(
     templated: bool = False,
     template: str | None = None,
 ) -> Iterator[Object]:
-    """Yield the Kubernetes objects of a document, those of lists included.
+    """Yield the Kubernetes objects of a document, including objects in lists.
 
     Args:
         content: The document.
         file: Path of its file.
-        resource: Key of the resource that it stands in.
-        cluster: What its cluster is called there.
-        templated: Whether another program may fill in a part of it.
-        template: Template of a chart that helm rendered it from.
+        resource: Key of the resource that contains it.
+        cluster: The name of its cluster at that place.
+        templated: Whether another program may set a part of it.
+        template: Template of a chart from which helm rendered it.
     """
     for each in content if isinstance(content, list) else [content]:
         if not isinstance(each, dict) or not isinstance(each.get("kind"), str):

@@ -1,4 +1,4 @@
-"""A value that exists only once the template is deployed."""
+"""A value that exists only after the template is deployed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _REFERENCE = regex(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
 _OPENING = regex(r"\$|\{\{")
 _WHOLE = regex(r"-?[0-9]{1,18}")
 _TOO_LARGE = 10**18
-# Of more values nobody judges each.
+# With more values than this, they aren't checked one by one.
 _MAX_CHOICES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value known at deployment only.
+    """A value that is known at deployment only.
 
-    Two with one expression are equal at deployment; two with different expressions may be.
+    Two values with the same expression are equal at deployment. Two values with different expressions may be equal.
 
     Attributes:
-        expression: The value as ``Fn::Sub`` would write it, e.g. ``arn:${AWS::Partition}:iam::aws:policy/X``; a
+        expression: The value as ``Fn::Sub`` would write it, e.g. ``arn:${AWS::Partition}:iam::aws:policy/X``. A
             resource is named by template and logical id, ``${GpuStack/Nodes}``.
-        choices: Every value that it may have; empty where it may be anything.
+        choices: Every value that it may have; empty if it may be anything.
     """
 
     expression: str
@@ -37,7 +37,7 @@ class Unknown:
 
     @property
     def resource(self) -> str | None:
-        """Template and logical id of the one resource whose ``Ref`` or attribute this is."""
+        """Template and logical id of the only resource whose ``Ref`` or attribute this is."""
         found = _REFERENCE.fullmatch(self.expression)
         return found.group(1) if found else None
 
@@ -49,7 +49,7 @@ class Unknown:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Every resource that takes part in the value."""
+        """Every resource that is a part of the value."""
         return tuple(found.group(1) for found in _REFERENCE.finditer(self.expression))
 
     def __str__(self) -> str:
@@ -57,12 +57,15 @@ class Unknown:
 
 
 def choices(value: Any) -> list[Any]:
-    """Return every value that a value may have once it is deployed; none where it may have any."""
+    """Return every value that a value may have after deployment; none if it may have any value."""
     return list(value.choices) if isinstance(value, Unknown) else [] if value is None else [value]
 
 
 def value_or_unknown(expression: str, values: Iterable[Any]) -> Any:
-    """Return the one value that all are, else `Unknown` that may be each of them; one that may be anything stays so."""
+    """Return the value if all values are equal, otherwise an `Unknown` with each of them as a choice.
+
+    If one of them may be anything, the result may be anything too.
+    """
     found: list[Any] = []
     for each in values:
         listed = choices(each)
@@ -73,12 +76,12 @@ def value_or_unknown(expression: str, values: Iterable[Any]) -> Any:
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text holds something that is known at deployment only; no name, label or taint holds such signs."""
+    """Whether a text contains an expression. No name, label or taint can contain its signs."""
     return "$" in text or "{{" in text
 
 
 def may_equal(left: str, right: str) -> bool:
-    """Whether two texts may be equal at deployment, parts of which are known only then."""
+    """Whether two texts with unknown parts may be equal at deployment."""
     if not (is_expression(left) or is_expression(right)):
         return left == right
     (start, end), (other_start, other_end) = _literal_ends(left), _literal_ends(right)
@@ -87,14 +90,14 @@ def may_equal(left: str, right: str) -> bool:
 
 
 def _literal_ends(text: str) -> tuple[str, str]:
-    """Return what a text certainly begins and ends with."""
+    """Return the known prefix and suffix of a text."""
     if not is_expression(text):
         return text, text
     return _OPENING.split(text)[0], text.rpartition("}")[2] if text.rfind("}") > text.rfind("$") else ""
 
 
 def as_written(value: Any) -> Any:
-    """Return a value in which each part that is not known is the text that it was written as."""
+    """Return a value in which each unknown part is its written text."""
     if isinstance(value, dict):
         return {str(key): as_written(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -103,12 +106,12 @@ def as_written(value: Any) -> Any:
 
 
 def known_text(value: Any) -> str | None:
-    """Return a text, or ``None`` for anything else."""
+    """Return a text; ``None`` for anything else."""
     return value if isinstance(value, str) else None
 
 
 def known_number(value: Any) -> int | None:
-    """Return a whole number, which templates write as number or text, or ``None`` for anything else."""
+    """Return a whole number, which templates write as number or text; ``None`` for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and _WHOLE.fullmatch(value):
@@ -134,19 +137,19 @@ def mappings(value: Any) -> list[dict[str, Any]]:
 
 
 def dig(value: Any, *path: str) -> Any:
-    """Return what lies at a path of mappings, or ``None``."""
+    """Return the value at a path of mappings, or ``None``."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def all_known(values: Iterable[T | None]) -> list[T]:
-    """Return some values, none of them where one is not known."""
+    """Return some values, or none if one isn't known."""
     found = list(values)
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else []
 
 
 def is_true(value: Any) -> bool:
-    """Whether a template's switch is on; templates write ``true`` and ``"true"``."""
+    """Whether a boolean field of a template is true. Templates write ``true`` and ``"true"``."""
     return value is True or (isinstance(value, str) and value.lower() == "true")

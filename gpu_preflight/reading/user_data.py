@@ -1,4 +1,4 @@
-"""What user data tells a node at boot.
+"""User data, which configures a node at boot.
 
 Sources: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/
 """
@@ -26,27 +26,27 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, mapping
 if TYPE_CHECKING:
     from email.message import Message
 
-# What is known at deployment only: an intrinsic, and a dynamic reference.
+# Values known at deployment only: an intrinsic, and a dynamic reference.
 _UNKNOWN = regex(r"\$\{|\{\{resolve:")
-# Policies of IAM, which a template may give as an object or as JSON text.
+# IAM policies, which a template may have as an object or as JSON text.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-role.html (2026-08)
 _DOCUMENTS = ("AssumeRolePolicyDocument", "PolicyDocument")
-# EC2 takes as much before base64.
+# EC2's limit before base64.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html (2026-08)
 MAX_BYTES = 16 * 1024
 _MAX_UNZIPPED = 1024**2
-# Expressions of what is not known are longer than what they stand for.
+# Expressions of unknown values are longer than the values.
 _MAX_CHARACTERS = 4 * MAX_BYTES
-# The parsers of headers and of dotted keys take time that grows with the square of their length.
+# The time of the parsers for headers and dotted keys grows with the square of the length.
 _HEADER = regex(r"^content-[^\n]*(?:\n[ \t][^\n]*)*", re.IGNORECASE | re.MULTILINE)
 _MAX_HEADER = 2_000
 _MAX_DOTS = 100
-# How text begins that nobody encoded: none of it is base64, whatever deployment fills in after it.
+# Prefixes of text that isn't encoded. It can't be base64, for any value that deployment sets after the prefix.
 _PLAIN_STARTS = ("#!", "#cloud-config", "MIME-Version:", "Content-Type:", "---\n", "apiVersion:", "[settings")
 
 
 def parse_embedded(file: str, text: Any) -> Any:
-    """Return the document of a JSON or YAML text of a template, or `Unknown` when it cannot be parsed."""
+    """Return the document of a JSON or YAML text of a template, or `Unknown` if it can't be parsed."""
     if isinstance(text, (dict, list)):
         return text
     if isinstance(text, str):
@@ -63,7 +63,7 @@ def parse_embedded(file: str, text: Any) -> Any:
 
 def _load(file: str, text: str) -> Any:
     try:
-        # Not as a file of JSON: a number that is not known makes it YAML.
+        # Not parsed as JSON: an unknown number makes it YAML.
         documents = [each.content for each in parse(f"text in {file},", text)]
     except UnusableInput:
         return Unknown(text[:80])
@@ -71,7 +71,7 @@ def _load(file: str, text: str) -> Any:
 
 
 def _mark(expression: str, marks: Marks) -> str | None:
-    """Replace every ``${...}`` and ``{{resolve:...}}``, which may hold braces and quotes of their own, by a mark."""
+    """Replace every ``${...}`` and ``{{resolve:...}}``, which may contain braces and quotes, by a mark."""
     parts: list[str] = []
     place = 0
     while found := _UNKNOWN.search(expression, place):
@@ -93,7 +93,7 @@ def _closing(expression: str, place: int, depth: int) -> int | None:
 
 
 def with_read_policies(resource: Resource) -> Resource:
-    """Return a resource with the policies of a role, or of itself, as objects, whichever way they are written."""
+    """Return a resource with the policies of a role, or of itself, as objects, from any notation."""
     if not resource.type.startswith("AWS::IAM::"):
         return resource
     properties = {name: _read(resource.file, name, value) for name, value in resource.properties.items()}
@@ -119,11 +119,11 @@ class UserData:
 
     Attributes:
         format: ``none``, ``nodeadm`` (MIME or one NodeConfig), ``toml`` of Bottlerocket, ``script``, or ``unknown``.
-        text: The text, ``${...}`` where it is not known; ``None`` where none of it is.
+        text: The text, with ``${...}`` for unknown parts; ``None`` if all of it is unknown.
         node_config: ``spec`` of the NodeConfig parts, merged.
         settings: ``settings`` of Bottlerocket.
         scripts: Shell parts.
-        problem: Why it cannot be read, in one line.
+        problem: Why it can't be read, in one line.
     """
 
     format: Literal["none", "nodeadm", "toml", "script", "unknown"]
@@ -144,12 +144,12 @@ class UserData:
         return mapping(dig(self.node_config, "kubelet", "config"))
 
     def has_feature_gate(self, name: str) -> bool:
-        """Whether the NodeConfig switches a feature gate of nodeadm on."""
+        """Whether the NodeConfig enables a feature gate of nodeadm."""
         return is_true(dig(self.node_config, "featureGates", name))
 
     @property
     def node_labels(self) -> dict[str, Any]:
-        """Labels that kubelet is told to register with."""
+        """Labels with which kubelet is configured to register."""
         labels = dict(mapping(dig(self.settings, "kubernetes", "node-labels")))
         for flag in self.kubelet_flags:
             name, equals, pairs = flag.partition("=")
@@ -172,13 +172,13 @@ def read_user_data(value: Any, *, encoded: bool = True) -> UserData:
         return NONE
     text, unknown = _plain(value, encoded)
     if text is None:
-        return UserData("unknown") if unknown else UserData("unknown", problem="is not base64")
+        return UserData("unknown") if unknown else UserData("unknown", problem="isn't base64")
     try:
         return _parse_user_data(text)
     except UnusableInput as error:
         return UserData("unknown", text, problem=str(error))
     except RecursionError:
-        return UserData("unknown", text, problem="is nested too deep")
+        return UserData("unknown", text, problem="is nested too deeply")
 
 
 def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
@@ -192,7 +192,7 @@ def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
     if not encoded:
         return value, False
     try:
-        # Line breaks are no part of base64 and stand in most of what people paste.
+        # Line breaks aren't part of base64, but pasted text often has them.
         data = base64.b64decode("".join(value.split()), validate=True)
         return _unzipped(data).decode(), False
     except (binascii.Error, ValueError, OSError, EOFError, zlib.error):
@@ -200,7 +200,7 @@ def _plain(value: Any, encoded: bool) -> tuple[str | None, bool]:
 
 
 def _unzipped(data: bytes) -> bytes:
-    """Return data that cloud-init would unzip, up to a bound that no real user data comes near."""
+    """Return data that cloud-init would unzip, up to a limit far above real user data."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     with gzip.open(io.BytesIO(data)) as stream:
@@ -209,7 +209,7 @@ def _unzipped(data: bytes) -> bytes:
 
 def _parse_user_data(text: str) -> UserData:
     if len(text) > _MAX_CHARACTERS:
-        return UserData("unknown", text, problem=f"is longer than the {MAX_BYTES} bytes that EC2 takes")
+        return UserData("unknown", text, problem=f"is longer than the {MAX_BYTES} bytes that EC2 accepts")
     start = text.lstrip()
     if start.lower().startswith(("mime-version:", "content-type:")):
         return _mime(text)
@@ -238,7 +238,7 @@ def _toml(text: str) -> dict[str, Any]:
 def _mime(text: str) -> UserData:
     if any(len(each.group()) > _MAX_HEADER for each in _HEADER.finditer(text)):
         raise UnusableInput(f"has a header of more than {_MAX_HEADER:,} characters")
-    # Few inputs have user data of several parts.
+    # Imported here, because few inputs have user data of several parts.
     import email
 
     message = email.message_from_string(text)
@@ -272,7 +272,7 @@ def _node_config(text: str) -> dict[str, Any]:
 
 
 def _merge_node_configs(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Merge as nodeadm does: mappings in depth, flags of kubelet appended, of all else the later value.
+    """Merge as nodeadm does: mappings recursively, kubelet flags appended, and the later value for everything else.
 
     Source: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/api/merge.go (2026-08)
     """

@@ -1,7 +1,7 @@
 """Several versions of one object in an input, and values of Helm.
 
-The same object read twice counts once. Different versions of one object, as overlays make them, are alternatives: each
-becomes a cluster of its own, and their demands are never added up.
+The same object read twice counts once. Different versions of one object, as in overlays, are alternatives: each becomes
+a separate cluster, and their requests are never added up.
 
 Example: ``overlays/dev`` and ``overlays/prod`` both render Deployment ``ml/llm``, with other replicas. The alternatives
 are ``dev`` and ``prod``. A file outside of both folders belongs to each of them.
@@ -22,18 +22,18 @@ from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.objects import Chart, Object, Part, Unread
 from gpu_preflight.reading.unknown import Unknown, choices, dig, mapping
 
-# A text that intrinsics put together; CloudFormation takes templates of 1 MiB.
+# Max length of a text that intrinsics build. CloudFormation accepts templates of 1 MiB.
 MAX_TEXT = 1024**2
-# Of all templates of an input together: values that are visited, and characters that are put together.
+# For all templates of an input together: visited values, and characters of built texts.
 MAX_STEPS = 10_000_000
 MAX_CHARACTERS = 128 * 1024**2
-# A parameter of such a type holds the name of something; the value is looked up at deployment.
+# A parameter of such a type has the name of something. Its value is looked up at deployment.
 _LOOKED_UP = ("AWS::SSM::Parameter::Value",)
 Item = TypeVar("Item", Object, Chart)
 _Path = tuple[str, ...]
 # The API server writes them, not the author of an object.
 _WRITTEN_BY_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-# Kinds that have an identity of their own, outside of the cluster.
+# Kinds with an identity outside of the cluster.
 _NOT_IN_A_CLUSTER = ("ClusterConfig",)
 _POOLS = ("NodePool", "EC2NodeClass", "NodeClass", "NodeOverlay")
 # Kinds that request capacity and change nothing else in a cluster.
@@ -42,37 +42,37 @@ _DEMANDS = ("Deployment", "StatefulSet", "Job", "CronJob", "Pod", "Service", "In
 
 @dataclass(slots=True)
 class Work:
-    """What resolving may still cost: outputs of outputs and texts of texts double what they hold."""
+    """The remaining budget for resolving values. Nested outputs and texts double their size."""
 
     steps: int = MAX_STEPS
     characters: int = MAX_CHARACTERS
     too_large: int = 0
 
     def step(self, file: str, count: int = 1) -> None:
-        """Count values that are visited.
+        """Count visited values.
 
         Raises:
-            UnusableInput: They are too many.
+            UnusableInput: There are too many.
         """
         self.steps -= count
         if self.steps < 0:
             raise UnusableInput(f"{file}: intrinsics must resolve in {MAX_STEPS:,} steps, got more")
 
     def write(self, characters: int) -> bool:
-        """Count characters that are put together; ``False`` when they are too many."""
+        """Count characters of built texts. Return ``False`` if there are too many."""
         if characters > min(MAX_TEXT, self.characters):
             return False
         self.characters -= characters
         return True
 
     def give_up(self) -> Unknown:
-        """Return a value that is too large to be told, and equal to no other."""
+        """Return an unknown value for a value that is too large. It equals no other value."""
         self.too_large += 1
         return Unknown(f"${{value {self.too_large} that is too large}}")
 
 
 def equal(pair: Any) -> bool | None:
-    """Return whether the two values of ``Fn::Equals`` are equal, ``None`` where that is not known."""
+    """Return whether the two values of ``Fn::Equals`` are equal; ``None`` if that isn't known."""
     if not isinstance(pair, list) or len(pair) != 2:
         return None
     left, right = pair
@@ -89,7 +89,7 @@ def scalar(value: Any) -> str:
 
 
 def typed(kind: Any, value: Any) -> Any:
-    """Return the value of a parameter of a type, given as CloudFormation takes it."""
+    """Return the value of a parameter of a type, in CloudFormation's notation."""
     if not isinstance(kind, str) or not isinstance(value, (str, int, float)):
         return value
     if kind.startswith(_LOOKED_UP):
@@ -100,18 +100,18 @@ def typed(kind: Any, value: Any) -> Any:
 
 
 def is_partly_unknown(value: Any) -> bool:
-    """Whether a part of a value is not known."""
+    """Whether a part of a value isn't known."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return isinstance(value, Unknown) or any(map(is_partly_unknown, parts))
 
 
 def values_of_map(level: Any, keys: list[Any], step: Callable[[int], None]) -> list[Any]:
-    """Return every value of a map that keys may lead to, some of which are known at deployment only.
+    """Return every value of a map that some keys, known or known at deployment only, may select.
 
     Args:
         level: The map.
         keys: The keys.
-        step: Counts what is looked at.
+        step: Counts visited values.
     """
     if not keys:
         return [] if level is None else [level]
@@ -121,7 +121,7 @@ def values_of_map(level: Any, keys: list[Any], step: Callable[[int], None]) -> l
 
 
 def characters(value: Any) -> int:
-    """Return how many characters a value has; values inside count each time."""
+    """Return how many characters a value has. Nested values count each time."""
     if isinstance(value, Unknown):
         return len(value.expression)
     if isinstance(value, dict):
@@ -132,7 +132,7 @@ def characters(value: Any) -> int:
 
 
 def compact(value: Any) -> str:
-    """Return a value as JSON, for comparing and for naming what is not known."""
+    """Return a value as JSON, for comparisons and for the names of unknown values."""
     return json.dumps(value, default=str, separators=(",", ":"), sort_keys=True)
 
 
@@ -151,7 +151,8 @@ class Versions:
     Attributes:
         objects: The objects.
         charts: The Helm releases.
-        alternatives: Names of the alternatives, with the parts of each whose version is unknown. Empty without any.
+        alternatives: Names of the alternatives, with the parts of each whose version is unknown. Empty without
+            alternatives.
     """
 
     objects: tuple[Object, ...]
@@ -177,7 +178,7 @@ def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Ver
 
 
 def _without_replaced(objects: list[Object]) -> list[Object]:
-    """Leave out objects of a running cluster that the input also holds as a plain manifest: they will be replaced."""
+    """Return the objects without live objects that the input also has as a plain manifest, which will replace them."""
     live = [each for each in objects if each.is_live]
     if not live:
         return objects
@@ -186,7 +187,7 @@ def _without_replaced(objects: list[Object]) -> list[Object]:
 
 
 def _key(each: Object, several: bool) -> Hashable:
-    """Return the identity of an object in its cluster, ``None`` where it isn't known."""
+    """Return the identity of an object in its cluster; ``None`` if it isn't known."""
     name = dig(each.content, "metadata", "name")
     if not isinstance(name, str) or each.kind in _NOT_IN_A_CLUSTER or isinstance(_namespace(each), Unknown):
         return None
@@ -202,7 +203,7 @@ def _chart_key(each: Chart, several: bool) -> Hashable:
 
 
 def _content(each: Object | Chart) -> str:
-    """Return what the author wrote, as a text to compare."""
+    """Return the author's content of an object, as a text for comparison."""
     if isinstance(each, Chart):
         return compact([each.version, dict(each.values)])
     metadata = {key: value for key, value in mapping(each.content.get("metadata")).items() if _is_written(key, value)}
@@ -215,7 +216,7 @@ def _is_written(key: str, value: Any) -> bool:
 
 
 def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
-    """Return, for each object with different versions, the files that hold it."""
+    """Return, for each object with different versions, the files that contain it."""
     versions: dict[Hashable, dict[str, Item]] = {}
     for key, each in keyed:
         if key is not None:
@@ -225,7 +226,7 @@ def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
 
 
 def _alternative_places(*conflicts: Iterable[list[str]]) -> dict[_Path, dict[str, _Path]]:
-    """Return the folders or files of alternatives by name, for each place where they branch off."""
+    """Return the folders or files of alternatives by name, for each place where they differ."""
     found: dict[_Path, dict[str, _Path]] = {}
     for files in (each for one in conflicts for each in one):
         paths = [PurePath(each).parts for each in files]
@@ -239,7 +240,7 @@ def _alternative_places(*conflicts: Iterable[list[str]]) -> dict[_Path, dict[str
 
 
 def _common(paths: list[_Path]) -> int:
-    """Return how many leading parts paths have in common."""
+    """Return how many leading parts some paths share."""
     return next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
 
 
@@ -275,7 +276,7 @@ def _missing(name: str, places: Mapping[_Path, Mapping[str, _Path]], objects: It
         others = [each for each in objects if each.alternative in found]
         held: frozenset[Part] = frozenset(part for each in others for part in _parts(each))
         if held:
-            text = f"which of {', '.join(found)} goes with {name} isn't known"
+            text = f"it is unknown which of {', '.join(found)} belongs to {name}"
             yield Unread(others[0].origin, text, held)
 
 

@@ -80,7 +80,7 @@ def matches_any(*words: str | None) -> Condition:
 
 
 def literally(word: str) -> Condition:
-    """Return a condition: the value is exactly this word. A placeholder never means the word, which isn't valid there."""
+    """Return a condition: the value is exactly this word. A placeholder doesn't count: it isn't valid there."""
     return lambda value: value == word
 
 

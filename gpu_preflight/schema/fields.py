@@ -95,7 +95,7 @@ class Fields:
         return tuple(_placed(each, schema, resource.type) for each in islice(found, _MOST))
 
     def object_faults(self, each: Object) -> tuple[Fault, ...]:
-        """Return the faults for which an API server, or eksctl, rejects an object. Keep the object while you use this."""
+        """Return the faults for which an API server, or eksctl, rejects an object. Keep the object as long as this."""
         if id(each) not in self._of_objects:
             self._of_objects[id(each)] = self._judged(each)
         return self._of_objects[id(each)]

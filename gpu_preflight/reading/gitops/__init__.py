@@ -1,1 +1,1 @@
-"""What Argo CD and Flux bring into a cluster, as far as it stands in the input."""
+"""Objects that Argo CD and Flux deploy into a cluster, as far as they are in the input."""

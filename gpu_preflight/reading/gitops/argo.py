@@ -3,7 +3,7 @@
 Sources: argoproj/argo-cd v3.2 docs/user-guide/helm.md, docs/user-guide/kustomize.md,
 docs/user-guide/multiple_sources.md and manifests/crds/application-crd.yaml (2026-11)
 
-Applications that an ApplicationSet of Argo CD makes.
+The module expands an ApplicationSet into its Applications.
 
 Sources: argoproj/argo-cd v3.2 docs/operator-manual/applicationset/Generators-List.md, GoTemplate.md (2026-11)
 """
@@ -42,13 +42,13 @@ from gpu_preflight.reading.unknown import (
 )
 
 GROUP = "argoproj.io"
-# Settings that stand in a kustomization by the same name, and those that say nothing of what is made.
+# Settings with the same name in a kustomization, and settings that don't affect the objects.
 _SAME = ("commonAnnotations", "commonLabels", "namePrefix", "nameSuffix", "namespace", "patches")
 _SAYS_NOTHING = ("forceCommonAnnotations", "forceCommonLabels", "version")
 _NOT_OF_VALUES = ("releaseName", "skipCrds", "version", "passCredentials", "skipTests", "ignoreMissingValueFiles")
 _PARAMETER = regex(r"\{\{-?\s*\.?([A-Za-z0-9_.-]+?)\s*-?\}\}")
 _MAX_APPLICATIONS = 200
-# Not of a generator but of what it makes.
+# Keys that belong to the generated Application, not to the generator.
 _SETTINGS = ("selector", "template", "values")
 
 
@@ -58,7 +58,7 @@ def is_application(each: Object) -> bool:
 
 
 def application_spec(each: Object) -> Mapping[str, Any]:
-    """Return ``spec`` of an Application, of a set that of its template."""
+    """Return ``spec`` of an Application, or the ``spec`` in the template of an ApplicationSet."""
     return mapping(dig(each.spec, "template", "spec")) if each.kind == "ApplicationSet" else each.spec
 
 
@@ -67,7 +67,7 @@ def _sources(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
-    """Yield the folders that an Application brings."""
+    """Yield the folders that an Application deploys."""
     if not is_application(each):
         return
     spec = application_spec(each)
@@ -116,7 +116,7 @@ def _is_open(value: Any) -> bool:
 
 
 def _image(text: str) -> dict[str, Any]:
-    """Return an image of kustomize, which Argo CD has as ``[name=]image[:tag][@digest]``."""
+    """Return an image entry of kustomize for Argo CD's notation ``[name=]image[:tag][@digest]``."""
     name, equals, image = text.partition("=")
     path, _, digest = (image if equals else name).partition("@")
     before, colon, tag = path.rpartition(":")
@@ -132,13 +132,13 @@ def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
-    """Add the charts of an Application, and what of them cannot be read."""
+    """Add the charts of an Application, and their parts that can't be read."""
     spec = application_spec(each)
     for source in _sources(spec):
         if "chart" in source:
             values, missing = _values(each, spec, source, beside)
             if missing:
-                text = f"values of chart {source['chart']} that stand in {', '.join(missing)} are not read"
+                text = f"values of chart {source['chart']} in {', '.join(missing)} aren't read"
                 problems.append(Unread(each.origin, text, parts_of_chart(source["chart"])))
             namespace = known_text(dig(spec, "destination", "namespace")) or "default"
             release = known_text(dig(source, "helm", "releaseName")) or each.name
@@ -148,7 +148,7 @@ def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[U
 def _values(
     owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of a chart, and which files of them are not there."""
+    """Return the values of a chart, and the missing values files."""
     helm = mapping(source.get("helm"))
     values: dict[str, Any] = {}
     missing = [str(each.get("path")) for each in mappings(helm.get("fileParameters"))]
@@ -156,7 +156,7 @@ def _values(
         found = _read_values_file(owner, name, spec, source, beside)
         missing += [name] if found is None and helm.get("ignoreMissingValueFiles") is not True else []
         values = merged(values, found or {})
-    # Argo CD does not read `values` beside `valuesObject`.
+    # If `valuesObject` is set, Argo CD ignores `values`.
     # Source: argoproj/argo-cd pkg/apis/application/v1alpha1/values.go (2026-11)
     written = helm.get("valuesObject")
     values = merged(values, read_values(owner, helm.get("values")) if written is None else mapping(written))
@@ -170,7 +170,7 @@ def _values(
 def _read_values_file(
     owner: Object, name: str, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside
 ) -> dict[str, Any] | None:
-    """Return the values of a file, ``None`` where it is not beside what was read."""
+    """Return the values of a file, or ``None`` if it isn't in the input."""
     reference, slash, rest = name.partition("/")
     if name.startswith("$") and slash:
         named = any(each.get("ref") == reference[1:] for each in _sources(spec))
@@ -187,24 +187,24 @@ def _read_values_file(
 
 
 def applications(each: Object) -> tuple[list[Object], list[Unread]]:
-    """Return what stands for an ApplicationSet, and what of it is not read.
+    """Return the Applications of an ApplicationSet, and its unread parts.
 
-    Each element of a list is an Application; of several clusters nobody knows which one is judged, so that of their
-    elements only what all have in common is known. What other generators make only the controller knows: for them the
-    set stays, with its template.
+    Each element of a list generator becomes an Application. With elements for several clusters, it isn't known which
+    cluster the input describes, so only the settings that all elements share are known. For other generators, only the
+    controller knows the Applications. Then the set itself is returned with its template.
     """
     if each.group != GROUP or each.kind != "ApplicationSet":
         return [each], []
     unread = _unread(each)
-    problems = [Unread(each.origin, f"what its {kind} makes is not read") for kind in unread]
+    problems = [Unread(each.origin, f"the applications of its {kind} aren't read") for kind in unread]
     if each.spec.get("templatePatch"):
-        problems.append(Unread(each.origin, "what its templatePatch changes is not read"))
+        problems.append(Unread(each.origin, "its templatePatch isn't read"))
     made = [_application(each, template, element) for template, element in _elements(each)]
     if len({_destination(one) for one in made}) > 1:
-        problems.append(Unread(each.origin, "it installs into several clusters, and which one is judged is not known"))
+        problems.append(Unread(each.origin, "it deploys to several clusters, and it is unknown which one this is"))
         made = [_common(each)]
     if len(made) > _MAX_APPLICATIONS:
-        problems.append(Unread(each.origin, f"more than its first {_MAX_APPLICATIONS} applications are not read"))
+        problems.append(Unread(each.origin, f"applications after its first {_MAX_APPLICATIONS} aren't read"))
     return [*made[:_MAX_APPLICATIONS], *([each] if unread or not made else [])], problems
 
 
@@ -214,7 +214,7 @@ def _destination(application: Object) -> tuple[str, str]:
 
 
 def _common(each: Object) -> Object:
-    """Return an application with what all elements of a set have in common."""
+    """Return an Application with the settings that all elements of a set share."""
     elements = list(_elements(each))
     template, first = elements[0]
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for _, other in elements)}
@@ -222,7 +222,7 @@ def _common(each: Object) -> Object:
 
 
 def _unread(each: Object) -> list[str]:
-    """Return the generators that are not read."""
+    """Return the generators that aren't read."""
     generators = mappings(each.spec.get("generators"))
     others = [f"{kind} generator" for one in generators for kind in one if kind not in ("list", *_SETTINGS)]
     chosen = [one for one in generators if "list" in one and one.get("selector")]
@@ -253,7 +253,7 @@ def _application(each: Object, template: Mapping[str, Any], element: Mapping[str
 
 
 def _filled(value: Any, element: Mapping[str, Any]) -> Any:
-    """Return a value with the parameters of an element in their places; what is no plain parameter stays."""
+    """Return a value with the parameters of an element filled in. Anything but a plain parameter stays."""
     if isinstance(value, dict):
         return {_text(str(key), element): _filled(each, element) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""The input after Argo CD and Flux deployed what they find in it, and what they can't deploy.
+"""The input after Argo CD and Flux deploy their objects, and the references that they can't deploy.
 
-Where Applications of Argo CD bring what they hold: the cluster, and the namespace that Argo CD makes there.
+The module also finds the destination of Applications: the cluster, and the namespace that Argo CD creates.
 
 Sources: argoproj/argo-cd v3.2 docs/user-guide/sync-options.md (Namespace Metadata),
 manifests/crds/application-crd.yaml (2026-11)
@@ -29,7 +29,7 @@ from gpu_preflight.reading.objects import BrokenReference, Chart, Object, Unread
 from gpu_preflight.reading.rendering.programs import Rendering
 from gpu_preflight.reading.unknown import dig, is_expression, items, known_text, mapping, mappings
 
-# The cluster that Argo CD runs in, by its address and by its name.
+# The cluster in which Argo CD runs, by its address and by its name.
 _OWN = "https://kubernetes.default.svc"
 _OWN_NAME = "in-cluster"
 _CREATES = "CreateNamespace=true"
@@ -37,12 +37,12 @@ _SOURCES = "source.toolkit.fluxcd.io"
 _FLUX = ("kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io")
 # The source that `flux bootstrap` creates next to the files that it reads.
 _OF_FLUX = "flux-system"
-# Of folders that are rendered for an object of Argo CD or Flux.
+# Max number of folders that are rendered for objects of Argo CD or Flux.
 _MAX_FOLDERS = 100
 
 
 def namespaces(objects: Iterable[Object]) -> list[Object]:
-    """Return the namespaces that Argo CD makes with labels; one that is written has what is written there."""
+    """Return the namespaces that Argo CD creates with labels, unless the namespace itself is in the input."""
     listed = list(objects)
     written = {each.name for each in listed if each.kind == "Namespace"}
     made: dict[str, Object] = {}
@@ -58,19 +58,19 @@ def namespaces(objects: Iterable[Object]) -> list[Object]:
 
 
 def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread]:
-    """Yield the Applications that bring something into another cluster than the first one does."""
+    """Yield the Applications that deploy into another cluster than the first one does."""
     listed = list(objects)
     first = ""
     for each in filter(argo.is_application, listed):
         place = "" if _brings_applications(each, listed, beside) else _destination(each)
         first = first or place
         if place and place != first:
-            text = f"it installs into cluster {place}, others into {first}, and all is judged as one cluster"
+            text = f"it deploys to cluster {place}, others to {first}, and all are checked as one cluster"
             yield Unread(each.origin, text)
 
 
 def _destination(application: Object) -> str:
-    """Return how an Application calls its cluster; empty where that is not known."""
+    """Return the destination cluster in an Application's words; empty if it isn't known."""
     said = mapping(argo.application_spec(application).get("destination"))
     called = known_text(said.get("name")) or known_text(said.get("server")) or ""
     if is_expression(called):
@@ -79,16 +79,16 @@ def _destination(application: Object) -> str:
 
 
 def _brings_applications(each: Object, objects: Iterable[Object], beside: Beside) -> bool:
-    """Whether what an Application brings are Applications, which name clusters of their own."""
+    """Whether an Application deploys Applications, which have separate destinations."""
     folders = {beside.folder(one.path, one.owner) for one in argo.deployments(each, beside)} - {None}
     files = (Path(one.origin.file).resolve() for one in objects if one is not each and argo.is_application(one))
     return any(folder in (file, *file.parents) for file in files for folder in folders)
 
 
 def missing_folder(each: Deployment, beside: Beside) -> Iterator[BrokenReference]:
-    """Yield a path of an Application or Kustomization that doesn't exist, where the folder around it does.
+    """Yield a path of an Application or Kustomization that doesn't exist, if its parent folder does.
 
-    The input may hold another repository than the path is in, so that the folder around it shows which is meant.
+    The path may be in another repository. The parent folder shows that the input has the right one.
     """
     path = normpath(each.path).strip("/")
     above, _, name = path.rpartition("/")
@@ -98,7 +98,7 @@ def missing_folder(each: Deployment, beside: Beside) -> Iterator[BrokenReference
         return
     around = [beside.folder(above, each.owner)] if above else list(beside.roots)
     known = [one.name for place in around if place is not None for one in place.iterdir() if one.is_dir()]
-    # At the top of a repository, only a similar name shows that it is this one.
+    # At the top of a repository, only a similar name shows that the input has the right repository.
     if not known or (not above and near(name, known) is None):
         return
     text = f"{each.owner.title}: path {each.path} doesn't exist"
@@ -106,7 +106,7 @@ def missing_folder(each: Deployment, beside: Beside) -> Iterator[BrokenReference
 
 
 def missing_source(each: Object, every: list[Object]) -> Iterator[BrokenReference]:
-    """Yield a source that a Kustomization or HelmRelease of Flux names and that no object is, where others are."""
+    """Yield a missing source of a Flux Kustomization or HelmRelease, if the input has other sources."""
     if each.group not in _FLUX:
         return
     reference = mapping(each.spec.get("sourceRef") or dig(each.spec, "chart", "spec", "sourceRef"))
@@ -126,9 +126,9 @@ def missing_source(each: Object, every: list[Object]) -> Iterator[BrokenReferenc
 
 
 def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenReference]:
-    """Yield what an object of Flux depends on, or a project of an Application, that isn't there although others are.
+    """Yield a missing dependency of a Flux object, or a missing project of an Application, if the input has others.
 
-    Flux waits for the dependency, and Argo CD rejects the Application, until it exists.
+    Until it exists, Flux waits for the dependency, and Argo CD rejects the Application.
     """
     if each.group in _FLUX:
         alike = [one for one in every if (one.group, one.kind) == (each.group, each.kind) and one is not each]
@@ -147,7 +147,7 @@ def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenRefe
 
 
 def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReference]:
-    """Yield the files of values of an Application that its chart doesn't have, where the chart was read."""
+    """Yield the values files of an Application that its chart doesn't have, if the chart was read."""
     if not argo.is_application(each):
         return
     spec = argo.application_spec(each)
@@ -157,10 +157,10 @@ def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReferenc
         for name in map(str, items(mapping(source.get("helm")).get("valueFiles"))):
             reference, _, path_in = name.partition("/")
             above = path_in.rpartition("/")[0]
-            # Another repository may hold the file, unless the folder around it is here.
+            # The file may be in another repository, unless its parent folder is in the input.
             near_by = reference in references and above and beside.folder(above, each) is not None
             if near_by and not is_expression(path_in) and beside.file(path_in, each) is None:
-                text = f"{each.title}: file {path_in} of values doesn't exist"
+                text = f"{each.title}: values file {path_in} doesn't exist"
                 yield BrokenReference(each.origin, text, unsure=True)
         path, helm = known_text(source.get("path")), mapping(source.get("helm"))
         folder = beside.folder(path, each) if path else None
@@ -170,20 +170,20 @@ def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReferenc
             if name.startswith("$") or "://" in name or is_expression(name) or "*" in name:
                 continue
             if beside.file(name if name.startswith("/") else f"{path}/{name}", each) is None:
-                text = f"{each.title}: chart {path} has no file {name} of values"
-                # A path that leaves the chart may lead out of the input.
+                text = f"{each.title}: chart {path} has no values file {name}"
+                # A path that leaves the chart may point outside the input.
                 yield BrokenReference(each.origin, text, unsure=".." in name or name.startswith("/"))
 
 
 @dataclass(slots=True)
 class Delivered:
-    """What comes into a cluster.
+    """The result of a deployment.
 
     Attributes:
-        objects: The objects, as they are once they are there.
+        objects: The objects after deployment.
         charts: The charts.
-        problems: What is not read, and where that is said.
-        broken: References to what doesn't exist.
+        problems: Parts that aren't read, with their places.
+        broken: References to targets that don't exist.
     """
 
     objects: list[Object]
@@ -193,11 +193,11 @@ class Delivered:
 
 
 def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivered:
-    """Return what objects come to, with what Argo CD and Flux change and install.
+    """Return the objects after Argo CD and Flux apply their changes and charts.
 
     Args:
         objects: The objects as they were read.
-        roots: Folders that were read, in which paths of a repository are looked up.
+        roots: Folders of the input, in which paths of a repository are searched.
     """
     beside = Beside(tuple(roots))
     found = Delivered([])
@@ -222,25 +222,25 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
 
 
 def _is_folder(each: Object, beside: Beside) -> bool:
-    """Whether the chart of a HelmRelease is a folder that was read."""
+    """Whether the chart of a HelmRelease is a folder of the input."""
     path = flux.chart_path(each)
     return path is not None and beside.folder(path, each) is not None
 
 
 def _deploy(found: Delivered, beside: Beside) -> None:
-    """Put what folders become in the place of what was read there, those that bring others first."""
+    """Replace the objects that were read from folders by their rendered objects, outer folders first."""
     done: set[Path] = set()
     made = Rendering()
     folders, elsewhere = _group_by_folder(found, beside)
     while left := [each for each in folders if each not in done]:
         folder = next((each for each in left if not _is_brought(folders[each], left, each)), left[0])
         if len(done) == _MAX_FOLDERS:
-            text = f"folders after the first {_MAX_FOLDERS} are judged as they stand"
+            text = f"folders after the first {_MAX_FOLDERS} are checked as they are written"
             found.problems.append(Unread(folders[folder][0].owner.origin, text))
             break
         done.add(folder)
         if _deploy_folder(folder, folders[folder], found, beside, made):
-            # Among what it became there may be objects that bring others.
+            # The rendered objects may include objects that deploy other folders.
             folders, elsewhere = _group_by_folder(found, beside)
     for each in elsewhere:
         found.problems += _elsewhere(each, found.objects)
@@ -248,7 +248,7 @@ def _deploy(found: Delivered, beside: Beside) -> None:
 
 
 def _group_by_folder(found: Delivered, beside: Beside) -> tuple[dict[Path, list[Deployment]], list[Deployment]]:
-    """Return what is brought by the folder that it stands in, and that whose folder is not found."""
+    """Return the deployments by their folder, and the deployments whose folder isn't found."""
     folders: dict[Path, list[Deployment]] = {}
     elsewhere: list[Deployment] = []
     for each in _deployments(found.objects, beside):
@@ -262,7 +262,7 @@ def _deployments(objects: list[Object], beside: Beside) -> list[Deployment]:
 
 
 def _is_brought(deployments: list[Deployment], left: list[Path], folder: Path) -> bool:
-    """Whether what brings a folder stands itself in a folder that is still to be brought."""
+    """Whether an object that deploys a folder is itself in a folder that isn't deployed yet."""
     files = [Path(each.owner.origin.file).resolve() for each in deployments]
     return any(other != folder and other in (file, *file.parents) for other in left for file in files)
 
@@ -270,11 +270,11 @@ def _is_brought(deployments: list[Deployment], left: list[Path], folder: Path) -
 def _deploy_folder(
     folder: Path, deployments: list[Deployment], found: Delivered, beside: Beside, made: Rendering
 ) -> bool:
-    """Put what a folder becomes in the place of what was read there, and say whether that is something else."""
+    """Replace the objects of a folder by its rendered objects, and return whether they differ."""
     paths = {id(each): _relative_path(folder, each) for each in found.objects if _belongs_to_folder(each, folder)}
     reached = {each for each, path in paths.items() if any(one.files.reach(path) for one in deployments)}
     plain = [each for each in found.objects if id(each) in reached]
-    # A file of a subfolder that no other object applies isn't deployed.
+    # A file in a subfolder isn't deployed, unless another object applies it.
     applied = [each for each in _group_by_folder(found, beside)[0] if each != folder and folder in each.parents]
     lost = {
         id(each)
@@ -293,7 +293,7 @@ def _deploy_folder(
             found.problems += _unread(each, str(error))
         names = ", ".join(each.variables.unread)
         if names:
-            found.problems.append(Unread(each.owner.origin, f"variables of {names} are not read"))
+            found.problems.append(Unread(each.owner.origin, f"variables of {names} aren't read"))
     if [id(each) for each in becomes] == [id(each) for each in plain] and not lost:
         return False
     gone = lost | {id(each) for each in plain}
@@ -303,7 +303,7 @@ def _deploy_folder(
 
 
 def _belongs_to_folder(each: Object, folder: Path) -> bool:
-    """Whether an object is one of a folder: what its kustomization or chart makes, or else what lies there."""
+    """Whether an object belongs to a folder: rendered from its kustomization or chart, or else a file in it."""
     if each.origin.resource is not None:
         return False
     file = Path(each.origin.file).resolve()
@@ -316,28 +316,28 @@ def _is_under_folders(each: Object, folders: Iterable[Path]) -> bool:
 
 
 def _makes_applications(found: Delivered) -> bool:
-    """Whether a set may make applications of folders that only its controller knows."""
+    """Whether a set may create Applications for folders that only its controller knows."""
     return any(each.kind == "ApplicationSet" for each in found.objects)
 
 
 def _relative_path(folder: Path, each: Object) -> PurePosixPath:
-    """Return the path of an object's file from a folder; empty for one that its kustomization or chart makes."""
+    """Return the path of an object's file from a folder; empty if its kustomization or chart renders the object."""
     return PurePosixPath(Path(each.origin.file).resolve().relative_to(folder))
 
 
 def _unread(each: Deployment, why: str) -> list[Unread]:
     names = ", ".join(each.changes)
     because = f", because {why}" if why else ""
-    text = f"what its {names} change in {each.path} is not read" if names else f"what {each.path} holds is not read"
+    text = f"its {names} for {each.path} aren't read" if names else f"{each.path} isn't read"
     return [Unread(each.owner.origin, text + because)]
 
 
 def _elsewhere(each: Deployment, objects: list[Object]) -> list[Unread]:
-    """Return what is told of a folder that is not found."""
+    """Return the unread parts for a folder that isn't found."""
     if each.changes:
         return _unread(each, "")
     path = each.path.strip("./")
     if not path or any(f"/{path}/" in f"/{one.origin.file}/" for one in objects):
         return []
     source = f" of {each.source}" if each.source else ""
-    return [Unread(each.owner.origin, f"what path {each.path}{source} holds is not among the files that are judged")]
+    return [Unread(each.owner.origin, f"path {each.path}{source} isn't in the input")]

@@ -1,6 +1,6 @@
 """A folder or chart that Argo CD or Flux deploys, rendered with the substitutions and values that they apply.
 
-kubectl and helm render it where they are installed.
+If kubectl and helm are installed, they render it.
 
 Sources: https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution,
 fluxcd/pkg 0180cac2f kustomize/kustomize_varsub.go, https://helm.sh/docs/intro/using_helm/,
@@ -32,12 +32,12 @@ from gpu_preflight.reading.unknown import Unknown, as_written, dig, known_text, 
 from gpu_preflight.reading.user_data import parse_embedded
 
 _DISABLED = "kustomize.toolkit.fluxcd.io/substitute"
-# A name, and what stands in place of one that is not set or empty.
+# A name, and the default if it isn't set or is empty.
 _VARIABLE = regex(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])([^{}]*))?\}")
 _INDEX = regex(r"(.+)\[(\d{1,3})\]")
 _MAX_INDEX = 100
 _DOT = regex(r"(?<!\\)\.")
-# Of a range of versions only the controller knows which one it takes.
+# An exact version. For a range, only the controller knows which version it installs.
 _VERSION = regex(r"v?\d+\.\d+\.\d+[^\s*<>=~^|,]*")
 
 
@@ -46,10 +46,10 @@ class Variables:
     """Values of variables.
 
     Attributes:
-        values: What is known.
-        hidden: Names whose value is not known.
-        open: Whether there may be others.
-        unread: Where values stand that are not read.
+        values: Known values.
+        hidden: Names whose value isn't known.
+        open: Whether there may be other variables.
+        unread: Sources of values that aren't read.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class Variables:
     unread: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether Flux substitutes at all; without a variable it leaves every text as it is."""
+        """Whether Flux substitutes at all. Without a variable it doesn't change any text."""
         return bool(self.values or self.hidden or self.open)
 
     def substitute(self, text: str) -> str:
-        """Return a text with the values of its variables; one that is not known stays."""
+        """Return a text with the values of its variables. An unknown variable stays."""
         return _VARIABLE.sub(self._value, text)
 
     def _value(self, found: re.Match[str]) -> str:
@@ -75,7 +75,7 @@ class Variables:
 
 
 def variables(owner: Object, every: list[Object]) -> Variables:
-    """Return the variables of a Kustomization: those of ConfigMaps and Secrets, then those that it states itself."""
+    """Return the variables of a Kustomization: from ConfigMaps and Secrets, then from the Kustomization itself."""
     values: dict[str, str] = {}
     hidden: set[str] = set()
     unread: list[str] = []
@@ -103,22 +103,22 @@ def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) ->
 
 
 def is_left_alone(content: Mapping[str, Any]) -> bool:
-    """Whether an object says that nothing is put into it."""
+    """Whether an object disables substitution."""
     metadata = mapping(content.get("metadata"))
     return any(mapping(metadata.get(each)).get(_DISABLED) == "disabled" for each in ("labels", "annotations"))
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Which files of a folder without kustomization and chart are applied.
+    """Selects the files of a folder without kustomization and chart that are applied.
 
     Source: argoproj/argo-cd v3.2 docs/user-guide/directory.md, reposerver/repository/repository.go ``findManifests``:
-    patterns are those of github.com/gobwas/glob without separators, so that ``*`` also matches ``/`` (2026-11).
+    it uses patterns of github.com/gobwas/glob without separators, so that ``*`` also matches ``/`` (2026-11).
 
     Attributes:
         recursive: Whether files of subfolders are applied.
-        include: Pattern of the files that are applied; empty for all.
-        exclude: Pattern of the files that aren't.
+        include: Pattern of the applied files; empty for all.
+        exclude: Pattern of the excluded files.
     """
 
     recursive: bool = True
@@ -126,7 +126,7 @@ class Files:
     exclude: str = ""
 
     def reach(self, path: PurePosixPath) -> bool:
-        """Whether a file, by its path from the folder, is looked at."""
+        """Whether a file, by its path from the folder, is considered."""
         return self.recursive or len(path.parts) <= 1
 
     def take(self, path: PurePosixPath) -> bool:
@@ -141,7 +141,7 @@ def _matches(pattern: str, path: PurePosixPath) -> bool:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    """Return the patterns that one with ``{a,b}`` stands for."""
+    """Return the patterns without braces that a pattern with ``{a,b}`` means."""
     found = re.search(r"\{([^{}]*)\}", pattern)
     if found is None:
         return [pattern]
@@ -151,21 +151,21 @@ def _without_braces(pattern: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A folder of a repository that an object brings into a cluster.
+    """A folder of a repository that an object deploys into a cluster.
 
     Attributes:
         owner: The object.
         path: Path of the folder in its repository.
-        kustomization: What is added to the kustomization of the folder.
+        kustomization: Settings that are added to the kustomization of the folder.
         components: Folders of components, by their paths from the folder.
-        variables: What is put into the objects once they are made.
-        namespace: Namespace of objects that state none.
-        values: Values for the chart that the folder is; ``None`` where it is rendered with its own.
+        variables: Variables that are substituted in the rendered objects.
+        namespace: Namespace of objects that set none.
+        values: Values if the folder is a chart; ``None`` if it is rendered with its default values.
         release: Name of the release of the chart.
-        source: Where the repository is, in the words of the object.
-        unread: What of the object is not read, in its words.
+        source: The repository, in the words of the object.
+        unread: Parts of the object that aren't read, in its words.
         files: Which files of a plain folder it applies.
-        needs_kustomization: Whether the folder must have a kustomization of its own for the changes.
+        needs_kustomization: Whether the changes require a kustomization in the folder.
     """
 
     owner: Object
@@ -183,7 +183,7 @@ class Deployment:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What it changes, in the words of the object."""
+        """The changes that it makes, in the words of the object."""
         named = [*self.kustomization, *(["components"] if self.components else [])]
         named += ["postBuild"] if self.variables else []
         named += ["helm values"] if self.values is not None else []
@@ -192,24 +192,24 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What lies beside the objects of an input.
+    """Finds files and folders next to the objects of an input.
 
     Attributes:
-        roots: The folders that were read. Nothing outside of them is.
+        roots: The folders of the input. Nothing outside of them is read.
     """
 
     roots: tuple[Path, ...] = ()
 
     def folder(self, path: str, owner: Object) -> Path | None:
-        """Return the folder of a path, ``None`` where it is not there or where only the repository tells."""
+        """Return the folder of a path; ``None`` if it doesn't exist or if only the repository shows where it is."""
         return self._place(path, owner, Path.is_dir)
 
     def file(self, path: str, owner: Object) -> Path | None:
-        """Return the file of a path, ``None`` where it is not there."""
+        """Return the file of a path; ``None`` if it doesn't exist."""
         return self._place(path, owner, Path.is_file)
 
     def holds(self, place: Path) -> bool:
-        """Whether a folder lies in what was read."""
+        """Whether a folder is in the input."""
         return place.is_dir() and any(root.resolve() in (place, *place.parents) for root in self.roots)
 
     def shown(self, folder: Path) -> str:
@@ -224,17 +224,17 @@ class Beside:
         try:
             return next((place for each in self._tops(owner) if is_there(place := self._inside(each, parts))), None)
         except (OSError, ValueError, RuntimeError):
-            # No path can have such a name, or a link leads to itself.
+            # The name isn't a valid path, or a link refers to itself.
             return None
 
     def _inside(self, top: Path, parts: list[str]) -> Path:
-        """Return a path below the top of a repository; one that leads out of what was read is no path."""
+        """Return a path below the top of a repository, or an invalid path if it leads out of the input."""
         place = top.joinpath(*parts).resolve()
         inside = any(root.resolve() in (place, *place.parents) for root in self.roots)
         return place if inside else Path("/", "\0")
 
     def _tops(self, owner: Object) -> Iterator[Path]:
-        """Yield where the repository may begin: above the object, the outermost first, or else where reading began."""
+        """Yield possible tops of the repository: folders above the object, outermost first, or the root of the input."""
         around = Path(owner.origin.file).resolve()
         if any(root.resolve() in around.parents for root in self.roots):
             yield from reversed(around.parents)
@@ -242,12 +242,12 @@ class Beside:
 
 
 def read_values(owner: Object, text: Any) -> dict[str, Any]:
-    """Return values that are written as a text of YAML."""
+    """Return values from a YAML text."""
     return mapping(parse_embedded(owner.origin.file, text if isinstance(text, (str, Unknown)) else None))
 
 
 def with_parameter(values: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Return values with one more at a path such as ``a.b[0].c``; a dot of a key is written with a backslash."""
+    """Return values with one more value at a path such as ``a.b[0].c``. In a key, a dot has a backslash."""
     keys = [each.replace("\\.", ".") for each in _DOT.split(path)]
     return _set_nested_value(values, keys, value)
 
@@ -267,7 +267,7 @@ def _item(listed: Any, index: int, rest: list[str], value: Any) -> list[Any]:
 
 
 def typed(value: Any) -> Any:
-    """Return a value as ``helm --set`` types it."""
+    """Return a value with the type that ``helm --set`` gives it."""
     if not isinstance(value, str):
         return value
     known = {"true": True, "false": False, "null": None}
@@ -275,7 +275,7 @@ def typed(value: Any) -> Any:
 
 
 def parts_of_chart(name: Any) -> frozenset[Part]:
-    """Return what a chart may install that can't be read: software that preflight knows installs no pool."""
+    """Return the kinds of things that an unread chart may install. Known software installs no pool."""
     known = daemon_sets_of_chart(str(name).rstrip("/").rsplit("/", 1)[-1], None, {}) is not None
     return SOFTWARE if known else ANYTHING
 
@@ -283,7 +283,7 @@ def parts_of_chart(name: Any) -> frozenset[Part]:
 def build_chart(
     owner: Object, name: Any, version: Any, values: Mapping[str, Any], namespace: str, release: str
 ) -> Chart:
-    """Return the release of a chart that an object stands for."""
+    """Return the release of a chart that an object describes."""
     text = known_text(version) or ""
     return Chart(
         name=str(name).rstrip("/").rsplit("/", 1)[-1],
@@ -297,11 +297,11 @@ def build_chart(
 
 
 class NotRendered(Exception):
-    """A folder that cannot be rendered, with the reason."""
+    """A folder that can't be rendered, with the reason."""
 
 
 def has_kustomization(folder: Path) -> bool:
-    """Whether a folder has a kustomization of its own."""
+    """Whether a folder has a kustomization file."""
     return any((folder / each).is_file() for each in KUSTOMIZATIONS)
 
 
@@ -311,17 +311,17 @@ def is_chart(folder: Path) -> bool:
 
 
 def rendered(each: Deployment, folder: Path, plain: list[Object], beside: Beside, made: Rendering) -> list[Object]:
-    """Return the objects that a deployment makes of a folder.
+    """Return the objects that a deployment renders from a folder.
 
     Args:
         each: The deployment.
         folder: The folder.
-        plain: The objects that were read there.
-        beside: What was read.
-        made: How long rendering may take, and what it has come to.
+        plain: The objects that were read from it.
+        beside: Files and folders of the input.
+        made: Time limit and results of rendering.
 
     Raises:
-        NotRendered: A program is missing or refuses, or a part stands elsewhere.
+        NotRendered: A program is missing or fails, or a part is elsewhere.
     """
     if each.unread:
         raise NotRendered("")
@@ -356,7 +356,7 @@ def _render_kustomization(
         raise NotRendered("the folder has no kustomization")
     components = [(folder / one).resolve() for one in each.components]
     if not all(map(beside.holds, components)):
-        raise NotRendered("a component stands elsewhere")
+        raise NotRendered("a component isn't in the input")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name).resolve()
         base = os.path.relpath(folder, place) if own else "objects.json"
@@ -379,12 +379,12 @@ def _render_kustomization(
 
 
 def _json(content: Any) -> str:
-    """Return JSON that is YAML too, to whose readers half of a surrogate pair is no character."""
+    """Return JSON that is also YAML. YAML readers reject half of a surrogate pair."""
     return json.dumps(content, ensure_ascii=False)
 
 
 def _parsed(each: Deployment, text: str, file: str, before: Iterable[Object]) -> list[Object]:
-    """Return the objects of a text, each where it stood before."""
+    """Return the objects of a text, each with the place where it was before."""
     places = {(one.kind, one.name): one.origin for one in before}
     try:
         documents = list(parse(file, text))
@@ -412,7 +412,7 @@ def _substituted(each: Deployment, before: Object) -> list[Object]:
 
 
 def _placed(each: Object, namespace: str | None) -> Object:
-    """Return an object in a namespace, unless it has one or is of the whole cluster."""
+    """Return an object in a namespace, unless it has one or is cluster-wide."""
     metadata = mapping(each.content.get("metadata"))
     if each.kind in CLUSTER_SCOPED or metadata.get("namespace"):
         return each

@@ -1,4 +1,4 @@
-"""What Kustomizations and HelmReleases of Flux bring.
+"""Folders and charts that Kustomizations and HelmReleases of Flux deploy.
 
 Sources: https://fluxcd.io/flux/components/helm/helmreleases/, fluxcd/pkg 0180cac2f kustomize/kustomize_generator.go,
 https://fluxcd.io/flux/components/kustomize/kustomizations/, https://fluxcd.io/flux/components/source/ocirepositories/
@@ -28,9 +28,9 @@ from gpu_preflight.reading.unknown import dig, items, known_text, mapping, mappi
 _HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
 _SOURCES = "source.toolkit.fluxcd.io"
 _IGNORED = ".sourceignore"
-# Sources of files rather than of packed charts.
+# Sources of files, not of packed charts.
 _OF_FILES = ("GitRepository", "Bucket")
-# Fields of a Kustomization that stand in a kustomization of kustomize by the same name.
+# Fields of a Kustomization with the same name in a kustomization file.
 _SAME = ("images", "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge")
 
 
@@ -40,7 +40,7 @@ def is_release(each: Object) -> bool:
 
 
 def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
-    """Yield the folder that a Kustomization brings, or that of the chart of a HelmRelease."""
+    """Yield the folder of a Kustomization, or the folder of a HelmRelease's chart."""
     if is_release(each) and (path := chart_path(each)) is not None:
         values, missing = _values(each, every)
         space = known_text(each.spec.get("targetNamespace"))
@@ -57,7 +57,7 @@ def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
         return
     added = {key: each.spec[key] for key in _SAME if each.spec.get(key)}
     if merging := items(each.spec.get("patchesStrategicMerge")):
-        # Flux has them as objects, kustomize as texts.
+        # Flux has patches as objects, kustomize as texts.
         added["patchesStrategicMerge"] = [json.dumps(one, default=str) for one in merging]
     if each.spec.get("patchesJson6902"):
         added["patchesJson6902"] = [_json_patch(one) for one in mappings(each.spec["patchesJson6902"])]
@@ -75,7 +75,7 @@ def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
 
 
 def left_out(each: Object, every: list[Object], beside: Beside) -> Iterator[Unread]:
-    """Yield what says which files of a Kustomization's folder Flux leaves out; preflight reads all of them.
+    """Yield the settings by which Flux may skip files of a Kustomization's folder. The checker reads all files.
 
     Source: https://fluxcd.io/flux/components/source/gitrepositories/#ignore (2026-11)
     """
@@ -84,15 +84,15 @@ def left_out(each: Object, every: list[Object], beside: Beside) -> Iterator[Unre
     path = known_text(each.spec.get("path")) or "./"
     source = _source(mapping(each.spec.get("sourceRef")), each, every)
     if source is not None and source.spec.get("ignore"):
-        yield Unread(each.origin, f"spec.ignore of {source.origin.path} may leave out files of {path}", frozenset())
+        yield Unread(each.origin, f"spec.ignore of {source.origin.path} may exclude files of {path}", frozenset())
     folder = beside.folder(path, each)
     above = [one / _IGNORED for one in (folder, *folder.parents) if beside.holds(one)] if folder else []
     for file in (one for one in above if one.is_file()):
-        yield Unread(each.origin, f"{file.name} of {file.parent.name} may leave out files of {path}", frozenset())
+        yield Unread(each.origin, f"{file.name} of {file.parent.name} may exclude files of {path}", frozenset())
 
 
 def chart_path(each: Object) -> str | None:
-    """Return the path of the chart of a HelmRelease in its repository, ``None`` where a registry has the chart."""
+    """Return the path of a HelmRelease's chart in its repository; ``None`` if the chart is in a registry."""
     spec = mapping(dig(each.spec, "chart", "spec"))
     return known_text(spec.get("chart")) if dig(spec, "sourceRef", "kind") in _OF_FILES else None
 
@@ -107,19 +107,19 @@ def _metadata(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def release(owner: Object, every: list[Object], charts: list[Chart], problems: list[Unread]) -> None:
-    """Add the chart of a HelmRelease, and what of it cannot be read."""
+    """Add the chart of a HelmRelease, and its parts that can't be read."""
     chart = mapping(dig(owner.spec, "chart", "spec"))
     name, version = chart.get("chart"), chart.get("version")
     if (reference := mapping(owner.spec.get("chartRef"))) and (found := _source(reference, owner, every)):
         name, version = _chart_name_and_version(found)
     if name is None:
-        problems.append(Unread(owner.origin, "its chart stands elsewhere and is not read"))
+        problems.append(Unread(owner.origin, "its chart isn't in the input and isn't read"))
         return
     values, missing = _values(owner, every)
     held = parts_of_chart(name)
-    problems += [Unread(owner.origin, f"values of chart {name} in {each} are not read", held) for each in missing]
+    problems += [Unread(owner.origin, f"values of chart {name} in {each} aren't read", held) for each in missing]
     if owner.spec.get("postRenderers"):
-        problems.append(Unread(owner.origin, f"what its postRenderers change in chart {name} is not read", held))
+        problems.append(Unread(owner.origin, f"changes by its postRenderers in chart {name} aren't read", held))
     namespace = known_text(owner.spec.get("targetNamespace")) or owner.namespace
     space = known_text(owner.spec.get("targetNamespace"))
     default = f"{space}-{owner.name}" if space else owner.name
@@ -128,7 +128,7 @@ def release(owner: Object, every: list[Object], charts: list[Chart], problems: l
 
 
 def _values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of a HelmRelease, and what of them is not read."""
+    """Return the values of a HelmRelease, and the values that aren't read."""
     values: dict[str, Any] = {}
     missing: list[str] = []
     for each in mappings(owner.spec.get("valuesFrom")):
@@ -150,14 +150,14 @@ def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) ->
 
 
 def _chart_name_and_version(source: Object) -> tuple[Any, Any]:
-    """Return name and version of the chart that an OCIRepository or a HelmChart stands for."""
+    """Return name and version of the chart of an OCIRepository or a HelmChart."""
     if source.kind == "HelmChart":
         return source.spec.get("chart"), source.spec.get("version")
     return source.spec.get("url"), dig(source.spec, "ref", "tag") or dig(source.spec, "ref", "semver")
 
 
 def _given(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Any:
-    """Return what a ConfigMap of the input gives a release, ``None`` where it is not there."""
+    """Return the values in a ConfigMap for a release; ``None`` if it isn't in the input."""
     key = reference.get("valuesKey") or "values.yaml"
     for each in every:
         if each.kind == "ConfigMap" and (each.namespace, each.name) == (owner.namespace, str(reference.get("name"))):

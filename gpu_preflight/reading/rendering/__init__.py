@@ -1,6 +1,6 @@
-"""Kustomize folders and charts, rendered by kubectl and helm where these programs are there.
+"""Kustomize folders and charts, rendered by kubectl and helm if these programs are installed.
 
-They run on files of the input alone: no remote base is fetched, no plugin is run, and nothing reaches a cluster.
+The programs use only files of the input. They fetch no remote base, run no plugin and call no cluster.
 
 Sources: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/, https://helm.sh/docs/topics/charts/
 (2026-11)

@@ -1,14 +1,14 @@
-"""Folders of kustomizations and charts: which to render, and what is broken in them.
+"""Folders of kustomizations and charts: which to render, and which faults they have.
 
-References of kustomizations that lead nowhere, and patches that change nothing.
+Faults are references of kustomizations to missing files, and patches that change nothing.
 
 Sources: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/ and kubernetes-sigs/kustomize v5.7.1
 api/internal/builtins/PatchTransformer.go, which ignores a patch whose target selects no object (2026-11)
 
-Schemas of a chart's values, which helm reads, and what they refer to.
+The module also finds external references in the schemas of a chart's values.
 
-helm fetches a reference to an address, and reads one to a file, when it checks values (4.3.1, 2026-11). A reference
-within the schema begins with ``#``.
+helm fetches a reference to an address, and reads a reference to a file, when it checks values (4.3.1, 2026-11). A
+reference within the schema begins with ``#``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WITH_PATH = ("patches", "patchesJson6902", "replacements")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 # A repository, which kustomize clones: with a host, or with a revision.
 _REMOTE = regex(r"://|^git@|[?&](ref|version)=|//|^[\w-]+(\.[\w-]+)+/[\w.-]+/")
-# What kustomize says of faults of a kustomization, rather than of how it is run.
+# Parts of kustomize's messages about faults of a kustomization, not about how it is run.
 _FAULT = regex(
     r"no matches for Id|unable to find .*target|failed to find unique target|no resource matches strategic merge patch"
     r"|unknown field|doc is missing (path|key)|already registered id|error unmarshaling|must be a valid|cycle detected"
@@ -51,25 +51,25 @@ _BY_OPTION = regex(r"--enable|plugin|is not in or below|fetch|timeout|network|di
 _PLUGINS = ("generators", "transformers", "validators")
 _CHANGING = ("patchesstrategicmerge", *_PLUGINS, "configurations", "crds")
 _LOWERCASE_WITH_PATH = ("patches", "patchesjson6902", "replacements")
-# An address, which kustomize fetches wherever it takes a file; alone, or as the file of a key.
+# An address, alone or as the file of a key. kustomize fetches it in any field with a file.
 _ADDRESS = regex(r"([^\n]*=)?\s*(https?:[^\n]*)", re.IGNORECASE)
-# Fields whose texts are put into objects, and name no file.
+# Fields whose texts are values of objects, not names of files.
 _WITHOUT_FILES = ("commonAnnotations", "commonLabels", "labels", "literals", "images", "patch")
 _SCHEMA = "values.schema.json"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-# Definitions of the language itself, which helm contains.
+# Definitions of JSON Schema itself, which helm contains.
 _DRAFT = regex(r"https?://json-schema\.org/(draft-0[467]|draft/(2019-09|2020-12))/schema#?")
 _CHART = "Chart.yaml"
 _UNCHECKED = "--skip-schema-validation"
-# A name in DNS, as helm asks for; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
+# A DNS name, as helm requires; https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ (2026-11).
 _RELEASE = regex(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def broken_references(root: Path, parts: Iterable[tuple[Path, Mapping[str, Any]]]) -> Iterator[BrokenReference]:
-    """Yield what kustomizations name that doesn't exist.
+    """Yield the references of kustomizations to files that don't exist.
 
     Args:
-        root: Folder that was read. Files outside of it may exist elsewhere.
+        root: Folder of the input. Files outside of it may exist elsewhere.
         parts: File and content of each kustomization.
     """
     for file, content in parts:
@@ -83,7 +83,7 @@ def broken_references(root: Path, parts: Iterable[tuple[Path, Mapping[str, Any]]
 
 
 def _named(content: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Yield each file or folder that a kustomization names, with its field, and whether it may be made later."""
+    """Yield each file or folder that a kustomization names, with its field, and whether it may be created later."""
     for field in (*_TAKEN, *_FILES):
         yield from ((field, each, False) for each in items(content.get(field)) if isinstance(each, str))
     for field in _WITH_PATH:
@@ -91,7 +91,7 @@ def _named(content: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
             if isinstance(each.get("path"), str):
                 yield field, each["path"], False
     for field in _GENERATORS:
-        # Files of secrets are often kept out of the repository.
+        # Files of secrets are often not in the repository.
         secret = field == "secretGenerator"
         for each in mappings(content.get(field)):
             for name in items(each.get("files")):
@@ -113,7 +113,7 @@ def rejected(file: Path, why: str) -> Iterator[BrokenReference]:
 
 
 def idle_patches(parts: Iterable[tuple[Path, Mapping[str, Any]]]) -> Iterator[BrokenReference]:
-    """Yield the patches whose targets select none of the objects that some kustomizations take in."""
+    """Yield patches whose targets select none of the objects of some kustomizations."""
     listed = list(parts)
     names = _objects([*listed])
     if names is None:
@@ -129,7 +129,7 @@ def idle_patches(parts: Iterable[tuple[Path, Mapping[str, Any]]]) -> Iterator[Br
 
 
 def _selects(target: Mapping[str, Any], kind: str, name: str) -> bool:
-    """Whether a target may select an object; other fields than its kind and name aren't compared."""
+    """Whether a target may select an object. Only kind and name are compared."""
     try:
         by_kind = "kind" not in target or re.fullmatch(str(target["kind"]), kind) is not None
         by_name = "name" not in target or re.fullmatch(str(target["name"]), name) is not None
@@ -139,7 +139,7 @@ def _selects(target: Mapping[str, Any], kind: str, name: str) -> bool:
 
 
 def _objects(parts: list[tuple[Path, Mapping[str, Any]]]) -> set[tuple[str, str]] | None:
-    """Return kind and name of each object that kustomizations take in; ``None`` where not all are known."""
+    """Return kind and name of each object of some kustomizations; ``None`` if not all are known."""
     found: set[tuple[str, str]] = set()
     folders = {file.parent.resolve() for file, _ in parts}
     for file, content in parts:
@@ -167,18 +167,18 @@ def _objects(parts: list[tuple[Path, Mapping[str, Any]]]) -> set[tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kustomization:
-    """A kustomization file, and what it names."""
+    """A kustomization file, and the files that it names."""
 
     file: Path
     content: Mapping[str, Any]
 
     @property
     def folder(self) -> Path:
-        """The folder that its paths begin at."""
+        """The folder from which its paths start."""
         return self.file.parent
 
     def taken(self) -> list[str]:
-        """The files and folders whose objects it takes in."""
+        """The files and folders whose objects it includes."""
         return [str(each) for each in self._listed(_TAKEN)]
 
     def changing(self) -> list[str]:
@@ -187,16 +187,16 @@ class Kustomization:
         return [each for each in (*self._listed(_CHANGING), *named) if isinstance(each, str) and "\n" not in each]
 
     def plugins(self) -> list[str]:
-        """The plugins that are part of kustomize: each a file, a folder or what stands in such a file."""
+        """The built-in plugins that it uses: each is a file, a folder or the content of such a file."""
         return [str(each) for each in self._listed(_PLUGINS)]
 
     def _listed(self, names: tuple[str, ...]) -> list[Any]:
-        # kustomize takes fields in any case.
+        # kustomize accepts fields in any case.
         return [each for key, value in self.content.items() if str(key).lower() in names for each in items(value)]
 
 
 def render_kustomizations(folder: Path, made: Rendering) -> None:
-    """Render the kustomizations of a folder that no other one takes in."""
+    """Render the kustomizations of a folder that no other kustomization includes."""
     found = {each.folder.resolve(): each for each in _kustomizations(folder, made)}
     inner = {child for each in found.values() for child in _children(each)}
     for place, each in found.items():
@@ -211,7 +211,7 @@ def _kustomizations(folder: Path, made: Rendering) -> Iterator[Kustomization]:
         try:
             content: Any = next((each.content for each in read(str(file))), {})
         except UnusableInput as error:
-            made.problems.append(Unread(Origin(str(file), str(file)), f"its kustomization cannot be read: {error}"))
+            made.problems.append(Unread(Origin(str(file), str(file)), f"its kustomization can't be read: {error}"))
             continue
         yield Kustomization(file, mapping(content))
 
@@ -221,16 +221,16 @@ def _children(each: Kustomization) -> list[Path]:
 
 
 def _closure(root: Kustomization) -> list[Kustomization]:
-    """Return a kustomization and those that it takes in, wherever they are.
+    """Return a kustomization and all kustomizations that it includes, in any folder.
 
     Raises:
-        UnusableInput: One cannot be read, or there are too many.
+        UnusableInput: A kustomization can't be read, or there are too many.
     """
     found = {root.folder.resolve(): root}
     left = [root]
     while left:
         if len(found) > MAX_FOLDERS:
-            raise UnusableInput(f"{root.file}: must take in at most {MAX_FOLDERS} folders, got more")
+            raise UnusableInput(f"{root.file}: must include at most {MAX_FOLDERS} folders, got more")
         for place in _children(left.pop()):
             if place not in found and (base := _read_kustomization(place)) is not None:
                 found[place] = base
@@ -242,7 +242,7 @@ def _render_kustomization(root: Kustomization, folder: Path, made: Rendering) ->
     try:
         parts = _closure(root)
     except UnusableInput as error:
-        made.problems.append(Unread(Origin(str(root.file), str(root.file)), f"a base cannot be read: {error}"))
+        made.problems.append(Unread(Origin(str(root.file), str(root.file)), f"a base can't be read: {error}"))
         return
     changing = {(part.folder / name) for part in parts for name in part.changing()}
     text, why = _built(root.folder, parts, made)
@@ -254,21 +254,21 @@ def _render_kustomization(root: Kustomization, folder: Path, made: Rendering) ->
         made.texts[str(root.folder)] = text
         made.covered |= {part.folder / name for part in parts for name in part.taken()}
         return
-    told = f"it is not rendered, because {why}; what the input has of its base is judged without its patches"
+    told = f"it isn't rendered, because {why}; its base is checked without its patches, as far as it is in the input"
     made.problems.append(Unread(Origin(str(root.file), str(root.file)), told))
 
 
 def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:
-    """Return what a kustomization comes to, or else why that is not known.
+    """Return the rendered text of a kustomization, or else the reason why it isn't known.
 
     Args:
         folder: Its folder.
-        made: How long rendering may take, and what it has come to.
+        made: Time limit and results of rendering.
     """
     try:
         parts = _closure(root) if (root := _read_kustomization(folder)) else []
     except UnusableInput as error:
-        return None, f"a base cannot be read: {error}"
+        return None, f"a base can't be read: {error}"
     return _built(folder, parts, made)
 
 
@@ -281,29 +281,30 @@ def _built(folder: Path, parts: Iterable[Kustomization], made: Rendering) -> tup
     try:
         refused = next((why for part in parts for why in _refused(part)), None)
     except UnusableInput as error:
-        return None, f"a part of it cannot be read: {error}"
+        return None, f"a part of it can't be read: {error}"
     if refused:
-        return None, f"it takes in {refused}"
+        return None, f"it includes {refused}"
     command = kustomize()
     if command is None:
         return None, "neither kubectl nor kustomize is on PATH"
-    # A path from the root is neither a flag nor the address of a repository.
+    # An absolute path is neither a flag nor the address of a repository.
     return made.run([*command, "--", os.path.abspath(folder)])
 
 
 def _refused(part: Kustomization) -> Iterator[str]:
-    """Yield what kustomize would fetch, and folders of plugins, whose files nobody can tell before."""
-    yield from (f"{each[:300]}, which is not fetched" for each in _addresses(dict(part.content)))
-    # kustomize takes it for the address of a repository.
+    """Yield addresses that kustomize would fetch, and folders of plugins, whose files aren't known before."""
+    yield from (f"{each[:300]}, which isn't fetched" for each in _addresses(dict(part.content)))
+    # kustomize treats it as the address of a repository.
     absent = [each for each in part.taken() if not os.path.exists(part.folder / each)]
-    yield from (f"{each[:300]}, which is not {'fetched' if '://' in each else 'there'}" for each in absent)
+    for each in absent:
+        yield f"{each[:300]}, which " + ("isn't fetched" if "://" in each else "doesn't exist")
     for name in part.plugins():
         if os.path.isdir(part.folder / name):
-            yield f"plugins of {name}, which are not run"
+            yield f"plugins of {name}, which aren't run"
         else:
             parsed = parse(str(part.file), name) if "\n" in name else read(str(part.folder / name))
             found = (one for each in parsed for one in _addresses(each.content))
-            yield from (f"{each[:300]}, which is not fetched" for each in found)
+            yield from (f"{each[:300]}, which isn't fetched" for each in found)
 
 
 def _addresses(content: Any) -> Iterator[str]:
@@ -327,7 +328,7 @@ def outside_reference(chart: Path) -> str | None:
     if not chart.is_dir():
         return _packed(chart)
     count = 0
-    # helm follows links, too.
+    # helm follows links too.
     for folder, _, names in os.walk(chart, followlinks=True):
         count += 1 + len(names)
         if count > MAX_FILES:
@@ -341,7 +342,7 @@ def outside_reference(chart: Path) -> str | None:
 
 
 def _packed(file: Path) -> str | None:
-    """Return what a packed chart may refer to: helm may read it only where it has no way to a network."""
+    """Return references that a packed chart may contain. helm may read it only without network access."""
     if file.suffix not in (".tgz", ".gz") or is_closable():
         return None
     return f"anything that the packed chart {file.name} names"
@@ -385,7 +386,7 @@ def _render_chart(chart: Path, made: Rendering) -> None:
     try:
         content = mapping(next((each.content for each in read(str(chart / _CHART))), {}))
     except UnusableInput as error:
-        made.problems.append(Unread(Origin(str(chart), str(chart)), f"its chart cannot be read: {error}"))
+        made.problems.append(Unread(Origin(str(chart), str(chart)), f"its chart can't be read: {error}"))
         return
     if content.get("type") == "library":
         return
@@ -393,38 +394,38 @@ def _render_chart(chart: Path, made: Rendering) -> None:
     if text is not None:
         made.texts[str(chart)] = text
     else:
-        told = f"its chart is not rendered, because {why}; run helm template, and judge what it prints"
+        told = f"its chart isn't rendered, because {why}; run helm template, and check its output"
         made.problems.append(Unread(Origin(str(chart), str(chart)), told))
 
 
 def helm_template(
     chart: Path, release: str, made: Rendering, *, values: Path | None = None, namespace: str | None = None
 ) -> tuple[str | None, str]:
-    """Return what a chart comes to, or else why that is not known.
+    """Return the rendered text of a chart, or else the reason why it isn't known.
 
     Args:
         chart: Its folder.
         release: Name of the release.
-        made: How long rendering may take, and what it has come to.
-        values: A file of values on top of its own.
+        made: Time limit and results of rendering.
+        values: A file of values that override the default values.
         namespace: Namespace of the release.
     """
     helm = program("helm")
     if helm is None:
-        return None, "helm is not on PATH"
+        return None, "helm isn't on PATH"
     said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
     if not _RELEASE.fullmatch(release):
-        return None, f"helm takes no release of the name {release[:100]!r}"
+        return None, f"helm doesn't accept the release name {release[:100]!r}"
     outside = outside_reference(chart)
     flags = [*said, *([_UNCHECKED] if outside else [])]
-    # What the input names stands after the last flag, and is none itself.
+    # Names from the input follow the last flag, so none of them is read as a flag.
     text, why = made.run([helm, "template", "--include-crds", *flags, "--", release, str(chart)])
     if outside is None:
         return text, why
     if text is None:
-        old = f"a schema of its values refers to {outside}, which this helm would read; helm 3.16 and newer need not"
+        old = f"a schema of its values refers to {outside}, which this helm would read; use helm 3.16 or newer"
         return None, old if _UNCHECKED in why else why
-    told = f"its values are not checked against a schema that refers to {outside}, which is not fetched"
+    told = f"its values aren't checked against a schema that refers to {outside}, which isn't fetched"
     made.problems.append(Unread(Origin(str(chart), str(chart)), told, frozenset()))
     return text, why
 

