@@ -68,7 +68,7 @@ def test_a_pod_beyond_the_quota_would_not_run(output: Path, tmp_path: Path) -> N
     [case] = found.cases
     [verdict] = found.explanation(case).verdicts
     assert verdict.answer is Answer.NO
-    assert "as ResourceQuota team says" in str(verdict.reasons)
+    assert "(ResourceQuota team)" in str(verdict.reasons)
 
 
 def test_a_pod_with_efa_would_be_refused(output: Path, tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ class NamespaceQuotas:
             text = sure or _quota_excess_text(name, most, taken.likely[key], workload)
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
-                yield Reason(answer, "refused", f"{text} by ResourceQuota {quota}", rule="GPU130")
+                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130")
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (
@@ -317,7 +317,7 @@ def object_quota_violations(workload: Workload, cluster: Cluster) -> Iterator[Re
             found = [] if most is None else [*_owner_count_violations(name, most, workload, cluster)]
             found += [] if most is None else [*_claim_violations(name, most, workload, cluster)]
             for answer, text in found:
-                yield Reason(answer, "refused", f"{text} by ResourceQuota {quota.name}", rule=_RULE)
+                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota.name})", rule=_RULE)
 
 
 def _unknown_quota_reasons(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:

@@ -277,8 +277,8 @@ def _unclaimed(given: Input, places: _Places) -> tuple[Pool, ...]:
 
 
 def _is_of_another_service(group: Pool) -> bool:
-    told = f"{group.launch.image} {group.user_data.text}".lower()
-    return any(sign in told for sign in _OTHER_SERVICES)
+    texts = f"{group.launch.image} {group.user_data.text}".lower()
+    return any(sign in texts for sign in _OTHER_SERVICES)
 
 
 def _name(cluster: Resource) -> str:
@@ -332,14 +332,14 @@ class _Places:
                 if rest != key and rest and not rest.startswith(_NOT_OWNERS):
                     return self.name(Unknown(rest) if rest.startswith("${") else rest)
         pool = self_managed_group(group, self._resources)
-        told = dig(pool.user_data.node_config, "cluster", "name") or dig(
+        reference = dig(pool.user_data.node_config, "cluster", "name") or dig(
             dict(pool.user_data.settings), "kubernetes", "cluster-name"
         )
-        if told is None:
+        if reference is None:
             return None
-        if isinstance(told, str) and told.startswith("${"):
-            told = Unknown(told)
-        return self.name(told)
+        if isinstance(reference, str) and reference.startswith("${"):
+            reference = Unknown(reference)
+        return self.name(reference)
 
     def mentioned(self, given: Input) -> Iterable[str]:
         """Yield the clusters that a resource or an object refers to, in the order of the input."""

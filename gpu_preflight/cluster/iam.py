@@ -151,8 +151,8 @@ def identity(autoscaler: Autoscaler, cluster: Cluster) -> Any:
     """
     namespace, name = autoscaler.service_account
     for each in associations(cluster):
-        said = each.properties.get("Namespace"), each.properties.get("ServiceAccount")
-        if all(may_equal(str(one), wanted) for one, wanted in zip(said, (namespace, name), strict=True)):
+        subject = each.properties.get("Namespace"), each.properties.get("ServiceAccount")
+        if all(may_equal(str(one), wanted) for one, wanted in zip(subject, (namespace, name), strict=True)):
             return each.properties.get("RoleArn") or Unknown("${role}")
     for account in cluster.objects_of_kind("ServiceAccount"):
         if (account.namespace, account.name) == (namespace, name) and ROLE_ANNOTATION in account.annotations:
@@ -202,10 +202,10 @@ def certain_associations(account: tuple[str, str], cluster: Cluster) -> list[Res
 
 
 def _matches_account(association: Resource, account: tuple[str, str]) -> Answer:
-    said = tuple(str(association.properties.get(key)) for key in ("Namespace", "ServiceAccount"))
-    if not all(map(may_equal, said, account)):
+    subject = tuple(str(association.properties.get(key)) for key in ("Namespace", "ServiceAccount"))
+    if not all(map(may_equal, subject, account)):
         return Answer.NO
-    return Answer.UNKNOWN if association.conditional or said != account else Answer.YES
+    return Answer.UNKNOWN if association.conditional or subject != account else Answer.YES
 
 
 def pod_service_account(workload: Workload) -> tuple[str, str] | None:

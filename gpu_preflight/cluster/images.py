@@ -101,8 +101,8 @@ def has_driver(pool: Pool) -> Answer:
     ami_type = pool.properties.get("AmiType")
     names = [known_text(each) for each in choices(ami_type)]
     if names and "CUSTOM" not in names:
-        said = {yes_if("NVIDIA" in str(name) or name == "AL2_x86_64_GPU") for name in names}
-        return said.pop() if len(said) == 1 else Answer.UNKNOWN
+        answers = {yes_if("NVIDIA" in str(name) or name == "AL2_x86_64_GPU") for name in names}
+        return answers.pop() if len(answers) == 1 else Answer.UNKNOWN
     image = pool_image(pool)
     if image is None:
         return Answer.UNKNOWN if isinstance(ami_type, Unknown) or pool.kind == "self-managed" else Answer.NO

@@ -221,9 +221,9 @@ def class_has_subnet(pool: Pool) -> Answer:
     if not taken:
         return Answer.NO if pool.class_zones_known else Answer.UNKNOWN
     # Only deployment sets the zones of Fn::GetAZs. A zone that is the region and a letter is the required zone.
-    told = any(isinstance(each, str) or _OWN_ZONE.fullmatch(each.expression) for each in taken)
+    certain = any(isinstance(each, str) or _OWN_ZONE.fullmatch(each.expression) for each in taken)
     named = any(each.operator == "In" for each in asked)
-    return Answer.UNKNOWN if named and not told and pool.class_zones_known else Answer.YES
+    return Answer.UNKNOWN if named and not certain and pool.class_zones_known else Answer.YES
 
 
 def tags_later(resources: Mapping[str, Resource]) -> bool:

@@ -316,8 +316,8 @@ def scheduler_runs(name: str, cluster: Cluster) -> Answer:
 
 
 def _is_called(name: str, workload: Workload) -> bool:
-    said = (word for each in workload.containers for word in each.words)
-    return workload.owner.name == name or f"{_NAME_FLAG}={name}" in said
+    words = (word for each in workload.containers for word in each.words)
+    return workload.owner.name == name or f"{_NAME_FLAG}={name}" in words
 
 
 def _schedules(workload: Workload) -> bool:

@@ -166,12 +166,12 @@ def resized(pools: Iterable[Pool], resources: Iterable[Resource]) -> Iterator[Po
 def _resized(pool: Pool, actions: list[Resource]) -> Pool:
     if any(isinstance(each.properties.get(size), Unknown) for each in actions for size in _SIZES):
         return replace(pool, max_nodes=None, resized=True, closes=True)
-    said = [_numbers(each, "MaxSize") for each in actions]
-    most = [pool.max_nodes, *(each for one in said for each in one)]
-    told = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]
+    maxima = [_numbers(each, "MaxSize") for each in actions]
+    most = [pool.max_nodes, *(each for one in maxima for each in one)]
+    minima = [_numbers(each, "MinSize") + _numbers(each, "DesiredCapacity") for each in actions]
     # If an action sets no minimum, only its desired capacity can reduce the group to the group's minimum.
     starts = max(pool.min_nodes or 0, desired_nodes(pool) or 0)
-    sizes = [starts, *(max(each) for each in told if each)]
+    sizes = [starts, *(max(each) for each in minima if each)]
     least = 0 in sizes and any(sizes)
     closes = 0 in most and any(most)
     highest = None if None in most else max(each for each in most if each is not None)

@@ -222,12 +222,12 @@ def _with_chart_configs(daemon: DaemonSet, chart: Chart) -> DaemonSet:
     NVIDIA/gpu-operator v26.7.0 controllers/object_controls.go (2026-11)
     """
     operator = chart.name == GPU_OPERATOR
-    told = _value(chart.values, *(("devicePlugin", "config") if operator else ("config",)))
-    name, default, written = (_value(told, key) for key in ("name", "default", "data" if operator else "map"))
+    config = _value(chart.values, *(("devicePlugin", "config") if operator else ("config",)))
+    name, default, written = (_value(config, key) for key in ("name", "default", "data" if operator else "map"))
     # The charts set it as an environment variable, which overrides the plugin's file. The operator's default is
     # "single".
     strategy = _value(chart.values, "mig", "strategy") or "single" if operator else _value(chart.values, "migStrategy")
-    made_elsewhere = name and (_value(told, "create") is not True if operator else not written)
+    made_elsewhere = name and (_value(config, "create") is not True if operator else not written)
     if made_elsewhere or any(isinstance(each, Unknown) for each in (default, written)):
         return replace(daemon, config=_UNKNOWN_CONFIG)
     texts = {} if operator and not name else mapping(written)
@@ -239,7 +239,7 @@ def _with_chart_configs(daemon: DaemonSet, chart: Chart) -> DaemonSet:
     elif operator:
         usual = _with_strategy({}, strategy)
     else:
-        usual = _fallback(configs) if _value(told, "fallbackStrategies") is None else _UNKNOWN_CONFIG
+        usual = _fallback(configs) if _value(config, "fallbackStrategies") is None else _UNKNOWN_CONFIG
     return replace(daemon, config=usual, configs=configs)
 
 

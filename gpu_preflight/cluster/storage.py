@@ -94,13 +94,17 @@ def gp3_volume(claim: Claimed) -> Disk | None:
     storage = claim.storage_class
     if storage is None or storage.driver not in EBS_PROVISIONERS or claim.size is None:
         return None
-    said = {str(key).lower(): value for key, value in storage.parameters.items()}
-    if str(said.get("type", "gp3")).lower() != "gp3" or "iopspergb" in said or (claim.spec or {}).get("volumeName"):
+    parameters = {str(key).lower(): value for key, value in storage.parameters.items()}
+    if (
+        str(parameters.get("type", "gp3")).lower() != "gp3"
+        or "iopspergb" in parameters
+        or (claim.spec or {}).get("volumeName")
+    ):
         return None
     gib = math.ceil(claim.size / GIB)
-    iops, most = known_number(said.get("iops")), gib * IOPS_PER_GIB
-    lowered = min(iops, most) if iops is not None and most >= BASE_IOPS else said.get("iops")
-    return Disk("", gib, "gp3", lowered, said.get("throughput"))
+    iops, most = known_number(parameters.get("iops")), gib * IOPS_PER_GIB
+    lowered = min(iops, most) if iops is not None and most >= BASE_IOPS else parameters.get("iops")
+    return Disk("", gib, "gp3", lowered, parameters.get("throughput"))
 
 
 def is_stateful_set_claim(name: str, workload: Workload, cluster: Cluster) -> bool:

@@ -74,8 +74,8 @@ class Stops:
         reason = Reason(answer, kind, text, weight, finding.rule.id, condition)
         for pool in self._reach.pools(whole):
             if answer is Answer.UNKNOWN and finding.rule.presumed and not finding.problem.condition:
-                told = f"runs unless {finding.rule.id} is true: {finding.problem.message}"
-                self._presumed.setdefault(id(pool), []).append(told)
+                assumption = f"runs unless {finding.rule.id} is true: {finding.problem.message}"
+                self._presumed.setdefault(id(pool), []).append(assumption)
             else:
                 self._of_pools.setdefault(id(pool), []).append(reason)
         for workload in self._reach.workloads(subject):
@@ -114,8 +114,8 @@ class Stops:
     def _required_assumptions(self, workload: Workload, pools: tuple[PoolVerdict, ...]) -> tuple[str, ...]:
         """Return the assumptions that must hold because the pools without assumptions don't have room for all pods."""
         taking = [each for each in pools if each.answer is Answer.YES] if self._presumed else []
-        told = dict.fromkeys(text for each in taking for text in self._presumed.get(id(each.pool), ()))
-        return tuple(text for text in told if not self._holds_without(text, workload, taking))
+        assumptions = dict.fromkeys(text for each in taking for text in self._presumed.get(id(each.pool), ()))
+        return tuple(text for text in assumptions if not self._holds_without(text, workload, taking))
 
     def _holds_without(self, text: str, workload: Workload, taking: Iterable[PoolVerdict]) -> bool:
         """Whether pools without an assumption certainly have room for all pods of a workload."""
@@ -137,13 +137,13 @@ class Stops:
         if not reasons:
             return judged
         # A rule explains more precisely than the scheduler.
-        told = {each.rule for each in reasons}
+        rules = {each.rule for each in reasons}
         certain = [each for each in reasons if each.answer is Answer.NO]
-        standing = [each for each in judged.reasons if each.rule not in told]
+        other_reasons = [each for each in judged.reasons if each.rule not in rules]
         if certain or judged.answer is Answer.NO:
-            against = (each for each in standing if each.answer is Answer.NO)
+            against = (each for each in other_reasons if each.answer is Answer.NO)
             return judged.because(Answer.NO, (*against, *certain))
-        return judged.because(Answer.UNKNOWN, (*standing, *reasons))
+        return judged.because(Answer.UNKNOWN, (*other_reasons, *reasons))
 
 
 def _may_stop(finding: Finding) -> bool:
@@ -153,8 +153,8 @@ def _may_stop(finding: Finding) -> bool:
 
 def _new(reasons: Iterable[Reason], known: Iterable[Reason]) -> tuple[Reason, ...]:
     """Return the reasons of rules that aren't reported yet."""
-    said = {each.rule for each in known}
-    return tuple(each for each in reasons if each.rule not in said)
+    reported = {each.rule for each in known}
+    return tuple(each for each in reasons if each.rule not in reported)
 
 
 class SetLater:
@@ -286,8 +286,8 @@ def explain(case: Case, findings: Iterable[Finding] = (), workloads: Iterable[Wo
     settled = tuple(_with_assumptions(_with_scheduler_message(each), case, assumptions) for each in beside)
     running = [each for each, before in zip(settled, alone, strict=True) if before.answer is Answer.YES]
     packing = pack(*([each for each in running if each.workload.ends is ends] for ends in (False, True)))
-    told = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
-    left = tuple(each for each in packing.left if id(each[0]) in told)
+    settled_ids = {id(each.workload) for each in settled[: len(wanted)] if _may_be_left(each)}
+    left = tuple(each for each in packing.left if id(each[0]) in settled_ids)
     return Explanation(case, settled[: len(wanted)], replace(packing, left=left))
 
 
@@ -365,9 +365,9 @@ def _lacks_only_sizes(partner: Verdict) -> bool:
 
 def _partner_reason(partner: Verdict, case: Case) -> Reason:
     name = partner.workload.name
-    told = [each.text for each in partner.reasons if each.answer is partner.answer]
-    told += [f"pool {one.pool.name}: {each.text}" for one in partner.pools[:1] for each in one.reasons]
-    why = f": {told[0]}" if told else ""
+    reasons = [each.text for each in partner.reasons if each.answer is partner.answer]
+    reasons += [f"pool {one.pool.name}: {each.text}" for one in partner.pools[:1] for each in one.reasons]
+    why = f": {reasons[0]}" if reasons else ""
     refused = any(each.kind == "refused" for each in partner.reasons)
     if partner.answer is Answer.NO and (case.cluster.whole or refused):
         return Reason(Answer.NO, "partner", f"waits for {name}, which would stay Pending{why}")

@@ -117,9 +117,9 @@ def _named(value: Mapping[str, Any]) -> Iterator[str | Unknown]:
         image = _joined({**value, "name": image, "tag": value.get("version", value.get("tag"))})
     if isinstance(image, Unknown) or (isinstance(image, str) and (parsed(image) or is_expression(image))):
         yield image
-    name, said = value.get("name"), value.get("value")
-    if isinstance(name, str) and isinstance(said, str) and _VARIABLE.fullmatch(name) and "/" in said and parsed(said):
-        yield said
+    name, text = value.get("name"), value.get("value")
+    if isinstance(name, str) and isinstance(text, str) and _VARIABLE.fullmatch(name) and "/" in text and parsed(text):
+        yield text
 
 
 def _joined(parts: Mapping[str, Any]) -> str | None:
@@ -194,8 +194,8 @@ class Pulls:
         """Add an image, or report that it isn't known."""
         name = parsed(image)
         if name is None:
-            told = f"image {image} is known at deployment only"
-            self.not_known.append((asker.what, asker.origin, told))
+            reason = f"image {image} is known at deployment only"
+            self.not_known.append((asker.what, asker.origin, reason))
             return
         askers = self.images.setdefault(name, [])
         if asker not in askers:
@@ -230,8 +230,8 @@ def _add_object(each: Object, asker: Asker, found: Pulls) -> None:
         content = {name: part for name, part in each.spec.items() if name not in _OF_KERNELS}
         for name in _OF_KERNELS:
             if dig(each.spec, name) is not None and dig(each.spec, name, "enabled") is not False:
-                told = f"the image of {name} depends on the node's kernel and operating system"
-                found.not_known.append((asker.what, asker.origin, told))
+                reason = f"the image of {name} depends on the node's kernel and operating system"
+                found.not_known.append((asker.what, asker.origin, reason))
     for image in find_images(content):
         found.add(image, asker)
 
@@ -249,19 +249,19 @@ def _add_chart(chart: Chart, found: Pulls, folder: Path | None, made: Rendering)
             if image.reference is not None:
                 found.add(image.reference, replace(asker, value=image.at or None))
             else:
-                told = f"{image.default}: its {'tag' if image.at else 'name'} depends on the node or the deployment"
-                found.not_known.append((asker.what, asker.origin, told))
+                reason = f"{image.default}: its {'tag' if image.at else 'name'} depends on the node or the deployment"
+                found.not_known.append((asker.what, asker.origin, reason))
         for path in () if rendered else opaque(known, chart.values):
-            told = f"images of its value {path} aren't known; {_TELLS}"
-            found.not_known.append((asker.what, asker.origin, told))
+            reason = f"images of its value {path} aren't known; {_TELLS}"
+            found.not_known.append((asker.what, asker.origin, reason))
         how: How = "rendered" if rendered else "read"
         found.charts.append(PulledChart(chart, repository, how, known.source, known.as_of))
         return
     for image_of_values in find_images(chart.values):
         found.add(image_of_values, asker)
     if not rendered:
-        told = f"images of this version of the chart aren't known, except images that its values name; {_TELLS}"
-        found.not_known.append((asker.what, asker.origin, told))
+        reason = f"images of this version of the chart aren't known, except images that its values name; {_TELLS}"
+        found.not_known.append((asker.what, asker.origin, reason))
     found.charts.append(PulledChart(chart, repository, "rendered" if rendered else "not known"))
 
 

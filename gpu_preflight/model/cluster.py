@@ -328,9 +328,9 @@ class Cluster:
         Then the input has the nodes, the software that runs in every cluster, and software in other namespaces. For
         nodes that advertise GPUs, neither free room nor their autoscaler is checked.
         """
-        told = [each for each in self.objects_of_kind("Deployment", "DaemonSet") if each.is_live]
-        system = {(each.kind, each.name) for each in told if each.namespace == KUBE_SYSTEM}
-        beyond = any(each.namespace != KUBE_SYSTEM for each in told)
+        live = [each for each in self.objects_of_kind("Deployment", "DaemonSet") if each.is_live]
+        system = {(each.kind, each.name) for each in live if each.namespace == KUBE_SYSTEM}
+        beyond = any(each.namespace != KUBE_SYSTEM for each in live)
         nodes = [each for each in self.objects_of_kind("Node") if each.is_live]
         bare = bool(nodes) and not any(map(_advertises_gpus, nodes))
         return not self.unknown_software and beyond and system >= _OF_EVERY_CLUSTER and bare

@@ -161,8 +161,8 @@ class Requirement:
         if self.operator in ("Exists", "DoesNotExist"):
             return yes_if(self.operator == "Exists")
         if value.choices:
-            said = {self._accepts(str(each)) for each in value.choices}
-            return yes_if(said.pop()) if len(said) == 1 else Answer.UNKNOWN
+            answers = {self._accepts(str(each)) for each in value.choices}
+            return yes_if(answers.pop()) if len(answers) == 1 else Answer.UNKNOWN
         if self.operator in ("In", "NotIn") and not any(
             may_equal(value.expression, each) for each in self.values or ()
         ):

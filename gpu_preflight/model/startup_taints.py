@@ -54,7 +54,7 @@ _BY_PREFIX = "startup-taint-prefix"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _StartupTaintFlags:
     """Startup taints in the flags of Cluster Autoscaler.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Told:
     is_open: bool = False
 
     @classmethod
-    def from_autoscaler(cls, autoscaler: Autoscaler) -> _Told:
+    def from_autoscaler(cls, autoscaler: Autoscaler) -> _StartupTaintFlags:
         """Return the startup taints in the flags of an autoscaler."""
         keys = [each for flag in _BY_KEY for each in _words(autoscaler.flags.get(flag))]
         prefixes = _words(autoscaler.flags.get(_BY_PREFIX))
@@ -91,11 +91,11 @@ def with_startup_taints(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]
 
 
 def _split_group_taints(pool: Pool, autoscaler: Autoscaler | None) -> Pool:
-    told = _Told.from_autoscaler(autoscaler) if autoscaler is not None else _Told()
-    startup = tuple(each for each in pool.taints if _goes(each) or told.names(each.key))
-    seen = autoscaler is not None and not told.is_open
-    untold = (each for each in startup if seen and not told.names(each.key) and not goes_by_itself(each))
-    mistaken = tuple(each for each in untold if _is_described(each, pool))
+    flags = _StartupTaintFlags.from_autoscaler(autoscaler) if autoscaler is not None else _StartupTaintFlags()
+    startup = tuple(each for each in pool.taints if _goes(each) or flags.names(each.key))
+    seen = autoscaler is not None and not flags.is_open
+    unlisted = (each for each in startup if seen and not flags.names(each.key) and not goes_by_itself(each))
+    mistaken = tuple(each for each in unlisted if _is_described(each, pool))
     return _split(pool, startup, mistaken)
 
 

@@ -45,8 +45,8 @@ def option(cluster: Cluster, name: str) -> Any:
     chart = cluster.chart(KARPENTER)
     if chart is not None:
         settings = chart.values.get("settings", {})
-        told = _environment(mappings(dig(chart.values, "controller", "env")), _variable(name))
-        return told if told is not None else settings if isinstance(settings, Unknown) else dig(settings, name)
+        value = _environment(mappings(dig(chart.values, "controller", "env")), _variable(name))
+        return value if value is not None else settings if isinstance(settings, Unknown) else dig(settings, name)
     deployed = [each for each in cluster.autoscalers if each.kind == "karpenter"]
     return deployed[0].flags.get(_variable(name)) if len(deployed) == 1 else _ELSEWHERE
 

@@ -191,8 +191,8 @@ def slices(pool: Pool, row: InstanceType, cluster: Cluster, running: Reached) ->
         return {}
     profile = (single_label_value(pool, MIG_CONFIG) or "").removeprefix(_EVERY_GPU)
     count = PROFILES.get(row.family, {}).get(profile) if _PROFILE.fullmatch(profile) else None
-    told = Answer.YES in answers and not has_own_geometries(cluster)
-    return {f"{MIG}{profile}": count * row.gpus} if told and count else None
+    certain = Answer.YES in answers and not has_own_geometries(cluster)
+    return {f"{MIG}{profile}": count * row.gpus} if certain and count else None
 
 
 def claims_chart(cluster: Cluster) -> Chart | None:
@@ -367,7 +367,7 @@ def _gpus(
     row: InstanceType | None,
     cluster: Cluster,
     running: Reached,
-    said: Mapping[str, int],
+    advertised: Mapping[str, int],
     claimable: list[_Offered],
 ) -> tuple[Devices, tuple[str, ...]]:
     nothing = frozenset[str]()
@@ -385,9 +385,9 @@ def _gpus(
     if any(answer is Answer.YES for _, answer, _ in offers):
         _, _, offer = next(each for each in offers if each[1] is Answer.YES)
         cut = slices(pool, row, cluster, running) if offer.slices or offer.uniform else {}
-        return _offered(offer, row, said, cut, _requested_slices(cluster)), names
+        return _offered(offer, row, advertised, cut, _requested_slices(cluster)), names
     if not offers and "device-plugin" in cluster.assumed and not cluster.sees_device_plugins(GPU):
-        return _offered(WHOLE, row, said, {}, frozenset()), ()
+        return _offered(WHOLE, row, advertised, {}, frozenset()), ()
     if any(answer is Answer.UNKNOWN for _, answer, _ in offers) or not cluster.sees_device_plugins(GPU):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), nothing, ()), ()
     return Devices({}, {}, nothing, nothing, ()), ()
@@ -441,7 +441,7 @@ def _requested_slices(cluster: Cluster) -> frozenset[str]:
 
 
 def _offered(
-    offer: Offer, row: InstanceType, said: Mapping[str, int], cut: Mapping[str, int] | None, asked: frozenset[str]
+    offer: Offer, row: InstanceType, advertised: Mapping[str, int], cut: Mapping[str, int] | None, asked: frozenset[str]
 ) -> Devices:
     if not offer.known or (offer.uniform and (cut is None or len(cut) > 1)):
         return Devices({}, {}, frozenset((GPU, SHARED_GPU)), frozenset(), ())
@@ -449,11 +449,11 @@ def _offered(
     units = sum(cut.values()) if offer.uniform and cut else row.gpus
     have = {name: units * times for name, times in offer.multiples.items()}
     # If a script partitions GPUs at boot, the user states the slices in a tag or an overlay.
-    told = {name: amount for name, amount in said.items() if name.startswith(MIG)} or cut
-    if offer.slices and told is None:
+    partitions = {name: amount for name, amount in advertised.items() if name.startswith(MIG)} or cut
+    if offer.slices and partitions is None:
         return Devices({}, {}, frozenset((*have, *asked)), frozenset(), ())
-    if offer.slices and told:
-        have = dict(told)
+    if offer.slices and partitions:
+        have = dict(partitions)
     alone = frozenset(offer.multiples) if offer.alone else frozenset[str]()
     return Devices(have, have, frozenset(), alone, ())
 

@@ -347,8 +347,8 @@ def _with_discovered_labels(
     workers = [answer for each, answer in running if each.name.endswith(FEATURE_WORKERS)]
     features = any_yes(workers) if workers else unseen
     finders = [(each, answer) for each, answer in running if _GPU_DISCOVERY in each.name]
-    told = [answer if _labels_by_itself(each, cluster) else all_yes((answer, features)) for each, answer in finders]
-    gpus = any_yes(told) if finders else unseen
+    answers = [answer if _labels_by_itself(each, cluster) else all_yes((answer, features)) for each, answer in finders]
+    gpus = any_yes(answers) if finders else unseen
     found = ((gpus, _DISCOVERED), (features, cluster.requested_features))
     added: dict[str, LabelValues | Unknown] = {
         key: Unknown(f"${{{key}}}") for answer, keys in found if answer is not Answer.NO for key in keys

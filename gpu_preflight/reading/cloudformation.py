@@ -38,7 +38,7 @@ _SUB = regex(r"\$\{(!?)([^}$]*)\}")
 _DYNAMIC = "{{resolve:"
 # The function's arguments, by the names of its results. The desired size is the minimum at creation. Later it is the
 # running number, unless the user sets it.
-_TOLD = {"MinSize": "Min", "MaxSize": "Max", "DesiredSize": None}
+_SIZE_ARGUMENTS = {"MinSize": "Min", "MaxSize": "Max", "DesiredSize": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,9 +463,9 @@ def _filled(sizes: Mapping[str, Any], resources: Mapping[str, Resource]) -> dict
 
 def _asks(value: Any, resources: Mapping[str, Resource]) -> bool:
     source = resources.get(value.resource or "") if isinstance(value, Unknown) else None
-    return source is not None and source.type == SIZE_RESOURCE and value.attribute in _TOLD
+    return source is not None and source.type == SIZE_RESOURCE and value.attribute in _SIZE_ARGUMENTS
 
 
 def _answer(value: Unknown, resources: Mapping[str, Resource]) -> Any:
-    told = _TOLD[value.attribute or ""]
-    return resources[value.resource or ""].properties.get(told) if told is not None else None
+    argument = _SIZE_ARGUMENTS[value.attribute or ""]
+    return resources[value.resource or ""].properties.get(argument) if argument is not None else None

@@ -291,7 +291,7 @@ class Loader(SafeLoader):
                 self.repeated.append(RepeatedKey(place.value, line, line, outermost=False, read_as=found))
 
     def _note_repeated(self, node: yaml.MappingNode, entries: list[_Entry], parts: list[list[_Entry]]) -> None:
-        """Record repeated keys, and keys that a later ``<<`` repeats. A key that overrides a merged value isn't a fault."""
+        """Record repeated keys, and keys that a later ``<<`` repeats. To override a merged value isn't a fault."""
         lines: dict[str, int] = {}
         outermost = node.start_mark.column == 0 and not node.flow_style
         for (place, _), part in zip(entries, parts, strict=True):

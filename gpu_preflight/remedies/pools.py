@@ -286,11 +286,11 @@ def _larger_group(judged: PoolVerdict, group: Resource, most: int, case: Case) -
 
 def _size_change(group: Resource, size: tuple[str, ...], name: str, most: int, case: Case) -> Change:
     """Return the change of a size. If a custom resource computes the size at deployment, change the custom resource."""
-    said, resource = dig(dict(group.properties), *size), group
-    if isinstance(said, Unknown) and said.resource in case.cluster.resources:
-        resource, size = case.cluster.resources[str(said.resource)], ("Max",)
+    current, resource = dig(dict(group.properties), *size), group
+    if isinstance(current, Unknown) and current.resource in case.cluster.resources:
+        resource, size = case.cluster.resources[str(current.resource)], ("Max",)
     names = eksctl_field_path(resource, name)
-    value = str(most) if isinstance(said, str) else most
+    value = str(most) if isinstance(current, str) else most
     text = f"raise {(names or size)[-1]} of {resource.path} to {most}"
     return Change(text, resource.origin, size, value, key=resource.key, of_pool=True, written=names)
 
@@ -355,16 +355,16 @@ def _with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
         return _group_with_disk(pool, gib)
     if pool.node_class is None:
         return None
-    said = pool.launch.written
+    written = pool.launch.written
     on = f"{pool.node_class.kind} {pool.node_class.name}"
     if pool.kind == "auto-mode":
-        changed: dict[str, Any] = {"ephemeralStorage": {**mapping(said.get("ephemeralStorage")), "size": f"{gib}Gi"}}
+        changed: dict[str, Any] = {"ephemeralStorage": {**mapping(written.get("ephemeralStorage")), "size": f"{gib}Gi"}}
     else:
         keys = ("deviceName", "ebs", "volumeSize")
-        disks = _resized(said.get("blockDeviceMappings"), root_device(pool), f"{gib}Gi", keys)
+        disks = _resized(written.get("blockDeviceMappings"), root_device(pool), f"{gib}Gi", keys)
         changed = {"blockDeviceMappings": disks}
     [(name, value)] = changed.items()
-    launch = class_launch({**said, **changed})
+    launch = class_launch({**written, **changed})
     text = f"set the volume of {on} to {gib} GiB"
     return replace(pool, launch=launch), Change(text, pool.node_class.origin, ("spec", name), value, of_pool=True)
 
@@ -377,10 +377,10 @@ def _group_with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
         text = f"set DiskSize of {group.path} to {gib} GiB"
         change = Change(text, group.origin, ("DiskSize",), gib, key=group.key, of_pool=True)
         return replace(pool, properties={**pool.properties, "DiskSize": gib}), change
-    said = pool.launch.written
+    written = pool.launch.written
     keys = ("DeviceName", "Ebs", "VolumeSize")
-    disks = _resized(said.get("BlockDeviceMappings"), root_device(pool), gib, keys)
-    launch = template_launch({**said, "BlockDeviceMappings": disks})
+    disks = _resized(written.get("BlockDeviceMappings"), root_device(pool), gib, keys)
+    launch = template_launch({**written, "BlockDeviceMappings": disks})
     place = ("LaunchTemplateData", "BlockDeviceMappings")
     own = is_of_eksctl(template)
     text = f"set volumeSize of {group.path} to {gib}" if own else f"set the volume of {template.path} to {gib} GiB"
@@ -390,10 +390,10 @@ def _group_with_disk(pool: Pool, gib: int) -> tuple[Pool, Change] | None:
     return replace(pool, launch=launch), change
 
 
-def _resized(said: Any, device: str, size: Any, keys: tuple[str, str, str]) -> list[dict[str, Any]]:
+def _resized(disks: Any, device: str, size: Any, keys: tuple[str, str, str]) -> list[dict[str, Any]]:
     """Return block device mappings with another size for the volume of images and pods."""
     name, ebs, volume = keys
-    listed = mappings(said)
+    listed = mappings(disks)
     root = next((each for each in listed if each.get("rootVolume") is True), None)
     root = root or next((each for each in listed if each.get(name) == device), None)
     if root is None:
@@ -412,9 +412,9 @@ def labelled(wanted: Demand, pool: Pool, node: NodeToBe) -> Iterator[Change]:
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     if resource is not None:
         labels = {**mapping(resource.properties.get("Labels")), **added}
-        told = f"label the nodes of {resource.path} with {text}"
+        change = f"label the nodes of {resource.path} with {text}"
         names = eksctl_field_path(resource, "labels")
-        yield Change(told, resource.origin, ("Labels",), labels, key=resource.key, of_pool=True, written=names)
+        yield Change(change, resource.origin, ("Labels",), labels, key=resource.key, of_pool=True, written=names)
         return
     path = ("template", "metadata", "labels")
     labels = {**mapping(dig(pool.properties, *path)), **added}

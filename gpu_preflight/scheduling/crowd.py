@@ -287,12 +287,12 @@ def _outranked(kinds: Sequence[Kind], wanted: set[int]) -> dict[int, Reason]:
 
 def _expand_unit_reasons(found: dict[int, Reason], shared: Mapping[int, Unit], wanted: set[int]) -> dict[int, Reason]:
     """Return the reasons, with each reason of a unit repeated for every workload that shares its claim."""
-    told = {each: reason for each, reason in found.items() if each not in shared}
+    reasons = {each: reason for each, reason in found.items() if each not in shared}
     for each, unit in shared.items():
         if each in found:
             reason = found[each] if unit.is_concurrent else replace(found[each], answer=Answer.UNKNOWN)
-            told |= {id(member): reason for member in unit.members if id(member) in wanted}
-    return told
+            reasons |= {id(member): reason for member in unit.members if id(member) in wanted}
+    return reasons
 
 
 def _reason(verdict: Verdict, count: int, rivals: Sequence[Kind], kind: Kind, certain: bool) -> Reason:

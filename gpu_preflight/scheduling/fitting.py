@@ -82,9 +82,9 @@ def fits(wanted: Demand, node: NodeToBe, pool: Pool, ask: Callable[..., Part] = 
         ask: Function that runs each check. It may return cached results.
     """
     parts = _FOR_ALL if wanted.anywhere and not wanted.pod.host_ports else _PARTS
-    said = [ask(part, wanted, node, pool) for part in parts]
-    reasons = tuple([reason for part in said for reason in part.reasons])
-    return Fit(node, reasons, tuple([reason for part in said for reason in part.unexpected]))
+    results = [ask(part, wanted, node, pool) for part in parts]
+    reasons = tuple([reason for part in results for reason in part.reasons])
+    return Fit(node, reasons, tuple([reason for part in results for reason in part.unexpected]))
 
 
 def check_taints(wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
@@ -209,8 +209,8 @@ def _value_known_later(have: object) -> str:
     """Return the known part of a value, such as the region of a zone; empty if the whole value is known."""
     if not isinstance(have, Unknown):
         return ""
-    said = ", ".join(map(str, have.choices)) or _LATER.sub("...", have.expression)
-    return said if said.strip(".") else "a value that is known at deployment only"
+    known = ", ".join(map(str, have.choices)) or _LATER.sub("...", have.expression)
+    return known if known.strip(".") else "a value that is known at deployment only"
 
 
 def _values(have: object) -> str:
@@ -272,7 +272,7 @@ def _open_text(wanted: Demand) -> str:
 
 
 def _uncertain_text(name: str, asked: int, node: NodeToBe) -> str:
-    what = f"asks for {show(name, asked)} {name}"
+    what = f"requests {show(name, asked)} {name}"
     if name in node.unsaid:
         if name.startswith(NVIDIA):
             return f"{what}, and no component that is known to run here advertises it"
@@ -348,7 +348,7 @@ def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> li
         Reason(
             answer,
             "autoscaler",
-            f"{who} does not expect {each} on a node that it has not launched yet; {_label_fix(pool)}",
+            f"{who} does not expect {each} on a new node; {_label_fix(pool)}",
             1,
         )
         for each, answer in wanted.pod.selection.unmet(node.believed_labels)
@@ -393,5 +393,5 @@ def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reaso
         fix = f"add a NodeOverlay with capacity {name}"
     elif pool.kind == "auto-mode":
         fix = "Auto Mode has no such pool"
-    text = f"{who} expects {show(name, have)} {name} on a node that it has not launched yet, the pod requests "
+    text = f"{who} expects {show(name, have)} {name} on a new node, the pod requests "
     return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)

@@ -132,8 +132,8 @@ def topology(workload: Workload, cluster: Cluster) -> Topology:
 
 
 def _is_unclear(spread: Spread, workload: Workload) -> bool:
-    said = spread.unsatisfiable, spread.key, spread.max_skew, spread.affinity_policy, spread.taints_policy
-    return any(isinstance(each, Unknown) for each in said) or selected(spread.selector, workload) is Answer.UNKNOWN
+    fields = spread.unsatisfiable, spread.key, spread.max_skew, spread.affinity_policy, spread.taints_policy
+    return any(isinstance(each, Unknown) for each in fields) or selected(spread.selector, workload) is Answer.UNKNOWN
 
 
 def _evenly(spreads: Iterable[Spread]) -> Evenly | None:

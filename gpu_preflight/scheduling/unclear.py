@@ -130,7 +130,7 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
         found = [_softened(each) if each.kind == "label" else each for each in found]
         found.append(Reason(Answer.UNKNOWN, "label", "its launch template, which may set labels, isn't in the input"))
     if open_.place:
-        found.append(Reason(Answer.UNKNOWN, "label", f"{open_.place} is not known"))
+        found.append(Reason(Answer.UNKNOWN, "label", f"it is unknown {open_.place}"))
     if open_.least:
         found = [_softened(each) if each.kind in ("autoscaler", "claim") else each for each in found]
     if open_.disk:
@@ -148,7 +148,7 @@ def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tup
     if open_.most and not one_runs:
         yield ("limit",), "the pool's maximum"
     if wanted.workload.replicas is None and (pool.max_nodes is not None or pool.limits):
-        yield ("limit",), "how many replicas there are"
+        yield ("limit",), "the number of replicas"
     if open_.limits:
         yield ("limit",), "a limit of the NodePool"
 
@@ -158,13 +158,13 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
     if wanted.pod.has_open_ports:
         yield ("port",), "a host port"
     if wanted.pod.may_ask_for_gpu and not wanted.pod.asks_for_gpu:
-        yield ("taint",), "whether the pod requests GPUs, for which EKS adds a toleration,"
+        yield ("taint",), "the pod's request of GPUs, for which EKS adds a toleration,"
     if open_.requirements:
         yield _EVERY, "a requirement of the NodePool"
     if open_.labels:
-        yield _OF_NODES, "which labels its nodes have"
+        yield _OF_NODES, "the labels of its nodes"
     if open_.taints:
-        yield ("taint",), "which taints its nodes have"
+        yield ("taint",), "the taints of its nodes"
     if open_.types:
         yield _OF_NODES, "the instance type"
     if open_.image and _asks_more_than_a_cpu(wanted):

@@ -4,7 +4,7 @@ eksctl checks the whole config before it creates anything. Example: eksctl rejec
 may reject ``ami: ${AMI}``; next to a launch template, another row rejects ``ami``.
 
 Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go, except where a row names another file
-(2026-08-21). Other rules find wrong sizes, labels and versions of Amazon Linux 2 in the resources that eksctl would create.
+(2026-08-21). Other rules check sizes, labels and versions of Amazon Linux 2 in the resources of eksctl.
 """
 
 from __future__ import annotations

@@ -58,41 +58,41 @@ def choice_rule(words: Iterable[Any]) -> str:
     return f"be one of {', '.join(listed)}" if len(listed) <= _LISTED else f"be one of {len(listed)} known values"
 
 
-def meant(said: Any, words: Iterable[Any]) -> str | None:
+def meant(text: Any, words: Iterable[Any]) -> str | None:
     """Return the word that was most likely meant: with other case or separators, or with nearly the same spelling."""
-    if not isinstance(said, str):
+    if not isinstance(text, str):
         return None
     known = [each for each in words if isinstance(each, str) and each]
-    plain = _plain(said)
-    return next((each for each in known if _plain(each) == plain), None) or near(said, known)
+    plain = _plain(text)
+    return next((each for each in known if _plain(each) == plain), None) or near(text, known)
 
 
-def is_slip(said: Any, word: str | None) -> bool:
+def is_slip(text: Any, word: str | None) -> bool:
     """Whether a word can only be a typo for a known word, and not a word that a service adds later.
 
     New words are longer than earlier ones, or have an additional part: ``AL2023_x86_64_NEURON`` was added after
     ``AL2023_x86_64_NVIDIA``, and both after ``AL2023_x86_64``.
     """
-    if not isinstance(said, str) or word is None:
+    if not isinstance(text, str) or word is None:
         return False
-    if _plain(said) == _plain(word):
+    if _plain(text) == _plain(word):
         return True
-    parts, known = _parts(said), _parts(word)
+    parts, known = _parts(text), _parts(word)
     if len(parts) == len(known):
         return _are_typos(parts, known)
     rest = iter(known)
     return len(parts) > 1 and all(each in rest for each in parts)
 
 
-def is_typo(said: str, word: str) -> bool:
+def is_typo(text: str, word: str) -> bool:
     """Whether a name can only be another name with different letters in one word."""
-    return _plain(said) == _plain(word) or _are_typos(_parts(said), _parts(word))
+    return _plain(text) == _plain(word) or _are_typos(_parts(text), _parts(word))
 
 
-def is_slip_for_one(said: str, words: Iterable[str]) -> bool:
+def is_slip_for_one(text: str, words: Iterable[str]) -> bool:
     """Whether a name can only be a typo for the nearest of some words."""
-    nearest = near(said, words)
-    return nearest is not None and is_typo(said, nearest)
+    nearest = near(text, words)
+    return nearest is not None and is_typo(text, nearest)
 
 
 def _plain(word: str) -> str:
@@ -103,11 +103,11 @@ def _parts(word: str) -> list[str]:
     return [each.lower() for each in _PARTS.findall(word)]
 
 
-def _are_typos(said: list[str], words: list[str]) -> bool:
-    return len(said) == len(words) and all(map(_is_typo, said, words))
+def _are_typos(text: list[str], words: list[str]) -> bool:
+    return len(text) == len(words) and all(map(_is_typo, text, words))
 
 
-def _is_typo(said: str, word: str) -> bool:
-    if said.isdigit() or word.isdigit():
-        return said == word
-    return said == word or SequenceMatcher(None, said, word).ratio() >= _CLOSE
+def _is_typo(text: str, word: str) -> bool:
+    if text.isdigit() or word.isdigit():
+        return text == word
+    return text == word or SequenceMatcher(None, text, word).ratio() >= _CLOSE

@@ -263,8 +263,8 @@ def _check_enum(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
         words = [schema["const"]] if "const" in schema else None
     if words is None:
         return
-    said = _scalar(value).lower() if "enumOfAnyCase" in schema else _scalar(value)
-    if said not in [_scalar(each).lower() if "enumOfAnyCase" in schema else _scalar(each) for each in words]:
+    word = _scalar(value).lower() if "enumOfAnyCase" in schema else _scalar(value)
+    if word not in [_scalar(each).lower() if "enumOfAnyCase" in schema else _scalar(each) for each in words]:
         nearest = meant(value, words)
         yield Fault(
             "value", path, choice_rule(words), value, nearest, newer=not _is_surely_wrong(value, nearest, words)

@@ -10,7 +10,7 @@ from gpu_rehearsal.report import Outcome
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, Agreement, Pair, Said, Told, batches, lines
 from tests.e2e.rehearsal.decisions import Decision
 
-ONE_SHARED = f"asks for 2 nvidia.com/gpu.shared, {TURNED_AWAY}; ask for one"
+ONE_SHARED = f"requests 2 nvidia.com/gpu.shared, {TURNED_AWAY}; request one"
 
 
 def _told(answer: Answer, *, runs: bool | None, reasons: tuple[Reason, ...] = ()) -> Told:

@@ -77,14 +77,14 @@ def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
 
 
 def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside) -> Deployment:
-    said, helm = mapping(source.get("kustomize")), mapping(source.get("helm"))
-    added = {key: said[key] for key in _SAME if said.get(key)}
-    if said.get("images"):
-        added["images"] = [_image(str(each)) for each in items(said["images"])]
-    if said.get("replicas"):
-        added["replicas"] = [_replicas(each) for each in mappings(said["replicas"])]
+    settings, helm = mapping(source.get("kustomize")), mapping(source.get("helm"))
+    added = {key: settings[key] for key in _SAME if settings.get(key)}
+    if settings.get("images"):
+        added["images"] = [_image(str(each)) for each in items(settings["images"])]
+    if settings.get("replicas"):
+        added["replicas"] = [_replicas(each) for each in mappings(settings["replicas"])]
     known = {*added, *_SAYS_NOTHING, "components"}
-    unread = [f"kustomize.{key}" for key, value in said.items() if value and key not in known]
+    unread = [f"kustomize.{key}" for key, value in settings.items() if value and key not in known]
     directory = mapping(source.get("directory"))
     unread += ["plugin"] if mapping(source.get("plugin")) else []
     unread += ["directory"] if "jsonnet" in directory or any(map(_is_open, directory.values())) else []
@@ -96,7 +96,7 @@ def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any
         owner=owner,
         path=str(source["path"]),
         kustomization=added,
-        components=tuple(str(each) for each in items(said.get("components"))),
+        components=tuple(str(each) for each in items(settings.get("components"))),
         namespace=known_text(dig(spec, "destination", "namespace")),
         values=values,
         release=known_text(helm.get("releaseName")) or owner.name,
@@ -107,7 +107,7 @@ def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any
             include=known_text(directory.get("include")) or "",
             exclude=known_text(directory.get("exclude")) or "",
         ),
-        needs_kustomization=bool(said),
+        needs_kustomization=bool(settings),
     )
 
 
@@ -122,13 +122,13 @@ def _image(text: str) -> dict[str, Any]:
     before, colon, tag = path.rpartition(":")
     if not colon or "/" in tag:
         before, tag = path, ""
-    said = {"name": name if equals else before, "newName": before if equals else "", "newTag": tag, "digest": digest}
-    return {key: value for key, value in said.items() if value}
+    entry = {"name": name if equals else before, "newName": before if equals else "", "newTag": tag, "digest": digest}
+    return {key: value for key, value in entry.items() if value}
 
 
-def _replicas(said: Mapping[str, Any]) -> dict[str, Any]:
-    number = known_number(said.get("count"))
-    return {"name": said.get("name"), "count": said.get("count") if number is None else number}
+def _replicas(replicas: Mapping[str, Any]) -> dict[str, Any]:
+    number = known_number(replicas.get("count"))
+    return {"name": replicas.get("name"), "count": replicas.get("count") if number is None else number}
 
 
 def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
@@ -209,8 +209,8 @@ def applications(each: Object) -> tuple[list[Object], list[Unread]]:
 
 
 def _destination(application: Object) -> tuple[str, str]:
-    said = mapping(application.spec.get("destination"))
-    return str(said.get("server")), str(said.get("name"))
+    destination = mapping(application.spec.get("destination"))
+    return str(destination.get("server")), str(destination.get("name"))
 
 
 def _common(each: Object) -> Object:

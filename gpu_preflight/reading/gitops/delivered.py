@@ -71,8 +71,8 @@ def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread
 
 def _destination(application: Object) -> str:
     """Return the destination cluster in an Application's words; empty if it isn't known."""
-    said = mapping(argo.application_spec(application).get("destination"))
-    called = known_text(said.get("name")) or known_text(said.get("server")) or ""
+    destination = mapping(argo.application_spec(application).get("destination"))
+    called = known_text(destination.get("name")) or known_text(destination.get("server")) or ""
     if is_expression(called):
         return ""
     return _OWN_NAME if called.rstrip("/") == _OWN else called
@@ -328,7 +328,7 @@ def _relative_path(folder: Path, each: Object) -> PurePosixPath:
 def _unread(each: Deployment, why: str) -> list[Unread]:
     names = ", ".join(each.changes)
     because = f", because {why}" if why else ""
-    text = f"its {names} for {each.path} aren't read" if names else f"{each.path} isn't read"
+    text = f"changes to {each.path} by its {names} aren't read" if names else f"{each.path} isn't read"
     return [Unread(each.owner.origin, text + because)]
 
 

@@ -234,7 +234,7 @@ class Beside:
         return place if inside else Path("/", "\0")
 
     def _tops(self, owner: Object) -> Iterator[Path]:
-        """Yield possible tops of the repository: folders above the object, outermost first, or the root of the input."""
+        """Yield possible tops of the repository: folders above the object, outermost first, or the input's root."""
         around = Path(owner.origin.file).resolve()
         if any(root.resolve() in around.parents for root in self.roots):
             yield from reversed(around.parents)

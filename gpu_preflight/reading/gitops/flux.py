@@ -63,8 +63,8 @@ def deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
         added["patchesJson6902"] = [_json_patch(one) for one in mappings(each.spec["patchesJson6902"])]
     if each.spec.get("targetNamespace"):
         added["namespace"] = each.spec["targetNamespace"]
-    if said := mapping(each.spec.get("commonMetadata")):
-        added |= _metadata(said)
+    if metadata := mapping(each.spec.get("commonMetadata")):
+        added |= _metadata(metadata)
     yield Deployment(
         owner=each,
         path=known_text(each.spec.get("path")) or "./",
@@ -101,9 +101,9 @@ def _json_patch(patch: Mapping[str, Any]) -> dict[str, Any]:
     return {"target": patch.get("target"), "patch": json.dumps(patch.get("patch"), default=str)}
 
 
-def _metadata(said: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {"labels": [{"pairs": said["labels"], "includeSelectors": False}]} if said.get("labels") else {}
-    return labels | ({"commonAnnotations": said["annotations"]} if said.get("annotations") else {})
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": [{"pairs": metadata["labels"], "includeSelectors": False}]} if metadata.get("labels") else {}
+    return labels | ({"commonAnnotations": metadata["annotations"]} if metadata.get("annotations") else {})
 
 
 def release(owner: Object, every: list[Object], charts: list[Chart], problems: list[Unread]) -> None:

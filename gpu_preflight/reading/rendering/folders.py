@@ -107,8 +107,8 @@ def rejected(file: Path, why: str) -> Iterator[BrokenReference]:
         file: The kustomization.
         why: What kustomize reports.
     """
-    program, said, text = why.partition(" refused it: ")
-    if said and _FAULT.search(text) and not _BY_OPTION.search(text):
+    program, failed, text = why.partition(" failed: ")
+    if failed and _FAULT.search(text) and not _BY_OPTION.search(text):
         yield BrokenReference(Origin(str(file), str(file)), f"{program} can't build {file.name}: {text}")
 
 
@@ -254,8 +254,8 @@ def _render_kustomization(root: Kustomization, folder: Path, made: Rendering) ->
         made.texts[str(root.folder)] = text
         made.covered |= {part.folder / name for part in parts for name in part.taken()}
         return
-    told = f"it isn't rendered, because {why}; its base is checked without its patches, as far as it is in the input"
-    made.problems.append(Unread(Origin(str(root.file), str(root.file)), told))
+    reason = f"it isn't rendered, because {why}; its base is checked without its patches, as far as it is in the input"
+    made.problems.append(Unread(Origin(str(root.file), str(root.file)), reason))
 
 
 def kustomize_build(folder: Path, made: Rendering) -> tuple[str | None, str]:
@@ -394,8 +394,8 @@ def _render_chart(chart: Path, made: Rendering) -> None:
     if text is not None:
         made.texts[str(chart)] = text
     else:
-        told = f"its chart isn't rendered, because {why}; run helm template, and check its output"
-        made.problems.append(Unread(Origin(str(chart), str(chart)), told))
+        reason = f"its chart isn't rendered, because {why}; run helm template, and check its output"
+        made.problems.append(Unread(Origin(str(chart), str(chart)), reason))
 
 
 def helm_template(
@@ -413,11 +413,11 @@ def helm_template(
     helm = program("helm")
     if helm is None:
         return None, "helm isn't on PATH"
-    said = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
+    options = [*([f"--values={values}"] if values else []), *([f"--namespace={namespace}"] if namespace else [])]
     if not _RELEASE.fullmatch(release):
         return None, f"helm doesn't accept the release name {release[:100]!r}"
     outside = outside_reference(chart)
-    flags = [*said, *([_UNCHECKED] if outside else [])]
+    flags = [*options, *([_UNCHECKED] if outside else [])]
     # Names from the input follow the last flag, so none of them is read as a flag.
     text, why = made.run([helm, "template", "--include-crds", *flags, "--", release, str(chart)])
     if outside is None:
@@ -425,8 +425,8 @@ def helm_template(
     if text is None:
         old = f"a schema of its values refers to {outside}, which this helm would read; use helm 3.16 or newer"
         return None, old if _UNCHECKED in why else why
-    told = f"its values aren't checked against a schema that refers to {outside}, which isn't fetched"
-    made.problems.append(Unread(Origin(str(chart), str(chart)), told, frozenset()))
+    reason = f"its values aren't checked against a schema that refers to {outside}, which isn't fetched"
+    made.problems.append(Unread(Origin(str(chart), str(chart)), reason, frozenset()))
     return text, why
 
 

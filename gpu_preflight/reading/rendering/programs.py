@@ -228,11 +228,11 @@ def _is_late(process: subprocess.Popen[bytes], readers: Sequence[_Reader], until
 def _limit(code: int, errors: str, cpu: float) -> str:
     """Return the system limit that ended a program; empty if none did."""
     if code and any(each in errors for each in _WITHOUT_MEMORY):
-        return f"it takes more than {_size(MAX_MEMORY_BYTES)} of memory"
+        return f"it uses more than {_size(MAX_MEMORY_BYTES)} of memory"
     if sys.platform == "win32" or code not in (-signal.SIGKILL, -signal.SIGXCPU):
         return ""
     if cpu > MAX_CPU_SECONDS - 1:
-        return f"it takes more than {MAX_CPU_SECONDS} seconds of CPU time"
+        return f"it uses more than {MAX_CPU_SECONDS} seconds of CPU time"
     return "the system killed it, which it does when memory is short"
 
 
@@ -320,10 +320,10 @@ def _private_folder(name: str) -> Path:
     Raises:
         OSError: There is no such folder, and it can't be created.
     """
-    said = os.environ.get("XDG_CACHE_HOME") or ""
+    cache = os.environ.get("XDG_CACHE_HOME") or ""
     # The specification requires to ignore a relative path; https://specifications.freedesktop.org/basedir/latest/
     # (2026-11).
-    base = Path(said) if os.path.isabs(said) else Path(os.path.expanduser("~")) / ".cache"
+    base = Path(cache) if os.path.isabs(cache) else Path(os.path.expanduser("~")) / ".cache"
     folder = base / "gpu-constructs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_unless_own(folder, stat.S_IWGRP | stat.S_IWOTH)
@@ -408,11 +408,11 @@ def run(command: list[str], seconds: float = SECONDS, most_bytes: int = MAX_FILE
         return None, TOO_LONG if done.is_late else TOO_MUCH
     if done.limit:
         return None, f"{name} was stopped: {done.limit}"
-    said = done.errors.strip().splitlines()
+    lines = done.errors.strip().splitlines()
     if done.code:
-        told = next((each for each in said if "rror" in each), said[-1] if said else str(done.code))
-        told = _WHEN.sub("", told)
-        return None, f"{name} refused it: {told[:300]}"
+        message = next((each for each in lines if "rror" in each), lines[-1] if lines else str(done.code))
+        message = _WHEN.sub("", message)
+        return None, f"{name} failed: {message[:300]}"
     return done.output.decode(errors="replace"), ""
 
 

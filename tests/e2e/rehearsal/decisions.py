@@ -142,7 +142,7 @@ class Decisions:
         except Refused as refused:
             if refused.status == CONFLICT:
                 raise
-            return f"the API server refuses it: {refused.message}"
+            return f"the API server rejects it: {refused.message}"
         return ""
 
     def _touch(self, key: str) -> None:

@@ -24,7 +24,7 @@ def refusals(entry: dict[str, Any], **amounts: Any) -> list[str]:
     [
         ({"type": "Container", "max": {"cpu": "2"}}, {"limits": {"cpu": "3"}}, "allows 2"),
         ({"type": "Container", "max": {"cpu": "2"}}, {}, ""),
-        ({"type": "Container", "min": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, "wants at least 2"),
+        ({"type": "Container", "min": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, "requires at least 2"),
         ({"type": "Container", "min": {"cpu": "0"}}, {}, ""),
         ({"type": "Pod", "min": {"cpu": "0"}}, {}, "has no request of cpu"),
         ({"type": "Pod", "max": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, "has no limit of cpu"),

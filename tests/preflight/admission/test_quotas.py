@@ -67,8 +67,8 @@ def test_a_workload_of_elsewhere_is_judged_after_all() -> None:
 
     [reason] = quotas.refusals(pods("new", 2))
     assert reason.text == (
-        "asks for 2 nvidia.com/gpu in all, and the namespace has 1 of 4 nvidia.com/gpu beside the workloads before it, "
-        "as ResourceQuota ml says"
+        "requests 2 nvidia.com/gpu in total, and the namespace has 1 of 4 nvidia.com/gpu left "
+        "after the workloads before it (ResourceQuota ml)"
     )
 
 

@@ -102,12 +102,12 @@ def test_a_driver_of_the_input_runs() -> None:
     ("kind", "spec", "condition"),
     [
         ("Deployment", {"paused": True}, "the Deployment, which is paused, is resumed"),
-        ("Job", {"managedBy": "example.com/own"}, "controller example.com/own makes the pods of the Job"),
+        ("Job", {"managedBy": "example.com/own"}, "controller example.com/own creates the pods of the Job"),
         ("Job", {"activeDeadlineSeconds": 30}, "the pods of the Job start in less than 30 seconds"),
         (
             "CronJob",
             {"jobTemplate": {"spec": {"managedBy": "example.com/own"}}},
-            "controller example.com/own makes the pods of the Job",
+            "controller example.com/own creates the pods of the Job",
         ),
     ],
 )

@@ -93,11 +93,11 @@ def test_takes_the_nearest_that_is_valid(spec: Json) -> None:
     [
         (
             of_container(requests={"cpu": "1001m"}) | {"resources": {"requests": {"cpu": "1"}}},
-            "its containers request 1001m cpu, the pod 1",
+            "its containers request 1001m cpu, the pod requests 1",
         ),
         (
             of_container(limits={"cpu": "1001m"}) | {"resources": {"limits": {"cpu": "1"}}},
-            "container main has a limit of 1001m cpu, the pod one of 1",
+            "container main has a limit of 1001m cpu, the pod has a limit of 1",
         ),
         (
             of_container(requests={"vpc.amazonaws.com/efa": "1"}),
@@ -119,7 +119,7 @@ def test_takes_the_nearest_that_is_valid(spec: Json) -> None:
     ],
 )
 def test_says_what_is_wrong(spec: Json, message: str) -> None:
-    assert f"the API server refuses it: {message}" in [each.text for each in refusals(spec)]
+    assert f"the API server rejects it: {message}" in [each.text for each in refusals(spec)]
 
 
 @pytest.mark.parametrize(("version", "answer"), [("1.36", Answer.NO), ("1.37", Answer.UNKNOWN), (None, Answer.UNKNOWN)])

@@ -33,7 +33,7 @@ def workload(*mounts: Any, volumes: Any = (), kind: str = "Job", **spec: Any) ->
 
 
 def said(made: Workload) -> list[tuple[Answer, str]]:
-    return [(each.answer, each.text.removeprefix("the API server refuses it: ")) for each in not_mounted(made)]
+    return [(each.answer, each.text.removeprefix("the API server rejects it: ")) for each in not_mounted(made)]
 
 
 def mount(name: Any = "data", path: Any = "/data", **more: Any) -> dict[str, Any]:
@@ -113,4 +113,4 @@ def test_a_path_inside_the_volume_is_taken(path: str) -> None:
 
 
 def test_two_volumes_of_one_name_are_refused() -> None:
-    assert said(workload(mount(), volumes=[DATA, DATA])) == [(Answer.NO, "two volumes are called data")]
+    assert said(workload(mount(), volumes=[DATA, DATA])) == [(Answer.NO, "two volumes have the name data")]

@@ -667,7 +667,7 @@ def test_a_pod_that_the_api_server_refuses_does_not_run(tmp_path: Path, amount: 
     done = Done("explain", "-f", str(tmp_path / "pod.yaml"), PASSING)
 
     assert done.code == 1
-    assert "the API server refuses it" in done.out
+    assert "the API server rejects it" in done.out
 
 
 def test_templates_of_charts_are_told_of_and_not_judged(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_user_data_of_any_kind_ends(text: str, encoded: bool) -> None:
 def test_what_is_too_long_is_not_read(text: str) -> None:
     read = read_user_data(text + "x" * 10 * MIB, encoded=False)
 
-    assert read.problem == f"is longer than the {MAX_BYTES} bytes that EC2 takes"
+    assert read.problem == f"is longer than the {MAX_BYTES} bytes that EC2 accepts"
 
 
 def test_what_unzips_to_a_gigabyte_is_not_unzipped_to_its_end() -> None:
@@ -65,4 +65,4 @@ def test_what_unzips_to_a_gigabyte_is_not_unzipped_to_its_end() -> None:
     with bytes_at_most(32 * MIB):
         read = read_user_data(data)
 
-    assert read.problem == f"is longer than the {MAX_BYTES} bytes that EC2 takes"
+    assert read.problem == f"is longer than the {MAX_BYTES} bytes that EC2 accepts"

@@ -97,7 +97,7 @@ def test_every_place_that_names_an_image_counts(tmp_path: Path) -> None:
         "registry.example.com:5000/model:7",
     ]
     assert [reason for _, _, reason in found.not_known] == [
-        "the node's kernel and operating system decide for the image of driver"
+        "the image of driver depends on the node's kernel and operating system"
     ]
 
 
@@ -144,7 +144,7 @@ def test_of_another_version_only_its_values_are_known(tmp_path: Path) -> None:
 def test_a_chart_without_version_is_told(tmp_path: Path) -> None:
     found = told(tmp_path, release("kueue", "", "oci://registry.k8s.io/kueue/charts/kueue"))
 
-    assert "which version of the chart is installed is not known" in [reason for _, _, reason in found.not_known]
+    assert "the version of the chart isn't known" in [reason for _, _, reason in found.not_known]
 
 
 def test_values_that_bring_other_images_are_told(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_pod_without_tolerations_tolerates_nothing() -> None:
 
 @pytest.mark.parametrize(("written", "refused"), [(None, True), ("main", True), ([], False), (LATER, False)])
 def test_containers_must_be_a_list(written: Any, refused: bool) -> None:
-    assert ("spec.containers is no list" in read_pod({"containers": written}).refusals) is refused
+    assert ("spec.containers isn't a list" in read_pod({"containers": written}).refusals) is refused
 
 
 def test_the_service_account_by_its_old_name() -> None:

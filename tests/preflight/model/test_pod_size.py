@@ -86,18 +86,18 @@ def test_extended_resources_have_a_domain_that_is_not_kubernetes_own(name: str, 
         ("cpu", 0.5, None),
         ("cpu", 0, None),
         ("cpu", LATER, None),
-        ("cpu", "lots", "'lots' is no quantity"),
-        ("cpu", True, "True is no quantity"),
+        ("cpu", "lots", "'lots' isn't a quantity"),
+        ("cpu", True, "True isn't a quantity"),
         ("cpu", None, None),
         ("nvidia.com/gpu", None, None),
-        ("cpu", ["1"], "['1'] is no quantity"),
+        ("cpu", ["1"], "['1'] isn't a quantity"),
         ("cpu", "-1m", "'-1m' is below 0"),
         ("memory", "1.5", None),
         ("nvidia.com/gpu", "1", None),
         ("nvidia.com/gpu", "1k", None),
-        ("nvidia.com/gpu", "1500m", "'1500m' is no whole number"),
-        ("nvidia.com/gpu", 0.5, "0.5 is no whole number"),
-        ("nvidia.com/gpu", "-0.5", "'-0.5' is no whole number"),
+        ("nvidia.com/gpu", "1500m", "'1500m' isn't a whole number"),
+        ("nvidia.com/gpu", 0.5, "0.5 isn't a whole number"),
+        ("nvidia.com/gpu", "-0.5", "'-0.5' isn't a whole number"),
         ("nvidia.com/gpu", -1, "-1 is below 0"),
     ],
 )
@@ -113,9 +113,9 @@ def test_every_wrong_amount_of_every_container_is_told_limits_first() -> None:
     wrong = Container("a", limits={"cpu": "x", "memory": "1"}, asked={"memory": "y"})
 
     assert invalid([wrong, Container("b", limits=LATER), Container("c", limits={"cpu": "z"})]) == [
-        "limits cpu: 'x' is no quantity",
-        "requests memory: 'y' is no quantity",
-        "limits cpu: 'z' is no quantity",
+        "limits cpu: 'x' isn't a quantity",
+        "requests memory: 'y' isn't a quantity",
+        "limits cpu: 'z' isn't a quantity",
     ]
 
 
@@ -128,7 +128,7 @@ def test_every_wrong_amount_of_every_container_is_told_limits_first() -> None:
             "nvidia.com/gpu",
             1,
             2,
-            ["nvidia.com/gpu is requested 1 times and limited to 2; they must be equal"],
+            ["the request of nvidia.com/gpu is 1 and its limit is 2; they must be equal"],
         ),
         ("nvidia.com/gpu", LATER, 2, []),
         ("nvidia.com/gpu", 1, LATER, []),

@@ -90,7 +90,7 @@ patches:
     ("path", "file", "text"),
     [
         ("apps/llm", "values.yaml", ""),
-        ("apps/llm", "prod.yaml", "Application argocd/llm: chart apps/llm has no file prod.yaml of values"),
+        ("apps/llm", "prod.yaml", "Application argocd/llm: chart apps/llm has no values file prod.yaml"),
         ("apps/llms", "values.yaml", "Application argocd/llm: path apps/llms doesn't exist; did you mean 'llm'?"),
         ("other/repository", "values.yaml", ""),
     ],
@@ -131,7 +131,7 @@ spec:
         ("default", "values/prod.yaml", []),
         ("models", "other/prod.yaml", []),
         ("model", "values/prod.yaml", ["project model isn't in the input; did you mean 'models'?"]),
-        ("models", "values/test.yaml", ["file values/test.yaml of values doesn't exist"]),
+        ("models", "values/test.yaml", ["values file values/test.yaml doesn't exist"]),
     ],
 )
 def test_finds_projects_and_value_files_of_a_reference(

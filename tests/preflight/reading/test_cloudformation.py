@@ -317,7 +317,7 @@ def test_what_only_deployment_makes_is_named(tmp_path: Path, parts: dict[str, An
     origin, reason = found.problems[0].origin, found.problems[0].reason
     assert origin.path == place
     assert why in reason
-    assert clusters(found)[0].unknown_software == (f"{place}, which cannot be read",)
+    assert clusters(found)[0].unknown_software == (f"{place}, which can't be read",)
 
 
 @pytest.mark.parametrize("transform", ["AWS::LanguageExtensions", ["AWS::Serverless-2016-10-31"]])

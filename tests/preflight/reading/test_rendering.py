@@ -80,7 +80,7 @@ def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monk
     assert pods(found) == [("Deployment default/infer", 1)]
     why = found.problems[0].reason
     assert why == (
-        "it is not rendered, because neither kubectl nor kustomize is on PATH; "
+        "it isn't rendered, because neither kubectl nor kustomize is on PATH; "
         "what the input has of its base is judged without its patches"
     )
 
@@ -91,7 +91,7 @@ def test_nothing_is_fetched(overlay: Path) -> None:
     found = read_input([str(overlay)])
 
     why = found.problems[0].reason
-    assert "it takes in https://example.com/x?ref=main, which is not fetched" in why
+    assert "it includes https://example.com/x?ref=main, which isn't fetched" in why
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_no_field_of_a_kustomization_fetches(
     made = render(written(overlay, files))
 
     assert asked == []
-    assert any(f"it takes in {place}, which is not fetched" in each.reason for each in made.problems)
+    assert any(f"it includes {place}, which isn't fetched" in each.reason for each in made.problems)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_not_there_is_not_fetched(overlay: Path, name: str, monkeypatch:
 
     why = render(overlay).problems[0].reason
 
-    assert f"it takes in {name[:300]}, which is not there" in why
+    assert f"it includes {name[:300]}, which doesn't exist" in why
 
 
 def test_programs_find_no_others(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_kustomization_of_too_many_folders_is_not_rendered(overlay: Path, monk
 
     assert folders.kustomize_build(overlay / "prod", made) == (
         None,
-        f"a base cannot be read: {overlay}/prod/kustomization.yaml: must take in at most 1 folders, got more",
+        f"a base can't be read: {overlay}/prod/kustomization.yaml: must include at most 1 folders, got more",
     )
 
 
@@ -200,7 +200,7 @@ def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
 
     why = read_input([str(overlay)]).problems[0].reason
 
-    assert "because kubectl refused it: " in why
+    assert "because kubectl failed: " in why
     assert not re.search(r"\d\d:\d\d:\d\d", why)
 
 
@@ -300,7 +300,7 @@ def test_no_name_of_a_chart_is_a_flag_of_helm(chart: Path, name: str, monkeypatc
     made = render(chart)
 
     why = made.problems[0].reason
-    assert f"because helm takes no release of the name {name!r}" in why
+    assert f"because helm doesn't accept the release name {name!r}" in why
     assert (made.texts, sorted(chart.rglob("*"))) == ({}, before)
 
 
@@ -326,7 +326,7 @@ def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatc
     made = render(chart)
 
     why = made.problems[0].reason
-    assert why == "its chart is not rendered, because helm is not on PATH; run helm template, and judge what it prints"
+    assert why == "its chart isn't rendered, because helm isn't on PATH; run helm template, and check its output"
 
 
 def test_what_helm_refuses_is_said(chart: Path) -> None:
@@ -335,7 +335,7 @@ def test_what_helm_refuses_is_said(chart: Path) -> None:
 
     why = render(chart).problems[0].reason
 
-    assert "because helm refused it: " in why
+    assert "because helm failed: " in why
 
 
 def test_rendering_ends_in_time(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:

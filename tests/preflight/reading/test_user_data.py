@@ -89,7 +89,7 @@ def test_what_is_not_known_is_no_problem() -> None:
 
 
 def test_what_is_no_base64_is_a_problem() -> None:
-    assert read_user_data("not base64!").problem == "is not base64"
+    assert read_user_data("not base64!").problem == "isn't base64"
 
 
 def test_parts_that_are_not_known_leave_the_rest_readable() -> None:

@@ -176,7 +176,7 @@ def review(**changes: Any) -> Review:
                 Answer.NO,
                 "runs",
                 "pending",
-                "pool Train: asks for 9 nvidia.com/gpu, p5 has 8",
+                "pool Train: requests 9 nvidia.com/gpu, p5 has 8",
             ),
             Fate("Deployment web/chat", None, Answer.YES, None, "runs"),
         ),

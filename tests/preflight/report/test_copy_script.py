@@ -117,7 +117,7 @@ def test_it_copies_to_where_nodes_and_charts_look(file: Path, tmp_path: Path) ->
 def test_what_is_no_address_is_not_copied(file: Path) -> None:
     [odd] = [each for each in view(file, PLAIN).clusters[0].charts if each.name == "odd"]
 
-    assert (odd.target, odd.not_copied) == (None, "no chart has such a name, version or address")
+    assert (odd.target, odd.not_copied) == (None, "its name, version or address isn't valid")
     assert "$(odd)" not in copy_script.render(view(file, PLAIN))
 
 

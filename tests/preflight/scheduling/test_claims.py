@@ -65,7 +65,7 @@ def test_it_makes_none_before_1_15_and_without_its_gate(version: str, settings: 
     said, why = answer(version, settings)
 
     assert said is Answer.NO
-    assert f"Karpenter {version} makes no nodes for claimed devices" in why
+    assert f"Karpenter {version} launches no nodes for claimed devices" in why
 
 
 @pytest.mark.parametrize("settings", [{"enableDRA": True}, {"awsFeatureGates": {"draNVIDIAGPU": "true"}}])
@@ -131,10 +131,10 @@ def test_a_node_that_is_there_has_a_plain_gpu() -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"selectors": [LARGE]}, "known to its driver only"),
-        ({"deviceClassName": "large"}, "known to its driver only"),
-        ({"adminAccess": True}, "known to its driver only"),
-        ({"capacity": {"requests": {"memory": "10Gi"}}}, "known to its driver only"),
+        ({"selectors": [LARGE]}, "only its driver knows"),
+        ({"deviceClassName": "large"}, "only its driver knows"),
+        ({"adminAccess": True}, "only its driver knows"),
+        ({"capacity": {"requests": {"memory": "10Gi"}}}, "only its driver knows"),
         ({"deviceClassName": "gpus.example.com"}, "a device of class gpus.example.com"),
     ],
 )

@@ -48,7 +48,7 @@ def test_what_only_a_scheduler_counts_is_not_known_where_there_are_gpus() -> Non
     [reason] = against(wanted(**{memory: 4000}), node(has={"pods": 1, GPU: 1}))
     [without] = against(wanted(**{memory: 4000}), node(None, has={"pods": 1}))
 
-    text = "asks for 4000 nvidia.com/gpumem, which HAMi's scheduler counts, and nothing here installs it"
+    text = "requests 4000 nvidia.com/gpumem, which HAMi's scheduler counts, and nothing in the input installs it"
     assert reason == Reason(UNKNOWN, "resource", text)
     assert without.answer is NO
 
@@ -132,61 +132,61 @@ def chooses(**selector: Any) -> Demand:
 @pytest.mark.parametrize(
     ("selector", "labels", "answer", "text"),
     [
-        ({"team": "a"}, {}, NO, "asks for team=a, the node has no such label"),
-        ({"team": "a"}, {"team": exactly("b")}, NO, "asks for team=a, the node has b"),
-        ({"team": "a"}, {"team": exactly("c", "b")}, NO, "asks for team=a, the node has b, c"),
-        ({"team": "a"}, {"team": exactly(*"bcde")}, NO, "asks for team=a, the node has b, c, d, e"),
-        ({"team": "a"}, {"team": exactly(*"bcdef")}, NO, "asks for team=a, the node has b, c, d, e, ..."),
+        ({"team": "a"}, {}, NO, "requires team=a, the node has no such label"),
+        ({"team": "a"}, {"team": exactly("b")}, NO, "requires team=a, the node has b"),
+        ({"team": "a"}, {"team": exactly("c", "b")}, NO, "requires team=a, the node has b, c"),
+        ({"team": "a"}, {"team": exactly(*"bcde")}, NO, "requires team=a, the node has b, c, d, e"),
+        ({"team": "a"}, {"team": exactly(*"bcdef")}, NO, "requires team=a, the node has b, c, d, e, ..."),
         (
             {"team": "a"},
             {"team": LabelValues(frozenset("a"), all_but=True)},
             NO,
-            "asks for team=a, the node has any value but a",
+            "requires team=a, the node has any value but a",
         ),
         (
             {"team": "a"},
             {"team": LATER},
             UNKNOWN,
-            "asks for team=a, whose value on the node is known only once it runs",
+            "requires team=a, whose value on the node is unknown until it runs",
         ),
-        ({"zone": "c"}, {"zone": Unknown("${zone}", ("a", "b"))}, NO, "asks for zone=c, the node has a, b"),
+        ({"zone": "c"}, {"zone": Unknown("${zone}", ("a", "b"))}, NO, "requires zone=c, the node has a, b"),
         (
             {"zone": "eu-west-1a"},
             {"zone": Unknown("us-east-1${zone}")},
             NO,
-            "asks for zone=eu-west-1a, the node has us-east-1...",
+            "requires zone=eu-west-1a, the node has us-east-1...",
         ),
         (
             {"nvidia.com/gpu.product": "L4"},
             {},
             NO,
-            "asks for nvidia.com/gpu.product=L4, a label of NVIDIA's feature discovery, which does not run there",
+            "requires nvidia.com/gpu.product=L4, a label of NVIDIA's feature discovery, which does not run there",
         ),
         (
             {"nvidia.com/cuda.runtime": "9"},
             {},
             NO,
-            "asks for nvidia.com/cuda.runtime=9, a label of NVIDIA's feature discovery, which does not run there",
+            "requires nvidia.com/cuda.runtime=9, a label of NVIDIA's feature discovery, which does not run there",
         ),
         (
             {"nvidia.com/mig.capable": "true"},
             {},
             NO,
-            "asks for nvidia.com/mig.capable=true, a label of NVIDIA's feature discovery, which does not run there",
+            "requires nvidia.com/mig.capable=true, a label of NVIDIA's feature discovery, which does not run there",
         ),
-        ({"nvidia.com/team": "a"}, {}, NO, "asks for nvidia.com/team=a, the node has no such label"),
+        ({"nvidia.com/team": "a"}, {}, NO, "requires nvidia.com/team=a, the node has no such label"),
         (
             {"feature.node.kubernetes.io/pci": "a"},
             {},
             NO,
-            "asks for feature.node.kubernetes.io/pci=a, a label of NVIDIA's feature discovery, which does not run "
+            "requires feature.node.kubernetes.io/pci=a, a label of NVIDIA's feature discovery, which does not run "
             "there",
         ),
         (
             {"nvidia.com/gpu.product": "L4"},
             {"nvidia.com/gpu.product": exactly("T4")},
             NO,
-            "asks for nvidia.com/gpu.product=L4, the node has T4",
+            "requires nvidia.com/gpu.product=L4, the node has T4",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_label_of_unknown_value_is_not_told_as_a_choice_of_values() -> None:
     [reason] = against(wanted(spec={"affinity": {"nodeAffinity": required}}), node(labels={"team": LATER}))
 
     assert reason.answer is NO
-    assert reason.text == "asks for team DoesNotExist, the node has a value that only deployment tells"
+    assert reason.text == "requires team DoesNotExist, the node has a value that is known at deployment only"
 
 
 def test_a_label_that_the_node_has_keeps_no_pod_off() -> None:
@@ -217,7 +217,7 @@ def test_only_what_is_not_met_is_told() -> None:
 
     reasons = against(chooses(team="a", rank="1"), node(labels=labels, believed_labels=labels))
 
-    assert [each.text for each in reasons] == ["asks for rank=1, the node has no such label"]
+    assert [each.text for each in reasons] == ["requires rank=1, the node has no such label"]
 
 
 @pytest.mark.parametrize(
@@ -225,17 +225,16 @@ def test_only_what_is_not_met_is_told() -> None:
     [
         (
             "managed",
-            "cluster autoscaler does not expect team=a of a node it has not made yet; "
-            "set it in the node group's labels",
+            "cluster autoscaler does not expect team=a on a new node; set it in the node group's labels",
         ),
         (
             "self-managed",
-            "cluster autoscaler does not expect team=a of a node it has not made yet; "
+            "cluster autoscaler does not expect team=a on a new node; "
             "tag the group k8s.io/cluster-autoscaler/node-template/label/...",
         ),
         (
             "karpenter",
-            "Karpenter does not expect team=a of a node it has not made yet; set it in the NodePool's template labels",
+            "Karpenter does not expect team=a on a new node; set it in the NodePool's template labels",
         ),
     ],
 )
@@ -273,48 +272,48 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
         (
             {GPU: 2},
             node(),
-            Reason(NO, "resource", "asks for 2 nvidia.com/gpu, g6.xlarge has 1 for pods", 2),
+            Reason(NO, "resource", "requests 2 nvidia.com/gpu, g6.xlarge has 1 for pods", 2),
         ),
         (
             {"cpu": "4"},
             node(None, has={"pods": 58, "cpu": 3920}),
-            Reason(NO, "resource", "asks for 4 cpu, node has 3920m for pods", 2),
+            Reason(NO, "resource", "requests 4 cpu, node has 3920m for pods", 2),
         ),
         (
             {"memory": "16Gi"},
             node(has={"pods": 58, "memory": 16 * GIB - 1}),
-            Reason(NO, "resource", "asks for 16384Mi memory, g6.xlarge has 16384Mi for pods", 2),
+            Reason(NO, "resource", "requests 16384Mi memory, g6.xlarge has 16384Mi for pods", 2),
         ),
         (
             {"cpu": "1"},
             node(has={"pods": 58, "cpu": -200}),
-            Reason(NO, "resource", "asks for 1 cpu, g6.xlarge has 0 for pods", 2),
+            Reason(NO, "resource", "requests 1 cpu, g6.xlarge has 0 for pods", 2),
         ),
         (
             {"example.com/fpga": 1},
             node(),
-            Reason(NO, "resource", "asks for 1 example.com/fpga, the node has none", 3),
+            Reason(NO, "resource", "requests 1 example.com/fpga, the node has none", 3),
         ),
         (
             {EFA: 1},
             node("g6.8xlarge"),
-            Reason(NO, "resource", "asks for 1 vpc.amazonaws.com/efa, the node has none; install its device plugin", 3),
+            Reason(NO, "resource", "requests 1 vpc.amazonaws.com/efa, the node has none; install its device plugin", 3),
         ),
-        ({EFA: 1}, node(), Reason(NO, "resource", "asks for 1 vpc.amazonaws.com/efa, g6.xlarge has no EFA", 3)),
+        ({EFA: 1}, node(), Reason(NO, "resource", "requests 1 vpc.amazonaws.com/efa, g6.xlarge has no EFA", 3)),
         (
             {GPU: 1},
             node(has={"pods": 58, SHARED_GPU: 4, "nvidia.com/other": 1, "nvidia.com/gone": 0}),
             Reason(
                 NO,
                 "resource",
-                "nvidia.com/gpu is offered as nvidia.com/gpu.shared, nvidia.com/other; ask for that",
+                "nvidia.com/gpu is offered as nvidia.com/gpu.shared, nvidia.com/other; request that",
                 1,
             ),
         ),
         (
             {"nvidia.com/mig-1g.10gb": 2},
             node(),
-            Reason(NO, "resource", "asks for 2 nvidia.com/mig-1g.10gb, the node offers nvidia.com/gpu", 3),
+            Reason(NO, "resource", "requests 2 nvidia.com/mig-1g.10gb, the node offers nvidia.com/gpu", 3),
         ),
         (
             {GPU: 1},
@@ -330,12 +329,12 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
         (
             {GPU: 1},
             node("m5.large", has={"pods": 58}),
-            Reason(NO, "resource", "asks for 1 nvidia.com/gpu, m5.large has no GPU", 20),
+            Reason(NO, "resource", "requests 1 nvidia.com/gpu, m5.large has no GPU", 20),
         ),
         (
             {GPU: 1},
             node(None, has={"pods": 58}),
-            Reason(NO, "resource", "asks for 1 nvidia.com/gpu, the node has no GPU", 20),
+            Reason(NO, "resource", "requests 1 nvidia.com/gpu, the node has no GPU", 20),
         ),
         (
             {GPU: 1},
@@ -343,14 +342,14 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
             Reason(
                 UNKNOWN,
                 "resource",
-                "asks for 1 nvidia.com/gpu, and nothing that is known to run here advertises it",
+                "requests 1 nvidia.com/gpu, and no component that is known to run here advertises it",
                 rule="GPU010",
             ),
         ),
         (
             {"memory": "1Gi"},
             node(has={"pods": 58}, unsaid=frozenset(("memory",))),
-            Reason(UNKNOWN, "resource", "asks for 1Gi memory, and how much the node has is not known"),
+            Reason(UNKNOWN, "resource", "requests 1Gi memory, and it is unknown how much the node has"),
         ),
         (
             {"memory": "14Gi"},
@@ -358,7 +357,7 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
             Reason(
                 UNKNOWN,
                 "resource",
-                "asks for 14Gi memory, and the node has between 13Gi and 14Gi; ask for at most 13Gi",
+                "requests 14Gi memory, and the node has between 13Gi and 14Gi; request at most 13Gi",
             ),
         ),
         (
@@ -367,7 +366,7 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
             Reason(
                 UNKNOWN,
                 "resource",
-                "asks for 1 nvidia.com/gpu, and the node has between 0 and 4; ask for at most 0",
+                "requests 1 nvidia.com/gpu, and the node has between 0 and 4; request at most 0",
             ),
         ),
     ],
@@ -398,7 +397,7 @@ def test_the_nearer_a_node_comes_the_less_its_reason_weighs() -> None:
 @pytest.mark.parametrize(("asked", "refused"), [(1, False), (2, True)])
 def test_a_share_is_asked_for_alone(asked: int, refused: bool) -> None:
     there = node(has={"pods": 58, SHARED_GPU: 4}, alone=frozenset((SHARED_GPU,)))
-    text = f"asks for 2 nvidia.com/gpu.shared, {TURNED_AWAY}; ask for one"
+    text = f"requests 2 nvidia.com/gpu.shared, {TURNED_AWAY}; request one"
 
     reasons = against(wanted(**{SHARED_GPU: asked}), there)
 
@@ -428,11 +427,11 @@ def test_what_is_asked_beside_the_place_of_the_pod_is_still_asked() -> None:
 
     [reason] = against(wanted(**{"pods": 1, "example.com/a": 1}), there)
 
-    assert reason.text == "asks for 1 example.com/a, the node has none"
+    assert reason.text == "requests 1 example.com/a, the node has none"
 
 
 def test_a_request_that_is_not_known_may_keep_a_pod_off() -> None:
-    text = f"asks for amounts known at deployment only: {GPU}"
+    text = f"requests amounts known at deployment only: {GPU}"
 
     assert against(wanted(**{GPU: LATER}), node()) == (Reason(UNKNOWN, "resource", text),)
 
@@ -444,7 +443,7 @@ def test_a_limit_that_is_not_known_beside_a_request_that_is_may_be_refused() -> 
 
     assert (reason.answer, reason.text) == (
         UNKNOWN,
-        "has a limit that is known at deployment only, and the API server refuses one below its request",
+        "has a limit that is known at deployment only, and the API server rejects a limit below its request",
     )
 
 
@@ -458,16 +457,16 @@ OPEN_PORT = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "ho
         ({"ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
         (
             {"ports": frozenset((PORT,))},
-            (Reason(NO, "port", "asks for port 80 of the node, which a DaemonSet has on every node"),),
+            (Reason(NO, "port", "requests port 80 of the node, which a DaemonSet uses on every node"),),
         ),
         ({"unsure_ports": frozenset((("0.0.0.0", "TCP", 81),))}, ()),
         (
             {"unsure_ports": frozenset((PORT,))},
-            (Reason(UNKNOWN, "port", "asks for port 80 of the node, which a DaemonSet may have"),),
+            (Reason(UNKNOWN, "port", "requests port 80 of the node, which a DaemonSet may use"),),
         ),
         (
             {"ports_open": True},
-            (Reason(UNKNOWN, "port", "asks for port 80 of the node, which a DaemonSet may have"),),
+            (Reason(UNKNOWN, "port", "requests port 80 of the node, which a DaemonSet may use"),),
         ),
     ],
 )
@@ -486,7 +485,7 @@ def test_a_pod_without_host_ports_minds_no_daemon_set() -> None:
 
 def test_what_a_pod_asks_of_its_place_is_asked_of_the_labels_of_the_node() -> None:
     demanded = wanted(topology=Topology(keys=("rack",)))
-    text = "spreads or keeps apart by rack, a label that the node has not"
+    text = "has a spread or anti-affinity by rack, a label that the node does not have"
 
     assert against(demanded, node(believed_labels={"rack": exactly("a")})) == (Reason(NO, "topology", text),)
     assert against(demanded, node(labels={"rack": exactly("a")})) == ()
@@ -534,7 +533,7 @@ def test_only_pods_that_mind_are_asked_for_ports_and_places(demanded: Demand, pa
             {"believed": {"pods": 58, "cpu": 3920}},
             "managed",
             [
-                "cluster autoscaler expects 0 nvidia.com/gpu on a node it has not made yet, the pod asks for 1; "
+                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, the pod requests 1; "
                 "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
             ],
         ),
@@ -542,25 +541,19 @@ def test_only_pods_that_mind_are_asked_for_ports_and_places(demanded: Demand, pa
             {"believed": {"pods": 58, "cpu": 3920}},
             "self-managed",
             [
-                "cluster autoscaler expects 0 nvidia.com/gpu on a node it has not made yet, the pod asks for 1; "
+                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, the pod requests 1; "
                 "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
             ],
         ),
         (
             {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
             "karpenter",
-            [
-                "Karpenter expects 500m cpu on a node it has not made yet, the pod asks for 1; "
-                "add a NodeOverlay with capacity cpu"
-            ],
+            ["Karpenter expects 500m cpu on a new node, the pod requests 1; add a NodeOverlay with capacity cpu"],
         ),
         (
             {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
             "auto-mode",
-            [
-                "EKS Auto Mode expects 500m cpu on a node it has not made yet, the pod asks for 1; "
-                "Auto Mode has no such pool"
-            ],
+            ["EKS Auto Mode expects 500m cpu on a new node, the pod requests 1; Auto Mode has no such pool"],
         ),
         ({"believed": {"pods": 58, "cpu": 1000, GPU: 1}}, "karpenter", []),
     ],

@@ -53,7 +53,7 @@ def test_efa_of_a_launch_template_that_is_not_seen_is_not_known(tmp_path: Path) 
 
     assert found.answer is Answer.UNKNOWN
     [pool] = found.pools
-    assert f"asks for 32 {EFA}, and how much the node has is not known" in [each.text for each in pool.reasons]
+    assert f"requests 32 {EFA}, and it is unknown how much the node has" in [each.text for each in pool.reasons]
 
 
 def test_a_type_without_efa_has_none(tmp_path: Path) -> None:

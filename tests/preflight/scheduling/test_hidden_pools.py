@@ -39,10 +39,10 @@ def test_a_cluster_without_pools_is_told_so(tmp_path: Path) -> None:
     found = verdict(tmp_path)
 
     assert found.answer is Answer.NO
-    assert [each.text for each in found.reasons] == ["the cluster has no pool of its own"]
+    assert [each.text for each in found.reasons] == ["the cluster has no pool in the input"]
 
 
-@pytest.mark.parametrize(("groups", "said"), [({}, "no pool is seen"), ({"Group": GROUP}, "no pool takes it")])
+@pytest.mark.parametrize(("groups", "said"), [({}, "the input has no pool"), ({"Group": GROUP}, "no pool accepts it")])
 def test_a_nested_stack_that_is_not_read_may_hold_a_pool(tmp_path: Path, groups: dict[str, object], said: str) -> None:
     found = verdict(tmp_path, Nested=NESTED, **groups)
 

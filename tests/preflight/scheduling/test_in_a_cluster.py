@@ -131,8 +131,8 @@ def test_what_runs_without_an_autoscaler_is_said(tmp_path: Path) -> None:
     found = verdicts(tmp_path, [group("a", "a", 1, 5)], deployment("chat", 3))
 
     assert [each.text for each in found["chat"].reasons] == [
-        "whether more than 1 of 3 pods find room is not known "
-        "(a: 1 node runs, and whether cluster autoscaler runs in the cluster is not known)"
+        "it is unknown whether more than 1 of 3 pods find room "
+        "(a: 1 node runs, and it is unknown whether cluster autoscaler runs in the cluster)"
     ]
 
 
@@ -296,6 +296,8 @@ def test_a_spread_that_leaves_nodes_empty_is_the_reason(tmp_path: Path) -> None:
     spared = verdicts(tmp_path, groups, deployment("chat", 4, spread(ZONE, "chat")))["chat"]
     full = verdicts(tmp_path, groups, deployment("chat", 6, spread(ZONE, "chat")))["chat"]
 
-    why = "at most 3 of {} pods run, as the spread over zones allows a zone 1 more than the emptiest that has nodes"
+    why = (
+        "at most 3 of {} pods run, because the spread over zones allows a zone 1 more than the emptiest that has nodes"
+    )
     assert [each.text.partition(" (")[0] for each in spared.reasons] == [why.format(4)]
     assert [each.text.partition(" (")[0] for each in full.reasons] == [why.format(6)]

@@ -206,7 +206,7 @@ OF_SELF_MANAGED = [
         "spotInstancePools can't be set next to instancesDistribution.spotAllocationStrategy capacity-optimized",
         {"instancesDistribution": {"instanceTypes": ["g5.xlarge"], "spotInstancePools": 2}},
     ),
-    ({"asgSuspendProcesses": ["Rebalance"]}, "asgSuspendProcesses must be of", {"asgSuspendProcesses": ["Launch"]}),
+    ({"asgSuspendProcesses": ["Rebalance"]}, "asgSuspendProcesses must be from", {"asgSuspendProcesses": ["Launch"]}),
     ({"maxInstanceLifetime": 86399}, "maxInstanceLifetime must be 86400 or more", {"maxInstanceLifetime": 86400}),
     ({"containerRuntime": "dockerd"}, "containerRuntime must be containerd", {"containerRuntime": "containerd"}),
     ({"cpuCredits": "unlimited", "instanceType": "g5.xlarge"}, "cpuCredits needs", {"instanceType": "t3.large"}),

@@ -60,7 +60,7 @@ def test_a_template_of_eksctl_does_not_say_all(tmp_path: Path) -> None:
     [found] = clusters(read_input([str(tmp_path / "stack.yaml")]))
 
     assert not found.sees_software
-    assert found.unknown_software[0] == "API calls of eksctl for stack, which cannot be read"
+    assert found.unknown_software[0] == "API calls of eksctl for stack, which can't be read"
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,13 @@ def test_the_template_of_a_generator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("generator", "why"),
     [
-        ({"git": {"directories": [{"path": "apps/*"}]}}, "what its git generator makes is not read"),
-        ({"clusters": {}}, "what its clusters generator makes is not read"),
-        ({**listed(ELEMENTS[0]), "selector": {"matchLabels": {"a": "b"}}}, "what its selector makes is not read"),
-        (listed(elementsYaml="{{ .a }}"), "what its elementsYaml makes is not read"),
+        ({"git": {"directories": [{"path": "apps/*"}]}}, "the applications of its git generator aren't read"),
+        ({"clusters": {}}, "the applications of its clusters generator aren't read"),
+        (
+            {**listed(ELEMENTS[0]), "selector": {"matchLabels": {"a": "b"}}},
+            "the applications of its selector aren't read",
+        ),
+        (listed(elementsYaml="{{ .a }}"), "the applications of its elementsYaml aren't read"),
     ],
 )
 def test_of_other_generators_only_the_template_is_read(tmp_path: Path, generator: dict[str, Any], why: str) -> None:
@@ -67,7 +70,7 @@ def test_of_several_clusters_only_what_they_share_is_known(tmp_path: Path) -> No
 
     [chart] = found.charts
     assert (chart.version, chart.values) == ("0.20.0", {"nodeSelector": {"pool": Unknown("{{ .name }}")}})
-    assert told(found) == ["it installs into several clusters, and which one is judged is not known"]
+    assert told(found) == ["it deploys to several clusters, and it is unknown which of them the input describes"]
 
 
 def test_folders_of_elements(tmp_path: Path) -> None:

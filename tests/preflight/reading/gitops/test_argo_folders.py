@@ -55,7 +55,7 @@ def test_settings_that_are_not_read_are_told(tmp_path: Path) -> None:
     found = with_settings(tmp_path, namePrefix="x-", kubeVersion="1.36", version="v5.5.0")
 
     assert only(found).name == "infer"
-    assert told(found) == ["what its namePrefix, kustomize.kubeVersion change in apps is not read"]
+    assert told(found) == ["changes to apps by its namePrefix, kustomize.kubeVersion aren't read"]
 
 
 def test_settings_of_a_plain_folder_are_refused(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_settings_of_a_plain_folder_are_refused(tmp_path: Path) -> None:
 
     found = given(tmp_path, argo=[application(source)], apps__infer=[deployment()])
 
-    assert told(found) == ["what its namePrefix change in apps is not read, because the folder has no kustomization"]
+    assert told(found) == ["changes to apps by its namePrefix aren't read, because the folder has no kustomization"]
 
 
 def test_the_namespace_of_the_destination(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_values_that_are_not_there_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, argo=[owner], **CHART)
 
     assert only(found, "Pod").spec["nodeSelector"]["pool"] == "none"
-    assert told(found) == ["what its helm values, ../../../secret.yaml change in charts/app is not read"]
+    assert told(found) == ["changes to charts/app by its helm values, ../../../secret.yaml aren't read"]
 
 
 def of_registry(folder: Path, helm: dict[str, Any], **files: Any) -> Input:
@@ -135,7 +135,7 @@ def test_values_elsewhere_are_told(tmp_path: Path, name: str) -> None:
 
     assert (found.charts[0].values, told(found)) == (
         {},
-        [f"values of chart karpenter that stand in {name} are not read"],
+        [f"values of chart karpenter in {name} aren't read"],
     )
 
 

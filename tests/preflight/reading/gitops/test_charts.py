@@ -92,7 +92,7 @@ def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
     application = f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {source}\n"
 
     assert [each.reason for each in given(tmp_path, application).problems] == [
-        "what its patches change in . is not read"
+        "changes to . by its patches aren't read"
     ]
 
 
@@ -146,13 +146,13 @@ def test_a_release_of_flux(tmp_path: Path) -> None:
 def test_values_of_a_release_that_are_not_there_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, FLUX, SETTINGS)
 
-    assert [each.reason for each in found.problems] == ["values of chart karpenter in ConfigMap one are not read"]
+    assert [each.reason for each in found.problems] == ["values of chart karpenter in ConfigMap one aren't read"]
 
 
 def test_values_of_a_secret_are_not_read(tmp_path: Path) -> None:
     found = given(tmp_path, FLUX.replace("ConfigMap, name: one", "Secret, name: one"), SETTINGS, ONE)
 
-    assert [each.reason for each in found.problems] == ["values of chart karpenter in Secret one are not read"]
+    assert [each.reason for each in found.problems] == ["values of chart karpenter in Secret one aren't read"]
 
 
 REGISTRY = """
@@ -178,7 +178,7 @@ def test_a_release_whose_source_is_elsewhere_is_told(tmp_path: Path) -> None:
 
     assert (found.charts, [each.reason for each in found.problems]) == (
         (),
-        ["its chart stands elsewhere and is not read"],
+        ["its chart isn't in the input and isn't read"],
     )
 
 
@@ -186,7 +186,7 @@ def test_patches_of_a_kustomization_are_told(tmp_path: Path) -> None:
     spec: Any = "{path: ./apps, patches: [{patch: x}]}"
     text = f"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: a}}\nspec: {spec}\n"
 
-    assert [each.reason for each in given(tmp_path, text).problems] == ["what its patches change in ./apps is not read"]
+    assert [each.reason for each in given(tmp_path, text).problems] == ["changes to ./apps by its patches aren't read"]
 
 
 def test_other_objects_install_nothing(tmp_path: Path) -> None:

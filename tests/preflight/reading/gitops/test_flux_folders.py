@@ -158,7 +158,7 @@ def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
     found = given(tmp_path, prod=[owner, config_map("one", A="a")], apps__infer=[deployment(nodeSelector=asked)])
 
     assert dig(only(found).spec, "template", "spec", "nodeSelector") == {"a": "a", "b": Unknown("${B}")}
-    assert told(found) == ["variables of ConfigMap two are not read"]
+    assert told(found) == ["variables of ConfigMap two aren't read"]
 
 
 def test_values_of_a_secret_are_not_known(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
     found = given(tmp_path, clusters__prod=[owner], apps__infer=[deployment()])
 
     assert only(found).spec["replicas"] == 1
-    assert told(found)[0].startswith("what its patches change in ./apps is not read, because kubectl refused it")
+    assert told(found)[0].startswith("changes to ./apps by its patches aren't read, because kubectl failed")
 
 
 def test_without_a_program_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_without_a_program_it_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert only(found).namespace == "default"
     assert told(found) == [
-        "what its namespace change in ./apps is not read, because neither kubectl nor kustomize is on PATH"
+        "changes to ./apps by its namespace aren't read, because neither kubectl nor kustomize is on PATH"
     ]
 
 
@@ -201,7 +201,7 @@ def test_a_base_that_would_be_fetched_is_not(tmp_path: Path) -> None:
         apps__kustomization=[{"resources": ["https://example.com/base?ref=v1"]}],
     )
 
-    assert any("which is not fetched" in each for each in told(found))
+    assert any("which isn't fetched" in each for each in told(found))
 
 
 @pytest.mark.parametrize("path", ["apps/far", "../outside"])
@@ -211,7 +211,7 @@ def test_a_folder_elsewhere_is_told(tmp_path: Path, path: str) -> None:
 
     found = given(tmp_path / "inside", clusters__prod=[kustomization(path=path)])
 
-    assert told(found) == [f"what path {path} holds is not among the files that are judged"]
+    assert told(found) == [f"path {path} isn't in the input"]
 
 
 def test_a_component_outside_of_the_input_is_not_read(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_component_outside_of_the_input_is_not_read(tmp_path: Path) -> None:
     )
 
     assert only(found).name == "infer"
-    assert told(found) == ["what its components change in ./apps is not read, because a component stands elsewhere"]
+    assert told(found) == ["changes to ./apps by its components aren't read, because a component isn't in the input"]
 
 
 def helm_release(**spec: Any) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def test_values_of_a_chart_in_the_repository(tmp_path: Path) -> None:
 def test_values_of_such_a_chart_that_are_not_there(tmp_path: Path) -> None:
     found = given(tmp_path, prod=[helm_release(valuesFrom=[{"kind": "Secret", "name": "more"}])], **CHART)
 
-    assert told(found) == ["what its helm values, Secret more change in ./charts/app is not read"]
+    assert told(found) == ["changes to ./charts/app by its helm values, Secret more aren't read"]
 
 
 def test_files_that_flux_may_leave_out_are_told(tmp_path: Path) -> None:
@@ -267,6 +267,6 @@ def test_files_that_flux_may_leave_out_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, clusters__prod=[kustomization(sourceRef=reference), source], apps__infer=[deployment()])
 
     assert sorted(told(found)) == [
-        ".sourceignore of apps may leave out files of ./apps",
-        "spec.ignore of GitRepository flux-system/repo may leave out files of ./apps",
+        ".sourceignore of apps may exclude files of ./apps",
+        "spec.ignore of GitRepository flux-system/repo may exclude files of ./apps",
     ]
