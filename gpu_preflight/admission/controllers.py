@@ -64,7 +64,7 @@ _TEMPLATES = (("volumeClaimTemplates",), ("leaderWorkerTemplate", "volumeClaimTe
 def missing(
     text: str, name: str, known: Collection[str], cluster: Cluster, rule: str, answer: Answer = Answer.NO
 ) -> Iterator[Reason]:
-    """Yield why a pod is rejected that names a missing object, if the input has such objects.
+    """Yield why a pod is rejected if it names a missing object and the input has other objects of this kind.
 
     Args:
         text: The missing object, as a sentence.

@@ -301,8 +301,8 @@ def shut_out(pool: Pool, cluster: Cluster) -> list[Resource]:
     """Return the security groups of a pool's nodes if no rule allows these nodes to call the API server inside the VPC.
 
     The network interfaces of the API server have the security group that EKS creates, which allows traffic only from
-    itself, and the security groups that the cluster names. A security group that both sides have allows nothing by
-    itself. Empty if a group or a rule isn't in the input.
+    itself. They also have the security groups that the cluster names. A security group that both sides have allows
+    nothing by itself. Empty if a group or a rule isn't in the input.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html (2026-11-24)
     """

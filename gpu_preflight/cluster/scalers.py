@@ -33,7 +33,7 @@ _OF_RESOURCES = ("Resource", "ContainerResource")
 
 
 class Target(NamedTuple):
-    """The target of a reference. The name is ``None`` if it isn't set or isn't known."""
+    """The object that a reference names. The name is ``None`` if it isn't set or isn't known."""
 
     kind: str
     name: str | None

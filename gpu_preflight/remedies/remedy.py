@@ -59,7 +59,7 @@ _MOST_STEPS = 4
 _MOST_FOR_MORE = 4_000
 # Max number of sets of changes that are checked for one workload.
 _MOST_TRIALS = 40
-# How many times the pool's GPU memory other types are tried with, in addition to any type with more memory.
+# Multiples of the pool's GPU memory to search other types for, in addition to any type with more memory.
 _MORE_MEMORY = (2, 3)
 # The condition of a fix with a smaller workload.
 _WITH_LESS = "the pod can do with less"

@@ -139,7 +139,7 @@ def _total_requests(members: Iterable[Verdict]) -> Resources:
 
 
 def _pools(members: Sequence[Verdict], wanted: Demand, *, at_most: bool) -> Iterator[PoolVerdict]:
-    """Yield the result for each pool that accepts all members. It is no if none of its nodes has room for them."""
+    """Yield the result for each pool that accepts all members. The answer is no if no node has room for them."""
     for judged in members[0].pools:
         others = [one for each in members[1:] for one in each.pools if one.pool is judged.pool]
         answer = all_yes(each.answer for each in (judged, *others))

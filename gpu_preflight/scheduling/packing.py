@@ -51,7 +51,7 @@ class PoolUse:
         nodes: Nodes in use.
         gpus: GPUs of those nodes.
         pods: Pods on them, by workload.
-        types: Those of the nodes whose instance type is known, by type.
+        types: Number of nodes of each known instance type.
     """
 
     pool: Pool

@@ -215,7 +215,7 @@ def _pool_ceiling(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -
 
 
 def quota_vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str, tuple[str, int]]:
-    """Return name and vCPUs of each quota that a pool needs, by quota code, for the most nodes of each type."""
+    """Return name and vCPUs of each quota that a pool needs, by quota code, for the max nodes of each type."""
     found: dict[str, tuple[str, int]] = {}
     for row, most in bounded:
         for capacity_type in pool.capacity_types:

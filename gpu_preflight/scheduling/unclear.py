@@ -207,7 +207,7 @@ def _is_image_open(pool: Pool) -> bool:
 
 
 def _is_open(value: object) -> bool:
-    """Whether deployment may set any value, or one of several choices of which one may be any value."""
+    """Whether deployment may set any value, or a choice among values that may be any value."""
     return isinstance(value, Unknown) and (not value.choices or any(map(_is_open, value.choices)))
 
 
@@ -312,7 +312,7 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
 
 
 def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield the objects that the pods name and the input doesn't hold."""
+    """Yield the objects that the pods name and the input doesn't contain."""
     pod, space = workload.pod, workload.namespace
     if (name := known_text(pod.runtime_class)) and not _has(cluster, "RuntimeClass", name):
         yield f"RuntimeClass {name} exists"
@@ -329,7 +329,7 @@ def _named_objects(workload: Workload, cluster: Cluster) -> Iterator[str]:
 
 
 def _classes_of_claims(workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield the claims and the StorageClasses that the pods name and the input doesn't hold."""
+    """Yield the claims and the StorageClasses that the pods name and the input doesn't contain."""
     space = workload.namespace
     for claim in claimed(workload, cluster):
         if claim.name and claim.spec is None:
@@ -343,7 +343,7 @@ def _classes_of_claims(workload: Workload, cluster: Cluster) -> Iterator[str]:
 
 
 def _external_data_assumptions(workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield the volumes, Secrets and ConfigMaps that the pods name and the input doesn't hold."""
+    """Yield the volumes, Secrets and ConfigMaps that the pods name and the input doesn't contain."""
     for claim in claimed(workload, cluster):
         volume = known_text((claim.spec or {}).get("volumeName"))
         if volume and claim.volume is None:
