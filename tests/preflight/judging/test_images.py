@@ -138,7 +138,7 @@ def test_of_another_version_only_its_values_are_known(tmp_path: Path) -> None:
     assert names(found) == ["example.com/kueue:v9"]
     [(what, _, reason)] = found.not_known
     assert what == "chart kueue 0.99.0"
-    assert reason.startswith("images of this version of the chart are not known, but for those that its values name")
+    assert reason.startswith("images of this version of the chart aren't known, except images that its values name")
 
 
 def test_a_chart_without_version_is_told(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_values_that_bring_other_images_are_told(tmp_path: Path) -> None:
     found = told(tmp_path, release("kube-prometheus-stack", "88.5.3", "oci://x.example.com/a", **values))
 
     [(_, _, reason)] = found.not_known
-    assert reason.startswith("images that its value grafana.imageRenderer.enabled brings are not known")
+    assert reason.startswith("images of its value grafana.imageRenderer.enabled aren't known")
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_karpenter_goes_before_the_control_plane(tmp_path: Path, before: Any, af
 
     told = [each.detail for each in found.control_planes if each.change == "too early"]
     assert bool(told) is early
-    assert all("Karpenter 1.14.1 runs, and 1.37 needs 1.15: deploy that first" in each for each in told)
+    assert all("Karpenter 1.14.1 runs, and 1.37 needs 1.15: deploy it first" in each for each in told)
     assert "refused" not in {each.change for each in found.control_planes}
 
 

@@ -162,7 +162,7 @@ def test_a_no_of_the_pools_in_a_file_rests_on_there_being_no_others(tmp_path: Pa
 
     assert {each.answer for verdicts in told.values() for each in verdicts} == {Answer.NO}
     assert [bool(each.rests_on) for each in told["whole"]] == [False]
-    assert ["not in the input" in each.rests_on[0] for each in told["pools"]] == [True]
+    assert ["isn't in the input" in each.rests_on[0] for each in told["pools"]] == [True]
 
 
 @pytest.mark.parametrize(("replicas", "rests"), [(1, False), (2, True)])

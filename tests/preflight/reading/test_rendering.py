@@ -81,7 +81,7 @@ def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monk
     why = found.problems[0].reason
     assert why == (
         "it isn't rendered, because neither kubectl nor kustomize is on PATH; "
-        "what the input has of its base is judged without its patches"
+        "its base is checked without its patches, as far as it is in the input"
     )
 
 

@@ -150,7 +150,7 @@ def test_repositories_of_ecr_are_made_where_they_are_not(file: Path, tmp_path: P
 def test_it_names_what_is_not_known(file: Path) -> None:
     script = copy_script.render(view(file, ECR))
 
-    assert "# Not known, and not copied: chart odd 1.0.0+7: images of this version of the chart are not known" in script
+    assert "# Not known, and not copied: chart odd 1.0.0+7: images of this version of the chart aren't known" in script
 
 
 @pytest.mark.parametrize("mirror", [None, ECR, PLAIN])

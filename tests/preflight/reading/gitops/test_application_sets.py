@@ -70,7 +70,7 @@ def test_of_several_clusters_only_what_they_share_is_known(tmp_path: Path) -> No
 
     [chart] = found.charts
     assert (chart.version, chart.values) == ("0.20.0", {"nodeSelector": {"pool": Unknown("{{ .name }}")}})
-    assert told(found) == ["it deploys to several clusters, and it is unknown which of them the input describes"]
+    assert told(found) == ["it deploys to several clusters, and it is unknown which one this is"]
 
 
 def test_folders_of_elements(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_its_level_refuses_pods(tmp_path: Path) -> None:
 def test_several_clusters_are_told(tmp_path: Path, first: Any, second: Any, several: bool) -> None:
     found = given(tmp_path, argo=[of_chart(destination=first), of_chart(destination=second)])
 
-    assert any("all is judged as one cluster" in each for each in told(found)) is several
+    assert any("all are checked as one cluster" in each for each in told(found)) is several
 
 
 def test_an_application_of_applications_names_no_cluster_of_theirs(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_an_application_of_applications_names_no_cluster_of_theirs(tmp_path: Pat
 
     found = given(tmp_path, root=[root], apps__one=[of_chart(destination={"name": "prod"})])
 
-    assert not any("all is judged as one cluster" in each for each in told(found))
+    assert not any("all are checked as one cluster" in each for each in told(found))
