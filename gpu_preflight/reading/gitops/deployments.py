@@ -212,8 +212,8 @@ class Beside:
         """Whether a folder is in the input."""
         return place.is_dir() and any(root.resolve() in (place, *place.parents) for root in self.roots)
 
-    def shown(self, folder: Path) -> str:
-        """Return the path of a folder as the user gave the folder that was read around it."""
+    def display_path(self, folder: Path) -> str:
+        """Return the path of a folder, relative to the input folder as the user wrote it."""
         root = next((root for root in self.roots if root.resolve() in (folder, *folder.parents)), None)
         return str(root / folder.relative_to(root.resolve()) if root else folder)
 
@@ -345,7 +345,7 @@ def _render_chart(each: Deployment, folder: Path, beside: Beside, made: Renderin
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
-    return _parsed(each, text, beside.shown(folder), [])
+    return _parsed(each, text, beside.display_path(folder), [])
 
 
 def _render_kustomization(
@@ -375,7 +375,7 @@ def _render_kustomization(
     if text is None:
         raise NotRendered(why)
     made.texts[f"{folder} of {each.owner.origin.path}"] = text
-    return _parsed(each, text, beside.shown(folder), plain)
+    return _parsed(each, text, beside.display_path(folder), plain)
 
 
 def _json(content: Any) -> str:
