@@ -25,7 +25,7 @@ _LOOKS: Final = {
     "a private key": r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----",
     # CloudFormation writes the secret itself into its API requests.
     # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html
-    "a secret that CloudFormation writes out": r"\{\{resolve:(?:secretsmanager|ssm-secure):",
+    "a secret that CloudFormation resolves to plain text": r"\{\{resolve:(?:secretsmanager|ssm-secure):",
 }
 _PATTERNS: Final = {kind: re.compile(look, re.ASCII) for kind, look in _LOOKS.items()}
 # Values that only the name of their variable distinguishes from a hash.

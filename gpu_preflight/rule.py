@@ -1,4 +1,4 @@
-"""What a rule is, what it finds, how a rule id is parsed, and which ids are retired."""
+"""Rules, problems and findings, the parser of rule ids, and retired ids."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ _LOOKS_LIKE = str.maketrans("OIL", "011")
 
 
 class Subject(Protocol):
-    """What a problem is about."""
+    """The subject of a problem."""
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """Its file and path."""
 
 
 class Named(Subject, Protocol):
-    """What a problem is about, where its name tells it from others."""
+    """The subject of a problem, with a name."""
 
     @property
     def title(self) -> str:
-        """Its name as people say it, e.g. ``pool l4``."""
+        """Its kind and name, for example ``pool l4``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One place where a rule is broken.
+    """One violation of a rule.
 
     Attributes:
-        subject: What it is about.
-        text: What is wrong there, with names and figures.
-        fix: What to do there, when it is more than the rule's own fix.
-        unknown: Whether it only may be wrong, because something is known at deployment only.
-        condition: What would have to be true for it not to be wrong, where the input merely lacks a component.
-        name: The name with which the message begins; ``text`` doesn't have it.
-        field: Path of the only field that is wrong, where it is in the object or among the resource's properties at the
-            origin of the subject, e.g. ``spec.template.spec.taints[0].effect``; empty where several are.
+        subject: The object that has the problem.
+        text: The fault, with names and values.
+        fix: The fix, if it is more specific than the rule's own fix.
+        unknown: Whether it only may be a problem, because a value is known only at deployment.
+        condition: The condition under which it isn't a problem, if the input merely lacks a component.
+        name: The name at the start of the message; ``text`` doesn't contain it.
+        field: Path of the only faulty field, in the object or among the resource's properties at the origin of the
+            subject, for example ``spec.template.spec.taints[0].effect``; empty if several fields are faulty.
     """
 
     subject: Subject
@@ -73,39 +73,39 @@ class Problem:
     def from_subject(
         cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False, field: str = ""
     ) -> Problem:
-        """Return a problem whose message begins with the name of what it is about."""
+        """Return a problem whose message starts with the name of its subject."""
         return cls(subject, text, fix, unknown, name=subject.title, field=field)
 
     def with_field(self, owner: Subject, field: str) -> Problem:
-        """Return the same problem with the field of an object that is wrong, if it is about that object."""
+        """Return the same problem with its faulty field, if the object is its subject."""
         return replace(self, field=field) if owner.origin == self.subject.origin else self
 
     @property
     def message(self) -> str:
-        """What is wrong, with the name."""
+        """The fault, with the name."""
         return f"{self.name}: {self.text}" if self.name else self.text
 
     def with_workload(self, workload: Workload) -> Problem:
-        """Return the same problem of another workload with the same pod."""
+        """Return the same problem for another workload with the same pod."""
         return replace(self, subject=workload, name=workload.title)
 
     @property
     def origin(self) -> Origin:
-        """Where it stands."""
+        """The file and path of its subject."""
         return self.subject.origin
 
     @property
     def key(self) -> tuple[Origin, str, str, bool]:
-        """What tells it from other problems of its rule."""
+        """The key that distinguishes it from other problems of its rule."""
         return self.origin, self.message, self.fix, self.unknown
 
 
 def check_each_pod(workloads: Iterable[Workload], judge: Callable[[Workload], Iterable[Problem]]) -> Iterator[Problem]:
-    """Yield the problems of workloads, where pod and namespace alone decide: what is alike is judged once.
+    """Yield the problems of workloads if they depend only on pod and namespace, which are checked once.
 
     Args:
         workloads: The workloads.
-        judge: Yields problems of a workload that are about it.
+        judge: Yields the problems of a workload.
     """
     known: dict[tuple[int, str], tuple[Workload, list[Problem]]] = {}
     for workload in workloads:
@@ -121,20 +121,20 @@ Check = Callable[[Case], Iterable[Problem]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One thing that keeps a GPU pod Pending, or that costs money without a pod running.
+    """A check for one fault that keeps GPU pods from running, or costs money while no pod runs.
 
     Attributes:
-        id: ``GPU`` and three digits; never used again once given.
-        severity: ``error`` where a pod cannot run, ``warning`` where it may not, ``note`` for what is worth knowing.
-        title: What is wrong, in one line.
-        why: What happens then.
-        source: Where that is documented, as a URL or a file of a project and its version.
-        fix: What to do.
-        check: Yields the places where a case breaks it.
-        stops: Whether a pool, a pod or an autoscaler in which it finds an error does not work until that is mended.
-        presumed: Whether pools that it only may be about are taken to work, and every answer says what it rests on:
-            most inputs leave to others what it asks for.
-        at_start: Whether the pods of its errors get a node, and their program fails there.
+        id: ``GPU`` and three digits. An id is never reused.
+        severity: ``error`` if a pod can't run, ``warning`` if it may not run, ``note`` for other facts.
+        title: A short sentence that states the fault.
+        why: The consequences.
+        source: The documentation of the fact, as a URL or a file of a project and its version.
+        fix: The fix, as an instruction.
+        check: Yields the violations in a case.
+        stops: Whether a pool, a pod or an autoscaler with an error doesn't work until the error is fixed.
+        presumed: Whether pools with a possible problem are assumed to work, with the condition in every answer. Most
+            inputs don't contain the component that the rule requires.
+        at_start: Whether pods with an error get a node, and their program fails at its start.
     """
 
     id: str
@@ -150,7 +150,7 @@ class Rule:
 
     @property
     def place(self) -> str:
-        """File and line of the function that is the rule."""
+        """File and line of the rule's function."""
         function = cast("FunctionType", self.check)
         return f"{function.__module__.replace('.', '/')}.py:{function.__code__.co_firstlineno}"
 
@@ -158,15 +158,15 @@ class Rule:
 def rule(
     id: str, severity: Severity, *, source: str, stops: bool = True, presumed: bool = False, at_start: bool = False
 ) -> Callable[[Check], Rule]:
-    """Make a function a rule: its docstring gives the title, why it matters, and after "Fix:" what to do.
+    """Turn a function into a rule. Its docstring contains title, consequences, and the fix after "Fix:".
 
     Args:
         id: ``GPU`` and three digits.
         severity: ``error``, ``warning`` or ``note``.
         source: A URL, or a file of a project and its version.
-        stops: Whether an error keeps from working what it is found in, so that no pod runs by it.
-        presumed: Whether pools are taken to work where there only may be one.
-        at_start: Whether its pods get a node, and their program fails there.
+        stops: Whether a pool, a pod or an autoscaler with an error doesn't work.
+        presumed: Whether pools with a possible problem are assumed to work.
+        at_start: Whether pods with an error get a node, and their program fails at its start.
 
     Raises:
         ValueError: The docstring lacks one of the three.
@@ -193,22 +193,22 @@ def rule(
 def _parts(id: str, doc: str) -> tuple[str, str, str]:
     paragraphs = [" ".join(each.split()) for each in doc.split("\n\n")]
     if len(paragraphs) != 3 or not paragraphs[2].startswith(_FIX):
-        raise ValueError(f"rule {id}: docstring must be a title, why it matters and '{_FIX}...', got {doc!r}")
+        raise ValueError(f"rule {id}: docstring must be a title, the consequences and '{_FIX}...', got {doc!r}")
     title, why, fix = paragraphs
     return title.removesuffix("."), why, fix.removeprefix(_FIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem, its rule, and why somebody accepts it.
+    """A problem, its rule, and the reason of its acknowledgement.
 
     Attributes:
         rule: The rule.
         cluster: Name of the cluster.
         problem: The problem.
-        acknowledged: The reason given for accepting it; ``None`` when nobody does.
-        not_true: Whether the one who accepts it states that it is wrong.
-        accepted_by: Where that reason is; ``None`` if it isn't accepted.
+        acknowledged: The reason of its acknowledgement; ``None`` without one.
+        not_true: Whether the acknowledgement states that the finding is wrong.
+        accepted_by: The place of the acknowledgement; ``None`` without one.
     """
 
     rule: Rule
@@ -220,12 +220,12 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """What to do."""
+        """The fix."""
         return self.problem.fix or self.rule.fix
 
     @property
     def holds(self) -> bool:
-        """Whether it certainly keeps something from working, accepted or not: no reason makes a node join."""
+        """Whether it is a certain error, acknowledged or not: an acknowledgement doesn't fix it."""
         return self.rule.severity == "error" and not self.problem.unknown and not self.not_true
 
     @property
@@ -236,13 +236,13 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retired:
-    """A rule that is no more. Its id is never given again.
+    """A removed rule. Its id is never reused.
 
     Attributes:
-        title: What it found.
-        date: Day it went, ISO 8601.
-        now: Ids of the rules that find it now.
-        why: Who says it now, where no rule does.
+        title: The fault that it reported.
+        date: Day of its removal, ISO 8601.
+        now: Ids of the rules that report the fault now.
+        why: The component that reports the fault now, if no rule does.
     """
 
     title: str
@@ -253,27 +253,33 @@ class Retired:
 
 RETIRED = MappingProxyType(
     {
-        "GPU047": Retired(title="Several network interfaces in a public subnet", date="2026-11-21", now=("GPU105",)),
-        "GPU109": Retired(
-            title="Node repair that EKS refuses", date="2026-11-21", why="EKS says it itself when the group is made"
+        "GPU047": Retired(
+            title="Nodes with several network interfaces are in a public subnet", date="2026-11-21", now=("GPU105",)
         ),
-        "GPU136": Retired(title="Disk in a zone where the pools have no nodes", date="2026-11-21", now=("GPU120",)),
-        "GPU138": Retired(title="Pods that keep apart by zone, and too few zones", date="2026-11-21", now=("GPU120",)),
+        "GPU109": Retired(
+            title="EKS rejects the node repair settings",
+            date="2026-11-21",
+            why="EKS reports it when it creates the group",
+        ),
+        "GPU136": Retired(title="Disk is in a zone where the pools have no nodes", date="2026-11-21", now=("GPU120",)),
+        "GPU138": Retired(
+            title="Pods with anti-affinity by zone have too few zones", date="2026-11-21", now=("GPU120",)
+        ),
         "GPU199": Retired(
-            title="Requirement on labels of the other Karpenter",
+            title="Requirement uses labels of the other Karpenter",
             date="2026-11-21",
             now=("GPU120",),
             why="for pods that need the NodePool",
         ),
-        "GPU234": Retired(title="Field that the API does not have", date="2026-11-22", now=("GPU302",)),
+        "GPU234": Retired(title="API doesn't have the field", date="2026-11-22", now=("GPU302",)),
     }
 )
 
 
 def rule_id(text: str) -> str:
-    """Return the id that somebody says, without its prefix or in small letters too."""
-    said = _ID.fullmatch(text.strip())
-    return f"GPU{said[1]}" if said else text
+    """Return the rule id for a text, which may lack the prefix or be in lower case."""
+    found = _ID.fullmatch(text.strip())
+    return f"GPU{found[1]}" if found else text
 
 
 def matching_rules(rules: Mapping[str, Rule], word: str | None, severity: str | None) -> dict[str, Rule]:
@@ -288,12 +294,12 @@ def matching_rules(rules: Mapping[str, Rule], word: str | None, severity: str | 
 
 
 def id_hint(text: str, known: Iterable[str]) -> str:
-    """Return what helps with an id that no rule has: that it is retired, or ``; did you mean 'GPU120'?``."""
+    """Return a hint for an id that no rule has: that it is retired, or ``; did you mean 'GPU120'?``."""
     if retired := RETIRED.get(rule_id(text)):
-        found = f"{' and '.join(retired.now)} finds it now" if retired.now else ""
-        told = ", ".join(each for each in (found, retired.why) if each)
-        return f"; it was {retired.title!r}, retired on {retired.date}: {told}"
+        found = f"{' and '.join(retired.now)} reports it now" if retired.now else ""
+        now = ", ".join(each for each in (found, retired.why) if each)
+        return f"; its rule, {retired.title!r}, was retired on {retired.date}: {now}"
     ids = tuple(known)
-    slip = _TYPO.fullmatch(text.strip())
-    meant = f"GPU{slip[1].upper().translate(_LOOKS_LIKE):0>3}" if slip else ""
+    typo = _TYPO.fullmatch(text.strip())
+    meant = f"GPU{typo[1].upper().translate(_LOOKS_LIKE):0>3}" if typo else ""
     return f"; did you mean {meant!r}?" if meant in ids else did_you_mean(text, ids)

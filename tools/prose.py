@@ -89,6 +89,11 @@ def files(place: Path) -> list[Path]:
     )
 
 
+def phrases(text: str) -> list[str]:
+    """Return each hit in a text."""
+    return [found[0].strip() for found in HARD.finditer(_without(NOT_PROSE, text))]
+
+
 def hits(path: Path) -> Iterator[tuple[int, str]]:
     """Return line and text of each hit in a file."""
     for passage in passages(path):

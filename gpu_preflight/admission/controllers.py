@@ -262,7 +262,7 @@ def _faults_of_paths(who: str, mounts: Sequence[Mapping[str, Any]]) -> Iterator[
 def _without_volume(who: str, mounts: Sequence[Mapping[str, Any]], volumes: Collection[str]) -> Iterator[str]:
     for name in dict.fromkeys(_text(each.get("name")) for each in mounts):
         if name is not None and name not in volumes:
-            yield f"{who} mounts volume {name}, which the pod does not have{did_you_mean(name, sorted(volumes))}"
+            yield f"{who} mounts volume {name}, which the pod doesn't have{did_you_mean(name, sorted(volumes))}"
 
 
 def _twice(values: Iterator[str | None]) -> list[str]:

@@ -31,7 +31,7 @@ class _Range:
     ratios: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return f"LimitRange {self.owner} of a {self.type}"
+        return f"LimitRange {self.owner} (type {self.type})"
 
 
 def _ranges(namespace: str, cluster: Cluster, type: str) -> Iterator[_Range]:

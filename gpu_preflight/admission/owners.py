@@ -157,7 +157,7 @@ def _is_known(value: Any) -> bool:
 def _name_errors(owner: Object) -> Iterator[str]:
     name = dig(owner.content, "metadata", "name")
     if name is not None and _is_known(name) and not _NAME.fullmatch(str(name)):
-        yield f"metadata.name must be small letters, digits, '-' and '.', got {name!r}"
+        yield f"metadata.name must consist of lower-case letters, digits, '-' and '.', got {name!r}"
 
 
 def _count_errors(spec: Mapping[str, Any], kind: str) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _failure_policy_errors(spec: Mapping[str, Any]) -> Iterator[str]:
     for each in mappings(dig(policy, "rules")):
         codes = mapping(each.get("onExitCodes"))
         if codes.get("operator") == "In" and 0 in items(codes.get("values")):
-            yield "onExitCodes In must not have 0"
+            yield "onExitCodes with operator In must not contain 0"
 
 
 def _cron_job_errors(owner: Object) -> Iterator[str]:

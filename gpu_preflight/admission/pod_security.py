@@ -52,7 +52,7 @@ def below_level(pod: Pod, namespace: str, cluster: Cluster) -> Iterator[Reason]:
         *(_restricted_violations(pod.written) if level == "restricted" else ()),
     ]
     refused = list(dict.fromkeys(text for answer, text in found if answer is Answer.NO))
-    who = f"namespace {namespace} enforces Pod Security level {level}, which"
+    who = f"Pod Security level {level} of namespace {namespace}"
     for each in refused:
         yield Reason(Answer.NO, "refused", f"{who} rejects {each}", rule="GPU372")
     if may_be := [each for each in dict.fromkeys(text for _, text in found) if each not in refused]:
@@ -85,7 +85,7 @@ def _restricted_violations(pod: Mapping[str, Any]) -> Iterator[_Found]:
         "containers without allowPrivilegeEscalation: false", escalations, lambda value: value is not False
     )
     drops = map(_dropped, contexts)
-    yield from _refused("containers that do not drop capability ALL", drops, lambda value: value != "ALL")
+    yield from _refused("containers that don't drop capability ALL", drops, lambda value: value != "ALL")
     yield from _added(contexts, _RESTRICTED_CAPABILITIES)
     users = _each_or(contexts, whole, "runAsNonRoot")
     yield from _refused("containers without runAsNonRoot: true", users, lambda value: value is not True)

@@ -224,7 +224,8 @@ class NamespaceQuotas:
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (
-                    f"ResourceQuota {quota} allows an amount{f' of {name}' if name else ''} that only deployment sets"
+                    f"ResourceQuota {quota} allows an amount{f' of {name}' if name else ''} that is known only at "
+                    "deployment"
                 )
                 yield Reason(Answer.UNKNOWN, "refused", text, rule="GPU130")
 
@@ -323,7 +324,7 @@ def object_quota_violations(workload: Workload, cluster: Cluster) -> Iterator[Re
 def _unknown_quota_reasons(name: str, workload: Workload, cluster: Cluster, quota: Object) -> Iterator[Reason]:
     """Yield that a quota may reject the owner of the pods, or their claims: its amount is known at deployment only."""
     if any(_owner_count_violations(name, 0, workload, cluster)) or any(_claim_violations(name, 0, workload, cluster)):
-        text = f"ResourceQuota {quota.name} allows an amount of {name} that only deployment sets"
+        text = f"ResourceQuota {quota.name} allows an amount of {name} that is known only at deployment"
         yield Reason(Answer.UNKNOWN, "refused", text, rule=_RULE)
 
 
@@ -335,7 +336,7 @@ def _owner_count_violations(name: str, most: int, workload: Workload, cluster: C
     alike = [each.origin for each in cluster.objects_of_kind(owner.kind) if _is_beside(each, owner)]
     place = alike.index(owner.origin) + 1 if owner.origin in alike else 0
     if place > most:
-        yield Answer.NO, f"is number {place} of the {plural} of the namespace, which may have {most}"
+        yield Answer.NO, f"is number {place} of the {plural} of the namespace, but the quota of the namespace is {most}"
 
 
 def _is_beside(each: Object, owner: Object) -> bool:

@@ -79,7 +79,7 @@ def _request_limit_errors(who: str, asked: Resources, limits: Resources) -> Iter
     for name, limit in limits.items():
         amount = asked.get(name, 0)
         if name in _OVERCOMMITTED and amount > limit:
-            yield f"{who} requests {show(name, amount)} {name} with a limit of {show(name, limit)}"
+            yield f"{who} requests {show(name, amount)} {name}, which exceeds its limit of {show(name, limit)}"
     pages = [name for name in {**limits, **asked} if name.startswith(_PAGES)]
     if pages and not any(name in asked for name in _WHOLE):
         yield f"{who} must request cpu or memory in addition to {pages[0]}"
@@ -284,7 +284,7 @@ def _topology_spread_errors(raw: Mapping[str, Any]) -> Iterator[str]:
     if least is None or not _is_known(least) or not _is_known(raw.get("whenUnsatisfiable")):
         return
     if (known_number(least) or 0) < 1 or raw.get("whenUnsatisfiable") != "DoNotSchedule":
-        yield f"a spread by {key} with minDomains must have whenUnsatisfiable DoNotSchedule, and 1 domain at least"
+        yield f"a spread by {key} with minDomains must have whenUnsatisfiable DoNotSchedule, and minDomains 1 or more"
 
 
 def _host_port_errors(pod: Mapping[str, Any]) -> Iterator[str]:

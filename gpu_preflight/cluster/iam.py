@@ -326,7 +326,7 @@ def _unmet(statement: Any, tags: Mapping[str, str]) -> Iterator[str]:
         tag = str(key).lower().removeprefix(_REQUEST_TAG)
         allowed = [str(each) for each in listed(value)]
         if tag in tags and not any("*" in each or "?" in each or may_equal(each, tags[tag]) for each in allowed):
-            yield f"{tag} {' or '.join(allowed)}"
+            yield f"{tag}={' or '.join(allowed)}"
 
 
 def trusts(role: Resource, kind: str, action: str, principal: str = "") -> Answer:

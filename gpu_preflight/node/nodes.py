@@ -407,7 +407,7 @@ class Miss:
     def intolerance(self) -> str:
         """The taints in words; empty if it tolerates all of them."""
         taints = ", ".join(map(str, self.taints))
-        return f"{self.daemon.name} does not tolerate {taints}" if taints else ""
+        return f"DaemonSet {self.daemon.name} doesn't tolerate {taints}" if taints else ""
 
     @property
     def unmet(self) -> tuple[str, ...]:

@@ -229,7 +229,9 @@ class Object:
 
     def __post_init__(self) -> None:
         metadata = mapping(self.content.get("metadata"))
-        object.__setattr__(self, "name", str(metadata.get("name")))
+        # The API server completes generateName to a name.
+        unnamed = f"{metadata['generateName']}*" if "generateName" in metadata else "(no name)"
+        object.__setattr__(self, "name", str(metadata.get("name") or unnamed))
         object.__setattr__(self, "namespace", str(metadata.get("namespace") or "default"))
         object.__setattr__(self, "spec", mapping(self.content.get("spec")))
         group, slash, _ = str(self.content.get("apiVersion")).partition("/")

@@ -243,7 +243,7 @@ def _mime(text: str) -> UserData:
 
     message = email.message_from_string(text)
     if not message.is_multipart():
-        return UserData("unknown", text, problem="is MIME without parts")
+        return UserData("unknown", text, problem="is a MIME message without parts")
     config: dict[str, Any] = {}
     scripts: list[str] = []
     for part in message.walk():

@@ -1,4 +1,4 @@
-"""Access entries, IAM policies and trust policies that don't grant what they should."""
+"""Rules for access entries, IAM policies and trust policies that don't grant the required access."""
 
 from __future__ import annotations
 
@@ -72,26 +72,30 @@ _AUDIENCE_ANNOTATION = "eks.amazonaws.com/audience"
 
 @rule("GPU430", "error", source="https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915")
 def access_entry_with_a_group_of_kubernetes(case: Case) -> Iterator[Problem]:
-    """Access entry with a group of Kubernetes itself.
+    """Access entry has a Kubernetes group that starts with system:.
 
-    EKS refuses groups that begin with system:, system:masters among them, and the deployment fails.
+    EKS rejects groups that start with system:, including system:masters, and the deployment fails.
 
-    Fix: Associate an access policy, AmazonEKSClusterAdminPolicy for an administrator, or name a group of your own and
-    bind it to a role.
+    Fix: Associate an access policy (AmazonEKSClusterAdminPolicy for an administrator), or use your own group and bind
+    it to a role.
     """
     for entry in cluster_resources(case.cluster, _ENTRY):
         for group in map(known_text, items(entry.properties.get("KubernetesGroups"))):
             if group is not None and group.startswith(_SYSTEM):
-                yield Problem(entry, f"{entry.path}: group {group}", unknown=entry.conditional)
+                yield Problem(
+                    entry,
+                    f"access entry {entry.path}: EKS rejects group {group}, which starts with {_SYSTEM}",
+                    unknown=entry.conditional,
+                )
 
 
 @rule("GPU431", "error", source=_ENTRIES)
 def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
-    """Principal with two access entries.
+    """Principal has two access entries.
 
-    EKS takes one access entry for a principal of a cluster; it refuses the second, and the deployment fails.
+    EKS accepts one access entry per principal and cluster. It rejects the second, and the deployment fails.
 
-    Fix: Leave one entry, with the policies and groups of both; with this library name the principal in each Team.
+    Fix: Keep one entry with the policies and groups of both; with this library, name the principal in each Team.
     """
     seen: dict[Any, Resource] = {}
     for entry in cluster_resources(case.cluster, _ENTRY):
@@ -100,16 +104,16 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
             continue
         other = seen.setdefault(principal, entry)
         if other is not entry:
-            text = f"{entry.path}: {principal} has an entry by {other.path} already"
+            text = f"access entry {entry.path}: {principal} already has access entry {other.path}"
             unknown = entry.conditional or other.conditional or may_be_apart(entry, other)
             yield Problem(entry, text, unknown=unknown)
 
 
 @rule("GPU432", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html")
 def access_policy_twice_in_one_entry(case: Case) -> Iterator[Problem]:
-    """Access policy twice in one access entry.
+    """Access entry has the same access policy twice.
 
-    EKS associates each policy with an entry once, so that one of the two scopes does not hold.
+    EKS associates each policy with an entry only once, so one of the two scopes has no effect.
 
     Fix: Write the policy once, with all of its namespaces in one scope.
     """
@@ -118,17 +122,20 @@ def access_policy_twice_in_one_entry(case: Case) -> Iterator[Problem]:
         for policy, number in Counter(each for each in policies if isinstance(each, (str, Unknown))).items():
             if number > 1:
                 name = str(policy).rpartition("/")[2]
-                yield Problem(entry, f"{entry.path}: {name} stands {number} times", unknown=entry.conditional)
+                text = (
+                    f"access entry {entry.path}: policy {name} is listed {number} times, and only one scope has effect"
+                )
+                yield Problem(entry, text, unknown=entry.conditional)
 
 
 @rule("GPU434", "note", source=_ENTRIES)
 def group_that_no_access_entry_has(case: Case) -> Iterator[Problem]:
-    """Group that no access entry has.
+    """RoleBinding names a group that no access entry has.
 
-    A binding gives the group rights, and nobody of the input is in it: access entries alone say who is. Those made
-    elsewhere are not seen here.
+    The binding grants rights to the group, but no principal in the input belongs to it. Access entries alone define
+    groups here. The checker doesn't see access entries that are created elsewhere.
 
-    Fix: Name the group in KubernetesGroups of the access entries whose principals are meant.
+    Fix: Add the group to KubernetesGroups of the access entries of its members.
     """
     cluster = case.cluster
     entries = cluster_resources(cluster, _ENTRY)
@@ -139,7 +146,7 @@ def group_that_no_access_entry_has(case: Case) -> Iterator[Problem]:
         if group.startswith(_SYSTEM) or group in given:
             continue
         unknown = any(isinstance(each, Unknown) or is_expression(str(each)) for each in (*given, group))
-        text = f"{binding.kind} {binding.name}: group {group}"
+        text = f"{binding.kind} {binding.name} has no effect: no access entry adds a principal to group {group}"
         yield Problem(binding, text, unknown=unknown)
 
 
@@ -155,11 +162,11 @@ def _groups(entry: Resource) -> list[Any]:
 
 @rule("GPU292", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
 def cluster_without_user_access(case: Case) -> Iterator[Problem]:
-    """Cluster that lets nobody in.
+    """Cluster grants no user access.
 
-    Whoever made it gets Unauthorized from kubectl, and has to add an access entry by hand before anything can be seen.
+    The cluster's creator gets Unauthorized from kubectl, and must add an access entry by hand.
 
-    Fix: Add an AWS::EKS::AccessEntry for the role you sign in with, with this library by GpuCluster(admins=...).
+    Fix: Add an AWS::EKS::AccessEntry for the role that you sign in with; with this library: GpuCluster(admins=...).
     """
     cluster = case.cluster
     mode = setting(cluster, "AccessConfig", "AuthenticationMode")
@@ -168,12 +175,12 @@ def cluster_without_user_access(case: Case) -> Iterator[Problem]:
         return
     entries = [_grants_user_access(each, cluster) for each in cluster.resources_of_type(_ENTRY)]
     if Answer.YES not in entries:
-        text = f"cluster {cluster.name}: no access entry is for a person, and who creates it gets none"
+        text = f"cluster {cluster.name}: no access entry is for a user, and the creator gets no access either"
         yield Problem(cluster.resource, text, unknown=Answer.UNKNOWN in entries)
 
 
 def _grants_user_access(entry: Resource, cluster: Cluster) -> Answer:
-    """Say whether somebody may sign in by it: nodes have types of their own, and some roles are of services alone."""
+    """Return whether an access entry lets a user sign in; entries of nodes and of services don't."""
     name, kind = entry.properties.get("ClusterName"), entry.properties.get("Type", "STANDARD")
     here = is_named(name, cluster)
     elsewhere = not isinstance(name, Unknown) or referred(name, cluster.resources) is not None
@@ -187,11 +194,12 @@ def _grants_user_access(entry: Resource, cluster: Cluster) -> Answer:
 
 @rule("GPU293", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html")
 def api_endpoint_that_the_internet_reaches(case: Case) -> Iterator[Problem]:
-    """API endpoint that the internet reaches.
+    """API endpoint is open to the internet.
 
-    Credentials are asked for, but from everywhere; a leaked one or a fault of the API server is enough.
+    Requests need credentials, but can come from any address. A leaked credential or a fault in the API server is
+    enough.
 
-    Fix: Name your networks in ResourcesVpcConfig.PublicAccessCidrs, with this library by public_access_cidrs.
+    Fix: List your networks in ResourcesVpcConfig.PublicAccessCidrs; with this library: public_access_cidrs.
     """
     cluster = case.cluster
     public = setting(cluster, "ResourcesVpcConfig", "EndpointPublicAccess")
@@ -203,14 +211,17 @@ def api_endpoint_that_the_internet_reaches(case: Case) -> Iterator[Problem]:
     blocks = list(_ANYWHERE[:1]) if named is None else named
     open_to = [each for each in items(blocks) if each in _ANYWHERE]
     if open_to:
-        yield Problem(cluster.resource, f"cluster {cluster.name}: from {', '.join(open_to)}")
+        yield Problem(
+            cluster.resource, f"cluster {cluster.name}: its API endpoint accepts connections from {', '.join(open_to)}"
+        )
 
 
 @rule("GPU506", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html", stops=False)
 def function_that_may_not_describe_the_cluster(case: Case) -> Iterator[Problem]:
-    """Function that applies manifests may not describe the cluster.
+    """Function that applies manifests isn't allowed to describe the cluster.
 
-    It asks EKS for the endpoint before each call of kubectl and helm; the deployment fails at the first of them.
+    The function requests the endpoint from EKS before each kubectl or helm call. The deployment fails at the first
+    call.
 
     Fix: Allow eks:DescribeCluster on the cluster in the policy of the function's role.
     """
@@ -218,13 +229,13 @@ def function_that_may_not_describe_the_cluster(case: Case) -> Iterator[Problem]:
     found: dict[str, Resource] = {}
     for each in case.cluster.resources_of_type(*_APPLIED):
         called = custom_resource_functions(each.properties.get("ServiceToken"), resources)
-        # With a role of its own, an older provider calls EKS as that role.
+        # With its own role, an older provider calls EKS as this role.
         if called and each.properties.get("RoleArn") is None:
             found.setdefault(called[-1].key, called[-1])
     for handler in found.values():
         role = resolve_role(handler.properties.get("Role"), resources)
         if role is not None and allows(role, _CALL, resources) is Answer.NO:
-            yield Problem(handler, f"function {handler.path}: its role {role.path} does not allow {_CALL}")
+            yield Problem(handler, f"function {handler.path}: its role {role.path} doesn't allow {_CALL}")
 
 
 @rule(
@@ -233,21 +244,24 @@ def function_that_may_not_describe_the_cluster(case: Case) -> Iterator[Problem]:
     source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html#pod-id-considerations",
 )
 def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
-    """Service account with two roles.
+    """Service account has two Pod Identity associations.
 
-    EKS takes one association for a service account of a cluster; it refuses the second, and the deployment fails.
+    EKS accepts one association per service account and cluster. It rejects the second, and the deployment fails.
 
-    Fix: Leave one association, and give its role what both were for.
+    Fix: Keep one association, and give its role the permissions of both.
     """
     seen: dict[tuple[object, ...], Resource] = {}
     for each in associations(case.cluster):
         account = tuple(each.properties.get(key) for key in _OF)
-        # Of other types are only those that EKS refuses.
-        if None in account or not all(isinstance(said, Hashable) for said in account):
+        # EKS rejects values of other types.
+        if None in account or not all(isinstance(part, Hashable) for part in account):
             continue
         other = seen.setdefault(account, each)
         if other is not each:
-            text = f"{each.path}: service account {account[1]}/{account[2]} has a role by {other.path} already"
+            text = (
+                f"association {each.path}: service account {account[1]}/{account[2]} already has association "
+                f"{other.path}"
+            )
             yield Problem(each, text, unknown=each.conditional or other.conditional or may_be_apart(each, other))
 
 
@@ -255,10 +269,10 @@ def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
 def chart_installed_before_its_association(case: Case) -> Iterator[Problem]:
     """Chart may start its pods before their service account has a role.
 
-    A pod that starts before its association gets no credentials until it is recreated. A release that waits for such
-    a pod fails.
+    A pod that starts before its association gets no credentials until it is recreated. A release that waits for this
+    pod fails.
 
-    Fix: Add the association to DependsOn of the chart, in the CDK by chart.node.add_dependency(association).
+    Fix: Add the association to DependsOn of the chart; in CDK: chart.node.add_dependency(association).
     """
     cluster = case.cluster
     for chart in cluster.charts:
@@ -269,17 +283,17 @@ def chart_installed_before_its_association(case: Case) -> Iterator[Problem]:
         giving = [each for each in associations(cluster) if _gives(each, chart.namespace, names)]
         earlier = created_before(release, cluster) if giving else set()
         for each in giving:
-            # Stacks have an order of their own.
+            # The order between stacks isn't visible here.
             if each.file == release.file and each.key not in earlier:
                 account = f"{chart.namespace}/{each.properties['ServiceAccount']}"
                 text = (
-                    f"chart {chart.name}: doesn't depend on {each.path}, which gives service account {account} its role"
+                    f"chart {chart.name} doesn't depend on {each.path}, which gives service account {account} its role"
                 )
                 yield Problem(chart, text, unknown=each.conditional)
 
 
 def _gives(association: Resource, namespace: str, names: set[str]) -> bool:
-    """Whether an association certainly gives one of some service accounts its role."""
+    """Whether an association certainly assigns a role to one of some service accounts."""
     account = association.properties.get("ServiceAccount")
     return association.properties.get("Namespace") == namespace and isinstance(account, str) and account in names
 
@@ -303,67 +317,67 @@ def _below(value: Any, key: str) -> Iterator[Any]:
 def policies_larger_than_iam_allows(case: Case) -> Iterator[Problem]:
     """Policies of a role are larger than IAM allows.
 
-    IAM rejects the policy with LimitExceeded, the deployment fails, and what needs the role isn't created.
+    IAM rejects the policy with LimitExceeded, the deployment fails, and resources that need the role aren't created.
 
-    Fix: Replace lists of resources with a pattern or a tag condition, or move statements to managed policies, 6,144
-    characters each.
+    Fix: Replace lists of resources with a pattern or a tag condition, or move statements to managed policies of up to
+    6,144 characters each.
     """
     resources = case.cluster.resources
     for role in resources.values():
         if role.type == "AWS::IAM::ManagedPolicy":
             size = _size(role.properties.get("PolicyDocument"))
             if size > MAX_MANAGED:
-                text = f"managed policy {role.path} has at least {size:,} characters, and IAM allows {MAX_MANAGED:,}"
+                text = f"managed policy {role.path} has at least {size:,} characters, but IAM allows {MAX_MANAGED:,}"
                 yield Problem(role, text, unknown=role.conditional)
         elif role.type == "AWS::IAM::Role":
             parts = list(inline_policies(role, resources))
             certain = sum(_size(document) for document, is_certain in parts if is_certain)
             total = sum(_size(document) for document, _ in parts)
             if total > MAX_INLINE:
-                text = f"the inline policies of role {role.path} have at least {total:,} characters, and IAM allows"
+                text = f"the inline policies of role {role.path} have at least {total:,} characters, but IAM allows"
                 unknown = role.conditional or certain <= MAX_INLINE
-                yield Problem(role, f"{text} {MAX_INLINE:,} together", unknown=unknown)
+                yield Problem(role, f"{text} {MAX_INLINE:,} in total", unknown=unknown)
 
 
 def _size(document: Any) -> int:
-    """Return the least characters of a policy without white space."""
+    """Return the minimum length of a policy in characters, without white space."""
     text = document if isinstance(document, str) else json.dumps(as_written(document), ensure_ascii=False, default=str)
     return policy_size(text)
 
 
 @rule("GPU340", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")
 def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
-    """Role that EKS Pod Identity cannot assume.
+    """Pod Identity can't assume the role of a service account.
 
-    EKS assumes the role for the pod and tags the session; without both actions, or if a condition names another service
-    account, the pod gets no credentials.
+    EKS assumes the role for the pod and tags the session. If the trust policy lacks one of the two actions, or a
+    condition names another service account, the pod gets no credentials.
 
-    Fix: Let pods.eks.amazonaws.com take sts:AssumeRole and sts:TagSession in the role's trust policy, and correct the
-    tags in its conditions.
+    Fix: Allow pods.eks.amazonaws.com to call sts:AssumeRole and sts:TagSession in the role's trust policy, and correct
+    the tags in its conditions.
     """
     cluster = case.cluster
     given = [(each, each.properties) for each in associations(cluster)]
-    # An add-on names accounts of its own namespace.
+    # An add-on names service accounts in its own namespace.
     for addon in cluster.addons:
         given += [(addon.resource, one) for one in mappings(addon.resource.properties.get("PodIdentityAssociations"))]
-    for each, said in given:
-        role = resolve_role(said.get("RoleArn"), cluster.resources)
+    for each, association in given:
+        role = resolve_role(association.get("RoleArn"), cluster.resources)
         actions = POD_IDENTITY_ACTIONS if role else ()
-        account = "/".join(str(said[key]) for key in ("Namespace", "ServiceAccount") if key in said)
+        account = "/".join(str(association[key]) for key in ("Namespace", "ServiceAccount") if key in association)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
         if role and refused:
-            text = f"lets {POD_IDENTITY} take no {' and no '.join(refused)}"
+            text = f"doesn't allow {POD_IDENTITY} to call {' and '.join(refused)}"
             yield Problem(each, f"role {role.path} of service account {account} {text}")
-        elif role and (unmet := refused_tags(role, _session_tags(said, cluster))):
-            text = f"trusts {POD_IDENTITY} only for {', '.join(unmet)}"
+        elif role and (unmet := refused_tags(role, _session_tags(association, cluster))):
+            text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}"
             yield Problem(each, f"role {role.path} of service account {account} {text}")
 
 
-def _session_tags(said: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
-    """Return the tags of the sessions of an association that are known."""
+def _session_tags(association: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
+    """Return the known session tags of an association."""
     tags = {
-        "kubernetes-namespace": said.get("Namespace"),
-        "kubernetes-service-account": said.get("ServiceAccount"),
+        "kubernetes-namespace": association.get("Namespace"),
+        "kubernetes-service-account": association.get("ServiceAccount"),
         "eks-cluster-name": setting(cluster, "Name"),
     }
     return {key: value for key, value in tags.items() if isinstance(value, str)}
@@ -371,12 +385,12 @@ def _session_tags(said: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
 
 @rule("GPU341", "error", source=_IRSA)
 def role_that_a_service_account_cannot_assume(case: Case) -> Iterator[Problem]:
-    """Role that a service account cannot assume.
+    """Service account can't assume its IAM role.
 
-    STS refuses the account's token, and no call of its pods to AWS succeeds.
+    STS rejects the service account's token, and every AWS call of its pods fails.
 
-    Fix: Let the cluster's OIDC provider take sts:AssumeRoleWithWebIdentity, for audience sts.amazonaws.com and this
-    service account.
+    Fix: Allow the cluster's OIDC provider to call sts:AssumeRoleWithWebIdentity in the role's trust policy, for
+    audience sts.amazonaws.com and this service account.
     """
     cluster = case.cluster
     autoscalers = {each.service_account for each in cluster.autoscalers}
@@ -384,7 +398,7 @@ def role_that_a_service_account_cannot_assume(case: Case) -> Iterator[Problem]:
         role = resolve_role(account.annotations.get(ROLE_ANNOTATION), cluster.resources)
         associated = is_associated((account.namespace, account.name), cluster)
         if role is not None and associated is Answer.NO:
-            # What autoscalers are trusted with is said of them.
+            # Another rule (GPU154) checks which service account an autoscaler's role trusts.
             known = (account.namespace, account.name) in autoscalers
             for why in _refusals(role, account, asks_who=not known):
                 yield Problem(account, f"service account {account.namespace}/{account.name}: role {role.path} {why}")
@@ -392,15 +406,15 @@ def role_that_a_service_account_cannot_assume(case: Case) -> Iterator[Problem]:
 
 def _refusals(role: Resource, account: Object, *, asks_who: bool) -> Iterator[str]:
     if trusts(role, "Federated", WEB_IDENTITY_ACTION) is Answer.NO:
-        yield f"lets no identity provider take {WEB_IDENTITY_ACTION}"
+        yield f"doesn't allow an identity provider to call {WEB_IDENTITY_ACTION}"
         return
     wanted = account.annotations.get(_AUDIENCE_ANNOTATION, AUDIENCE)
     audiences = trusted_audiences(role)
     if audiences and not any(_matches(each, str(wanted)) for each in audiences):
-        yield f"trusts tokens for {', '.join(audiences)}, the account's are for {wanted}"
+        yield f"trusts tokens for audience {', '.join(audiences)}, but the account's tokens are for {wanted}"
     named = trusted_accounts(role)
     if asks_who and named and not any(_matches(each, f"{account.namespace}:{account.name}") for each in named):
-        yield f"trusts {', '.join(named)}"
+        yield f"trusts only service account {', '.join(each.replace(':', '/') for each in named)}"
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -411,9 +425,9 @@ def _matches(pattern: str, text: str) -> bool:
     "GPU342", "error", source="aws/karpenter-provider-aws v1.14.1 website/content/en/docs/reference/cloudformation.md"
 )
 def karpenter_that_may_not_pass_the_role_of_its_nodes(case: Case) -> Iterator[Problem]:
-    """Karpenter that may not pass the role of its nodes.
+    """Karpenter isn't allowed to pass the role of its nodes.
 
-    EC2 refuses each launch with an instance profile of a role that the controller may not pass.
+    EC2 rejects each launch whose instance profile has a role that the controller isn't allowed to pass.
 
     Fix: Allow iam:PassRole on the node role in the policy of Karpenter's role.
     """
@@ -423,5 +437,5 @@ def karpenter_that_may_not_pass_the_role_of_its_nodes(case: Case) -> Iterator[Pr
         for node_class in cluster.objects_of_kind("EC2NodeClass") if role else ():
             wanted: Any = node_class.spec.get("role")
             if role and wanted and may_pass(role, wanted, cluster.resources) is Answer.NO:
-                text = f"Karpenter: its role may not pass role {wanted} of EC2NodeClass {node_class.name}"
+                text = f"Karpenter: its role isn't allowed to pass role {wanted} of EC2NodeClass {node_class.name}"
                 yield Problem(each, text)

@@ -39,32 +39,32 @@ from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text
 from gpu_preflight.rule import Problem, Subject, rule
 
-# What pods on a node count on, and what is lost without it.
+# DaemonSets that pods on a node need, and the effect if one is missing.
 _COUNTED_ON = {
     POD_IDENTITY_AGENT: "pods there get no AWS credentials",
-    EBS_NODE: "EBS volumes cannot be mounted there",
-    EFS_NODE: "EFS volumes cannot be mounted there",
-    FSX_NODE: "FSx volumes cannot be mounted there",
-    S3_NODE: "S3 volumes cannot be mounted there",
+    EBS_NODE: "pods there can't mount EBS volumes",
+    EFS_NODE: "pods there can't mount EFS volumes",
+    FSX_NODE: "pods there can't mount FSx volumes",
+    S3_NODE: "pods there can't mount S3 volumes",
 }
 _WITHOUT_THEM_NOT_READY = (AWS_NODE, KUBE_PROXY)
-# Add-ons whose controllers call AWS off the host's network, and how the names of their service accounts begin.
+# Add-ons whose controllers call AWS from the pod network, and the prefixes of their service accounts' names.
 _CALL_AWS = {EBS_CSI_DRIVER: "ebs-", EFS_CSI_DRIVER: "efs-", FSX_CSI_DRIVER: "fsx-"}
-# From it on the plugin leaves efa-only interfaces alone.
+# The plugin ignores efa-only interfaces since this version.
 # Source: aws/amazon-vpc-cni-k8s v1.18.5 CHANGELOG.md
 _KNOWS_EFA_ONLY = (1, 18, 5)
 _ANYTHING = ("AdministratorAccess", "PowerUserAccess", "AmazonEC2FullAccess")
 _ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
-# The Lambda function that runs Helm lives no longer.
+# The longest run time of the Lambda function that runs Helm.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html
 _LONGEST_SECONDS = 15 * 60
 _MINOR = regex(r"v?(1)\.([0-9]{1,3})\b")
 _IMAGE = regex(r"kube-proxy:v(1\.[0-9]{1,3})\.")
 _NOTHING = (0, 0)
-# The least NVIDIA driver that takes claims of whole GPUs.
+# The oldest NVIDIA driver that supports claims of whole GPUs.
 # Source: kubernetes-sigs/dra-driver-nvidia-gpu pull 1088 docs/prerequisites.md (2026-05)
 _DRIVER_OF_CLAIMS = 565
-# Source: NVIDIA/gpu-operator v26.7.0, kind GPUCluster: driver 580 and Kubernetes 1.34.2 at least (2026-08)
+# Source: NVIDIA/gpu-operator v26.7.0, kind GPUCluster: needs driver 580 and Kubernetes 1.34.2 (2026-08)
 _DRIVER_OF_GPU_CLUSTER = 580
 _HOURS_A_YEAR = 8760
 _NOTICE = timedelta(days=60)
@@ -72,9 +72,9 @@ _NOTICE = timedelta(days=60)
 
 @rule("GPU091", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/")
 def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iterator[Problem]:
-    """DaemonSet that does not tolerate the taint of a GPU pool.
+    """DaemonSet doesn't tolerate the taint of a GPU pool.
 
-    It runs on every node but those with GPUs; what it does for pods is missing there.
+    The DaemonSet runs on every node except the GPU nodes, so its function is missing there.
 
     Fix: Add the toleration to the values of its chart, or to the configuration of its add-on.
     """
@@ -84,17 +84,17 @@ def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iter
             lost = next((text for name, text in _COUNTED_ON.items() if daemon.name.endswith(name)), None)
             taint = case.blocking_taint(daemon, pool) if lost else None
             if taint:
-                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}; {lost}"
+                message = f"pool {pool.name}: DaemonSet {daemon.name} doesn't tolerate its taint {taint}, so {lost}"
                 yield Problem(daemon, message)
 
 
 @rule("GPU090", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managing-vpc-cni.html")
 def nodes_without_network(case: Case) -> Iterator[Problem]:
-    """Nodes without network.
+    """Nodes have no network plugin or kube-proxy.
 
-    Nodes stay NotReady without the network plugin and kube-proxy, and a managed group fails.
+    Without the network plugin and kube-proxy, nodes stay NotReady, and a managed node group fails.
 
-    Fix: Install vpc-cni and kube-proxy before the nodes, tolerating every taint.
+    Fix: Install vpc-cni and kube-proxy before the nodes, with a toleration of every taint.
     """
     cluster = case.cluster
     if cluster.resource is None or not any(each.kind != "auto-mode" for each in case.gpu_pools):
@@ -104,14 +104,14 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
             daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
             taint = case.blocking_taint(daemon, pool) if daemon else None
             if daemon and taint:
-                yield Problem(daemon, f"pool {pool.name}: {name} does not tolerate its taint {taint}")
+                yield Problem(daemon, f"pool {pool.name}: DaemonSet {name} doesn't tolerate its taint {taint}")
     if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.unknown_software:
         return
     addon = cluster.addon(VPC_CNI)
     if addon is None and not _has_other_network(cluster):
         yield Problem(
             cluster.resource,
-            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off and nothing installs {VPC_CNI}",
+            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off, and no add-on or chart installs {VPC_CNI}",
         )
     elif addon is not None:
         yield from _waits_for_nodes(cluster, addon)
@@ -123,19 +123,21 @@ def _has_other_network(cluster: Cluster) -> bool:
 
 
 def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
-    """Yield the groups that cannot become ready before the add-on, which is created after them."""
+    """Yield the groups that are created before the add-on and can't become ready without it."""
     found = created_before(addon.resource, cluster)
     for pool in cluster.pools:
         if pool.kind == "managed" and pool.resource and pool.resource.key in found and pool.min_nodes:
-            message = f"add-on {addon.name} is created after group {pool.name}, whose nodes wait for it"
+            message = (
+                f"add-on {addon.name} is created after node group {pool.name}, whose nodes need it to become Ready"
+            )
             yield Problem(addon, message)
 
 
 @rule("GPU092", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html")
 def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Problem]:
-    """Network plugin too old for efa-only interfaces.
+    """Network plugin is too old for efa-only interfaces.
 
-    Before 1.18.5 it takes them for interfaces with addresses, and pods fail to start.
+    Versions before 1.18.5 treat efa-only interfaces as interfaces with addresses, and pods fail to start.
 
     Fix: Update the add-on vpc-cni to 1.18.5 or newer.
     """
@@ -146,14 +148,16 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
         return
     for pool in case.gpu_pools:
         if any(each.kind == "efa-only" for each in pool.launch.interfaces):
-            yield Problem(addon, f"pool {pool.name}: {addon.name} {addon.version} does not know efa-only interfaces")
+            yield Problem(
+                addon, f"pool {pool.name}: add-on {addon.name} {addon.version} doesn't support its efa-only interfaces"
+            )
 
 
 @rule("GPU095", "warning", source="https://github.com/aws/aws-cdk/issues/35299")
 def helm_may_wait_longer_than_the_function_that_runs_it(case: Case) -> Iterator[Problem]:
     """Helm may wait longer than the function that runs it.
 
-    The function is cut off without an answer, and CloudFormation waits an hour for it.
+    Lambda stops the function without an answer, and CloudFormation waits for it for an hour.
 
     Fix: Set the chart's timeout below 15 minutes.
     """
@@ -161,14 +165,18 @@ def helm_may_wait_longer_than_the_function_that_runs_it(case: Case) -> Iterator[
         written = chart.properties.get("Timeout")
         seconds = known_number((known_text(written) or "").removesuffix("s"))
         if seconds is not None and seconds >= _LONGEST_SECONDS:
-            yield Problem(chart, f"chart {chart.name}: waits {seconds} s, its function ends after {_LONGEST_SECONDS} s")
+            text = (
+                f"chart {chart.name}: Helm waits up to {seconds} s, but Lambda ends its function after "
+                f"{_LONGEST_SECONDS} s"
+            )
+            yield Problem(chart, text)
 
 
 @rule("GPU096", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html")
 def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
-    """Pod Identity without its agent.
+    """Pod Identity agent isn't installed.
 
-    Controllers get no credentials, so no autoscaler makes nodes and no driver makes volumes.
+    Controllers get no credentials, so no autoscaler creates nodes and no driver creates volumes.
 
     Fix: Add the add-on eks-pod-identity-agent.
     """
@@ -181,12 +189,12 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
         return
     for each in cluster_resources(cluster, _ASSOCIATION):
         account = f"{each.properties.get('Namespace')}/{each.properties.get('ServiceAccount')}"
-        message = f"pods of {account} get no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
+        message = f"pods of service account {account} get no credentials: add-on {POD_IDENTITY_AGENT} isn't installed"
         yield Problem(each, message)
     for addon in cluster.addons:
         if addon.resource.properties.get("PodIdentityAssociations"):
             yield Problem(
-                addon, f"add-on {addon.name} gets no credentials: add-on {POD_IDENTITY_AGENT} is not installed"
+                addon, f"add-on {addon.name} gets no credentials: add-on {POD_IDENTITY_AGENT} isn't installed"
             )
 
 
@@ -196,9 +204,10 @@ def pod_identity_without_its_agent(case: Case) -> Iterator[Problem]:
     source="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
 )
 def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
-    """Add-on that needs the node's role, out of reach of it.
+    """Add-on has no role and can't use the node's role.
 
-    With a hop limit of 1 its pods get no credentials, else those of the node; volumes that it makes never come.
+    With a hop limit of 1, the add-on's pods get no credentials. Otherwise they get the node role's permissions, which
+    may not suffice. Volumes that the add-on should create never appear.
 
     Fix: Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.
     """
@@ -216,19 +225,21 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
             and not linked
             and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
         ):
-            why = "metadata is one hop away on every pool" if one_hop else "the roles of the nodes may not make disks"
+            why = "every pool limits metadata to 1 hop" if one_hop else "no node role allows it to create volumes"
             if (one_hop or addon.name == EBS_CSI_DRIVER) and not _only_mounts(addon.name, cluster):
-                yield Problem(addon, f"add-on {addon.name} has no role of its own, and {why}")
+                yield Problem(
+                    addon, f"add-on {addon.name} has no AWS credentials that it needs: it has no role, and {why}"
+                )
 
 
 def _only_mounts(addon: str, cluster: Cluster) -> bool:
-    """Whether a driver surely makes nothing, and so asks AWS for nothing: FSx' mounts what exists without a role."""
+    """Whether a driver surely creates no volumes and so needs no role: the FSx driver, without an FSx StorageClass."""
     made = any(each.driver == FSX for each in cluster.storage_classes)
     return addon == FSX_CSI_DRIVER and cluster.sees_objects and not made
 
 
 def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
-    """Whether the role of a pool's nodes surely does not let them make EBS volumes."""
+    """Whether the role of a pool's nodes surely doesn't allow them to create EBS volumes."""
     role = node_role(pool, cluster.resources)
     names, actions = (policy_names(role), own_actions(role, cluster.resources)) if role else (None, None)
     if names is None or actions is None:
@@ -239,11 +250,12 @@ def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
 
 @rule("GPU447", "warning", source="https://kubernetes.io/releases/version-skew-policy/")
 def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[Problem]:
-    """kube-proxy that does not go with the control plane.
+    """kube-proxy version doesn't fit the control plane.
 
-    It may not be newer than the API server, nor more than three minor versions older; Services may stop working.
+    kube-proxy may not be newer than the API server, nor more than three minor versions older. Otherwise Services may
+    stop working.
 
-    Fix: Take an add-on version of the cluster's minor version, after the control plane has it.
+    Fix: Use an add-on version with the cluster's minor version, after the control plane is upgraded to it.
     """
     cluster = case.cluster
     plane = minor(cluster.version) if cluster.version else _NOTHING
@@ -253,7 +265,9 @@ def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[P
         found = _MINOR.match(version)
         runs = (int(found[1]), int(found[2])) if found else plane
         if runs > plane or plane[1] - runs[1] > OLDEST_KUBELET:
-            yield Problem(subject, f"{KUBE_PROXY} {version} in a cluster of Kubernetes {cluster.version}")
+            yield Problem(
+                subject, f"{KUBE_PROXY} {version} doesn't fit the control plane of Kubernetes {cluster.version}"
+            )
 
 
 def _proxies(cluster: Cluster) -> Iterator[tuple[Subject, str]]:
@@ -270,16 +284,17 @@ def _proxies(cluster: Cluster) -> Iterator[tuple[Subject, str]]:
 
 @rule("GPU448", "warning", source="https://karpenter.sh/v1.15/upgrading/upgrade-guide/")
 def definitions_of_karpenter_of_another_version(case: Case) -> Iterator[Problem]:
-    """Definitions of Karpenter of another version than its controller.
+    """Karpenter's CRDs and controller have different versions.
 
-    The API server refuses or drops fields and reasons that the one knows and the other does not.
+    The API server rejects or drops fields and reasons that one version has and the other doesn't.
 
-    Fix: Give the charts karpenter-crd and karpenter the same version; upgrade the definitions first.
+    Fix: Set the same version for the charts karpenter-crd and karpenter; upgrade the CRDs first.
     """
     definitions, controller = case.cluster.chart(KARPENTER_CRDS), case.cluster.chart(KARPENTER)
     versions = [minor(each.version) for each in (definitions, controller) if each and each.version]
     if definitions and len(versions) > 1 and _NOTHING not in versions and versions[0] != versions[1]:
-        text = f"{KARPENTER_CRDS} {definitions.version} beside Karpenter {controller.version if controller else ''}"
+        runs = controller.version if controller else ""
+        text = f"chart {KARPENTER_CRDS} has version {definitions.version}, but Karpenter's controller has {runs}"
         yield Problem(definitions, text)
 
 
@@ -289,36 +304,37 @@ def definitions_of_karpenter_of_another_version(case: Case) -> Iterator[Problem]
     source="https://karpenter.sh/v1.15/troubleshooting/#helm-error-when-installing-the-karpenter-crd-chart",
 )
 def controller_of_karpenter_before_its_definitions(case: Case) -> Iterator[Problem]:
-    """Karpenter's controller may be installed before its definitions.
+    """Karpenter's controller may be installed before its CRDs.
 
-    The controller's chart then creates definitions that no release owns, and the release of karpenter-crd fails on
-    them. At an upgrade, the newer controller starts on the older definitions, which drop the fields that it writes.
+    The controller's chart then creates CRDs that no release owns, and the release of karpenter-crd fails on them. At an
+    upgrade, the newer controller starts with the older CRDs, which drop fields that it writes.
 
-    Fix: Add the release of karpenter-crd to DependsOn of Karpenter's release, in the CDK by
-    karpenter.node.add_dependency(definitions).
+    Fix: Add the release of karpenter-crd to DependsOn of Karpenter's release; in CDK:
+    karpenter.node.add_dependency(crds).
     """
     cluster = case.cluster
     definitions, controller = cluster.chart(KARPENTER_CRDS), cluster.chart(KARPENTER)
     if definitions is None or controller is None:
         return
     first, second = (cluster.resources.get(each.origin.resource or "") for each in (definitions, controller))
-    # Stacks have an order of their own.
+    # The order between stacks isn't visible here.
     if first is None or second is None or first.file != second.file or first.key in created_before(second, cluster):
         return
     reversed_order = second.key in created_before(first, cluster)
     order = "is installed before" if reversed_order else "doesn't depend on"
     unknown = not reversed_order and (first.conditional or second.conditional)
-    text = f"chart {KARPENTER}: {order} {first.path}, the release of {KARPENTER_CRDS}"
+    text = f"chart {KARPENTER} {order} {first.path}, the release of {KARPENTER_CRDS}"
     yield Problem(controller, text, unknown=unknown)
 
 
 @rule("GPU449", "warning", source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1088")
 def image_whose_driver_is_too_old_for_what_manages_its_gpus(case: Case) -> Iterator[Problem]:
-    """Image whose driver is too old for what manages its GPUs.
+    """Node image's NVIDIA driver is too old for the DRA driver.
 
-    The driver for claims asks for NVIDIA driver 565, a GPUCluster of the GPU Operator for 580; GPUs stay unclaimed.
+    NVIDIA's DRA driver needs driver 565, and a GPUCluster of the GPU Operator needs driver 580. With an older driver,
+    pods can't claim GPUs.
 
-    Fix: Take a newer release of the image; AL2023 has driver 580 since the end of 2025.
+    Fix: Use a newer image release; AL2023 has driver 580 since the end of 2025.
     """
     needed = _needed(case.cluster)
     if needed is None:
@@ -332,16 +348,18 @@ def image_whose_driver_is_too_old_for_what_manages_its_gpus(case: Case) -> Itera
             else None
         )
         if carried and max(carried) < least:
-            yield Problem.from_subject(pool, f"its image loads NVIDIA driver {max(carried)}, and {what} needs {least}")
+            yield Problem.from_subject(
+                pool, f"its node image loads NVIDIA driver {max(carried)}, but {what} needs {least} or newer"
+            )
 
 
 def _names_branch(image: str) -> bool:
-    """Whether an image says its driver by itself."""
+    """Whether the name of an image contains its driver branch."""
     return re.search(r"nvidia-\d{3}", image) is not None
 
 
 def _needed(cluster: Cluster) -> tuple[str, int] | None:
-    """Return what manages GPUs by claims, and the least driver that it takes."""
+    """Return the component that manages GPUs by claims, and the oldest driver that it supports."""
     if found := cluster.objects_of_kind("GPUCluster"):
         return f"GPUCluster {found[0].name}", _DRIVER_OF_GPU_CLUSTER
     chart = next((each for each in map(cluster.chart, DRA_DRIVERS) if each), None)
@@ -350,11 +368,11 @@ def _needed(cluster: Cluster) -> tuple[str, int] | None:
 
 @rule("GPU273", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html")
 def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem]:
-    """Kubernetes version at the end of its support.
+    """Kubernetes version is at the end of its support.
 
-    Extended support costs more and cannot be left but by an upgrade; without it EKS upgrades the control plane.
+    Extended support costs more, and only an upgrade ends it. Without extended support, EKS upgrades the control plane.
 
-    Fix: Upgrade, one minor version at a time; UpgradePolicy says what EKS does, until standard support ends.
+    Fix: Upgrade one minor version at a time. UpgradePolicy sets what EKS does at the end of standard support.
     """
     cluster = case.cluster
     support = SUPPORT.get(cluster.version or "")
@@ -363,7 +381,8 @@ def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem
     if support is None:
         if is_ended(cluster.version or ""):
             text = (
-                f"EKS ended its support of Kubernetes {cluster.version}: it makes no such cluster, and upgrades others"
+                f"cluster {cluster.name}: EKS no longer supports Kubernetes {cluster.version} and creates no cluster "
+                "with it"
             )
             yield Problem(cluster.resource, text)
         return
@@ -373,13 +392,14 @@ def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem
         return
     whole = setting(cluster, "UpgradePolicy")
     policy = whole if isinstance(whole, Unknown) else setting(cluster, "UpgradePolicy", "SupportType")
-    leaves = f"Kubernetes {cluster.version} {'left' if now >= standard else 'leaves'} standard support on {standard}"
+    ends = "ended" if now >= standard else "ends"
+    leaves = f"cluster {cluster.name}: standard support of Kubernetes {cluster.version} {ends} on {standard}"
     sum_a_year = (
         f"{EXTENDED_SUPPORT_USD_PER_HOUR:.2f} USD an hour, {_HOURS_A_YEAR * EXTENDED_SUPPORT_USD_PER_HOUR:,.0f} a year"
     )
-    costs = f"extended support costs {sum_a_year}, until EKS upgrades it on {extended}"
+    costs = f"extended support costs {sum_a_year}, until EKS upgrades the cluster on {extended}"
     if now >= extended:
-        costs = f"extended support ended on {extended}, and EKS upgrades it"
-    upgraded = f"EKS upgrades it {'now' if now >= standard else 'then'}, as UpgradePolicy is STANDARD"
+        costs = f"extended support ended on {extended}, and EKS upgrades the cluster"
+    upgraded = f"EKS upgrades the cluster {'now' if now >= standard else 'then'}, because UpgradePolicy is STANDARD"
     then = f"{costs}, or {upgraded}" if isinstance(policy, Unknown) else upgraded if policy == "STANDARD" else costs
     yield Problem(cluster.resource, f"{leaves}; {then}")

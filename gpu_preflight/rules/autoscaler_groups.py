@@ -1,4 +1,4 @@
-"""What cluster autoscaler expects of a node of an empty group, and what the node then is.
+"""Rules for the nodes that cluster autoscaler expects from an empty group, compared with the nodes that start.
 
 Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go
 ``buildNodeFromTemplate``
@@ -43,7 +43,7 @@ _DRIVER_OF = {key: driver for driver, key in STARTUP_TAINTS.items()}
 
 
 def _scales(pool: Pool, cluster: Cluster) -> Answer:
-    """Say whether cluster autoscaler makes the nodes of a group."""
+    """Return whether cluster autoscaler creates the nodes of a group."""
     if not pool.is_group or (pool.min_nodes is not None and pool.min_nodes == pool.max_nodes):
         return Answer.NO
     if cluster.autoscaler("cluster-autoscaler"):
@@ -53,7 +53,7 @@ def _scales(pool: Pool, cluster: Cluster) -> Answer:
 
 
 def _from_zero(case: Case, *, surely: bool = False) -> Iterator[tuple[Pool, bool]]:
-    """Yield the GPU groups that cluster autoscaler starts from no node, and whether that is not known."""
+    """Yield the GPU groups that cluster autoscaler scales up from zero nodes, and whether this is unknown."""
     for pool in case.gpu_pools:
         answer = _scales(pool, case.cluster) if pool.min_nodes == 0 else Answer.NO
         if answer is Answer.YES or (answer is Answer.UNKNOWN and not surely):
@@ -62,23 +62,23 @@ def _from_zero(case: Case, *, surely: bool = False) -> Iterator[tuple[Pool, bool
 
 @rule("GPU157", "warning", source=_SOURCE)
 def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator[Problem]:
-    """Labels or taints that cluster autoscaler cannot know.
+    """Cluster autoscaler doesn't know labels or taints of an empty group.
 
-    Of an empty group it knows what the node group or its tags say, not what user data says: pods that select the label
-    start no node, pods kept off by the taint start useless ones.
+    For an empty group, cluster autoscaler reads labels and taints from the node group or its tags, not from user data.
+    Pods that select the label start no node. Pods that don't tolerate the taint start nodes that they can't use.
 
-    Fix: Give them to the managed node group, or tag the group with node-template/label/ and node-template/taint/.
+    Fix: Set them on the managed node group, or add tags node-template/label/ and node-template/taint/ to the group.
     """
     for pool, unknown in _from_zero(case):
         labels, taints = _unseen_labels(pool), _unseen_taints(pool)
-        told = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
-        if told:
-            text = f"cluster autoscaler does not know {', '.join(told)} of its nodes"
+        unseen = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
+        if unseen:
+            text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
             yield Problem.from_subject(pool, text, unknown=unknown)
 
 
 def _unseen_labels(pool: Pool) -> list[str]:
-    """Return the labels that only the node's user data says."""
+    """Return the labels that only the node's user data sets."""
     managed = mapping(pool.properties.get("Labels"))
     tags = {} if pool.kind == "managed" else group_tags(pool.properties)
     return [
@@ -98,10 +98,10 @@ def _unseen_taints(pool: Pool) -> list[str]:
 
 @rule("GPU155", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
 def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
-    """Node-template tag where nobody reads it.
+    """Node-template tag is on a managed node group, where cluster autoscaler doesn't read it.
 
-    Tags of a managed node group do not reach its Auto Scaling group, and cluster autoscaler reads only
-    node-template/resources/ from the group itself.
+    Tags of a managed node group aren't copied to its Auto Scaling group, and cluster autoscaler reads only
+    node-template/resources/ from the node group itself.
 
     Fix: Write the label or taint into the node group's Labels or Taints.
     """
@@ -113,53 +113,53 @@ def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
             lost = [key for key in tags if key.startswith(LABEL_TAG) and key.removeprefix(LABEL_TAG) not in labels]
             lost += [key for key in tags if key.startswith(TAINT_TAG) and key.removeprefix(TAINT_TAG) not in taints]
             for key in lost:
-                yield Problem.from_subject(pool, f"nobody reads tag {key} of a managed node group")
+                yield Problem.from_subject(pool, f"cluster autoscaler doesn't read tag {key} of a managed node group")
 
 
 @rule("GPU158", "warning", source=_SOURCE)
 def taint_tag_without_effect(case: Case) -> Iterator[Problem]:
-    """Taint tag without effect.
+    """Taint tag has no effect.
 
-    Cluster autoscaler ignores the tag and starts nodes for pods that then cannot land on them.
+    Cluster autoscaler ignores the tag and starts nodes for pods that then can't run on them.
 
-    Fix: Write the value as <value>:NoSchedule, with nothing before the colon for an empty value.
+    Fix: Write the value as <value>:NoSchedule; for an empty value write :NoSchedule.
     """
     for pool in case.cluster.pools:
         if pool.kind != "self-managed":
             continue
         for key, value in group_tags(pool.properties).items():
             if key.startswith(TAINT_TAG) and not isinstance(value, Unknown) and not _TAINT_VALUE.fullmatch(str(value)):
-                text = f"tag {key} is {str(value)!r}, not <value>:<effect>"
+                text = f"tag {key} must have the form <value>:<effect>, got {str(value)!r}"
                 yield Problem.from_subject(pool, text)
 
 
 @rule("GPU159", "warning", source=_MANAGER)
 def taint_of_a_managed_node_group_without_value(case: Case) -> Iterator[Problem]:
-    """Taint of a managed node group without value.
+    """Taint of a managed node group has no value.
 
-    Cluster autoscaler leaves out such a taint: it starts nodes for pods that then cannot land on them.
+    Cluster autoscaler ignores a taint without value. It starts nodes for pods that then can't run on them.
 
-    Fix: Give the taint a value, for instance "true".
+    Fix: Give the taint a value, for example "true".
     """
     for pool, unknown in _from_zero(case):
         for taint in pool.taints:
             if pool.kind == "managed" and taint.written_without_value:
-                text = f"taint {taint} has no value, so cluster autoscaler drops it"
+                text = f"taint {taint} has no value, so cluster autoscaler ignores it"
                 yield Problem.from_subject(pool, text, unknown=unknown)
 
 
 @rule("GPU160", "error", source=_MANAGER)
 def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iterator[Problem]:
-    """Fraction of a GPU that cluster autoscaler does not count.
+    """Cluster autoscaler doesn't count fractional GPUs.
 
-    EC2 reports no whole GPU for g6f and gr6f, so that a pod that asks for one starts no node.
+    EC2 reports no whole GPU for g6f and gr6f, so a pod that requests a GPU starts no node.
 
     Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with 1.
     """
     for pool, unknown in _from_zero(case):
         first = catalogue().get(pool.instance_types[0]) if pool.instance_types else None
         if first is not None and first.ec2_gpus == 0 and not _declares_gpus(pool):
-            text = f"EC2 counts no GPU in {first.name}, and tag {RESOURCE_TAG}{GPU} is missing"
+            text = f"EC2 reports 0 GPUs for {first.name}, and the group lacks tag {RESOURCE_TAG}{GPU}"
             yield Problem.from_subject(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
 
 
@@ -168,7 +168,7 @@ def _declares_gpus(pool: Pool) -> bool:
 
 
 def _offered(case: Case) -> Iterator[tuple[Pool, str, int, int]]:
-    """Yield what a node of each pool offers of each device resource, and what is expected of it."""
+    """Yield how many of each device resource a node of each pool offers, and how many cluster autoscaler expects."""
     for pool, _ in _from_zero(case, surely=True):
         node = case.nodes(pool)[0]
         for name, amount in node.most.items():
@@ -179,15 +179,15 @@ def _offered(case: Case) -> Iterator[tuple[Pool, str, int, int]]:
 
 @rule("GPU161", "error", source=_SOURCE)
 def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterator[Problem]:
-    """Shares or slices that cluster autoscaler does not know.
+    """Cluster autoscaler doesn't know the GPU shares or MIG slices of a group.
 
-    It counts the GPUs of the instance type; of an empty group it knows shares and slices from tags only.
+    It counts the GPUs of the instance type. For an empty group, only tags define shares and slices.
 
-    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/<resource> with what a node offers.
+    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/<resource> with the number that a node offers.
     """
     for pool, name, amount, expected in _offered(case):
         if amount and not expected:
-            text = f"its nodes offer {amount} {name}, cluster autoscaler expects none"
+            text = f"its nodes offer {amount} {name}, but cluster autoscaler expects none"
             yield Problem.from_subject(pool, text)
     for pool, _ in _from_zero(case, surely=True):
         if not any(name.startswith(MIG) for name in case.nodes(pool)[0].most):
@@ -196,34 +196,37 @@ def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterat
 
 @rule("GPU149", "warning", source=_SOURCE)
 def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]:
-    """More shares than cluster autoscaler expects.
+    """Cluster autoscaler expects fewer GPU shares than a node offers.
 
-    It counts whole GPUs and starts a node for each, where one would take several pods.
+    It counts whole GPUs and starts a node for each pod, although one node could run several pods.
 
-    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with the shares that a node
-    offers.
+    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with the number of shares that a
+    node offers.
     """
     for pool, name, amount, expected in _offered(case):
         if 0 < expected < amount:
-            text = f"its nodes offer {amount} {name}, cluster autoscaler expects {expected}"
+            text = f"its nodes offer {amount} {name}, but cluster autoscaler expects only {expected}"
             yield Problem.from_subject(pool, text)
 
 
 @rule("GPU295", "note", source=_WAITS)
 def second_node_for_a_pod_that_shares_a_gpu(case: Case) -> Iterator[Problem]:
-    """Second node for a pod that shares a GPU.
+    """Cluster autoscaler may start a second node for a pod that shares a GPU.
 
-    Of a new node cluster autoscaler waits for nvidia.com/gpu and for no other resource: until the shares or slices are
-    there, it may start one node more than the pod takes, which it removes again when idle.
+    On a new node, cluster autoscaler waits only for nvidia.com/gpu. Until shares or slices appear, it may start one
+    extra node, which it removes again when idle.
 
-    Fix: Count with it where nodes are dear; the largest size of the group bounds it.
+    Fix: Accept it, or lower the maximum size of the group where nodes are expensive.
     """
     for pool in case.gpu_pools:
         if _scales(pool, case.cluster) is not Answer.YES or pool.max_nodes == 1:
             continue
         offered = [name for name, amount in case.nodes(pool)[0].most.items() if amount and name.startswith(NVIDIA)]
         if offered and GPU not in offered:
-            text = f"its nodes offer {', '.join(sorted(offered))}"
+            text = (
+                f"cluster autoscaler doesn't wait for {', '.join(sorted(offered))} of a new node and may start a "
+                "second one"
+            )
             yield Problem.from_subject(pool, text, unknown=pool.max_nodes is None)
 
 
@@ -231,31 +234,34 @@ def _sliced(pool: Pool) -> Iterator[Problem]:
     label = pool.labels.get(MIG_CONFIG)
     profile = getattr(label, "only", None)
     if profile and profile != "all-disabled" and not any("mig-" in each or each == GPU for each in declared(pool)):
-        text = f"{MIG_CONFIG}={profile} slices its GPUs, and no tag says how many slices a node has"
+        text = f"{MIG_CONFIG}={profile} slices its GPUs, but no tag sets how many slices a node has"
         yield Problem.from_subject(pool, text, unknown=True)
 
 
 @rule("GPU163", "warning", source=_MANAGER)
 def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Problem]:
-    """Instance types with different GPUs in one group.
+    """Instance types of one group have different numbers of GPUs.
 
-    Cluster autoscaler takes every node of the group for one of the first type.
+    Cluster autoscaler assumes that every node of the group has the first type.
 
-    Fix: Make one group for each number of GPUs.
+    Fix: Create one group for each number of GPUs.
     """
     for pool in case.gpu_pools:
         answer = _scales(pool, case.cluster)
         counts = {each: catalogue()[each].gpus if each in catalogue() else 0 for each in pool.instance_types}
         if answer is not Answer.NO and len(set(counts.values())) > 1 and not pool.undecided:
             shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-            text = f"GPUs differ ({shown}), and cluster autoscaler counts on {pool.instance_types[0]}"
+            text = (
+                f"its types have different numbers of GPUs ({shown}), but cluster autoscaler expects "
+                f"{pool.instance_types[0]}"
+            )
             yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 def _whole_gpus(pool: Pool, case: Case) -> Answer:
-    """Say whether the nodes of a pool register nvidia.com/gpu, which cluster autoscaler waits for."""
+    """Return whether the nodes of a pool register nvidia.com/gpu, which cluster autoscaler waits for."""
     if _claims_only(pool, case):
-        return Answer.NO  # What its driver gives by name kubelet does not register.
+        return Answer.NO  # kubelet doesn't register devices that a DRA driver publishes.
     node = case.nodes(pool)[0]
     if node.most.get(GPU, 0) > 0:
         return Answer.YES
@@ -279,16 +285,16 @@ def _claims_only(pool: Pool, case: Case) -> bool:
     ),
 )
 def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Problem]:
-    """Accelerator label on nodes without nvidia.com/gpu.
+    """Nodes without nvidia.com/gpu have the accelerator label.
 
-    Cluster autoscaler waits for nvidia.com/gpu on nodes with that label and takes them as never ready.
+    Cluster autoscaler waits for nvidia.com/gpu on nodes with this label and never treats them as ready.
 
     Fix: Remove k8s.amazonaws.com/accelerator from pools whose GPUs are claimed, sliced or offered under another name.
     """
     for pool in case.gpu_pools:
         labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if labelled and _whole_gpus(pool, case) is Answer.NO:
-            yield Problem.from_subject(pool, f"has label {ACCELERATOR}, and its nodes register no {GPU}")
+            yield Problem.from_subject(pool, f"its nodes have label {ACCELERATOR} but don't register {GPU}")
 
 
 @rule(
@@ -300,28 +306,30 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
     ),
 )
 def gpu_nodes_without_accelerator_label(case: Case) -> Iterator[Problem]:
-    """GPU nodes without accelerator label.
+    """GPU nodes lack the accelerator label.
 
-    A node is Ready before its device plugin runs: without the label the pod counts as still waiting, and cluster
-    autoscaler starts a second node.
+    A node is Ready before its device plugin runs. Without the label, cluster autoscaler still counts the pod as waiting
+    and starts a second node.
 
-    Fix: Label the nodes k8s.amazonaws.com/accelerator, for instance nvidia-l4.
+    Fix: Label the nodes k8s.amazonaws.com/accelerator with the name of their GPU, for example nvidia-a10g.
     """
     for pool in case.gpu_pools:
         bare = ACCELERATOR not in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if bare and _whole_gpus(pool, case) is Answer.YES:
             labels = {each.row.accelerator_label for each in case.nodes(pool) if each.row is not None}
             fix = f"Label the nodes {ACCELERATOR}={labels.pop()}." if len(labels) == 1 else ""
-            yield Problem.from_subject(pool, f"its nodes have no label {ACCELERATOR}", fix=fix)
+            yield Problem.from_subject(
+                pool, f"its nodes have no label {ACCELERATOR}, so cluster autoscaler may start a second node", fix=fix
+            )
 
 
 @rule("GPU168", "warning", source="https://karpenter.sh/docs/getting-started/migrating-from-cas/")
 def two_autoscalers_for_the_same_pods(case: Case) -> Iterator[Problem]:
-    """Two autoscalers for the same pods.
+    """Two autoscalers create nodes for the same pods.
 
-    Both see the same Pending pod and both make a node for it.
+    Both see the same Pending pod, and both create a node for it.
 
-    Fix: Give the pools different taints, or leave one of the autoscalers out.
+    Fix: Give the pools different taints, or remove one of the autoscalers.
     """
     cluster = case.cluster
     groups = [pool for pool in case.gpu_pools if _scales(pool, cluster) is Answer.YES]
@@ -331,51 +339,51 @@ def two_autoscalers_for_the_same_pods(case: Case) -> Iterator[Problem]:
         for group in groups:
             alike = set(gpu_types(group)) & set(gpu_types(pool))
             if alike and set(map(str, group.taints)) == set(map(str, pool.taints)):
-                text = f"has taints and types of group {group.name}, and another autoscaler"
+                text = f"has the same taints and types as group {group.name}, but another autoscaler"
                 yield Problem.from_subject(pool, text)
 
 
 @rule("GPU176", "warning", source=_NODE_POOLS)
 def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
-    """Startup taint that nobody removes.
+    """No component removes the startup taint.
 
-    The node keeps the taint: it is never initialized, takes no pod, and is billed on.
+    The node keeps the taint: it is never initialized, runs no pods, and is billed.
 
-    Fix: Install what removes the taint, or leave the taint out.
+    Fix: Install the component that removes the taint, or delete the taint from the pool.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
-            text = f"nothing here is known to remove startup taint {taint}"
+            text = f"no component in the input is known to remove its startup taint {taint}"
             yield Problem.from_subject(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
 
 
 @rule("GPU420", "error", source=_FAQ)
 def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Iterator[Problem]:
-    """Startup taint that its autoscaler takes for a lasting one.
+    """Autoscaler treats a startup taint as permanent.
 
-    It makes no first node for pods that do not tolerate the taint, although they would run once it is gone: they stay
-    Pending. Of an empty managed group EKS tells cluster autoscaler every taint, and Karpenter takes all of
-    ``taints`` to stay.
+    For pods that don't tolerate the taint, the autoscaler creates no first node, although the pods would run once the
+    taint is removed. For an empty managed group, EKS reports every taint to cluster autoscaler. Karpenter treats all of
+    ``taints`` as permanent.
 
-    Fix: Start cluster autoscaler with --startup-taint=KEY, or list the taint in the NodePool's startupTaints.
+    Fix: Start cluster autoscaler with --startup-taint=KEY, or move the taint to the NodePool's startupTaints.
     """
     for pool in case.gpu_pools:
         for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
             if goes_by_itself(taint) and taint.effect == "NoExecute":
-                continue  # The API server lets every pod tolerate it that says nothing of it.
-            text = f"{autoscaler_name(pool)} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
+                continue  # The API server adds a toleration to every pod.
+            text = f"{autoscaler_name(pool)} treats startup taint {taint} as permanent; {startup_fix(pool, taint)}"
             yield Problem.from_subject(pool, text)
 
 
 @rule("GPU421", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/install.md")
 def startup_taint_that_its_driver_does_not_remove(case: Case) -> Iterator[Problem]:
-    """Startup taint that its driver does not remove.
+    """CSI driver doesn't remove its startup taint.
 
-    The driver's pod does not come to the node, or is too old to know the taint: no other pod ever runs there, and the
-    node is billed on.
+    The driver's pod doesn't run on the node, or the driver is too old to remove the taint. No other pod ever runs
+    there, and the node is billed.
 
-    Fix: Let the driver's DaemonSet tolerate every taint of the pool, update the driver, or leave the taint out.
+    Fix: Make the driver's DaemonSet tolerate every taint of the pool, update the driver, or remove the taint.
     """
     for pool in case.gpu_pools:
         for taint in pool.startup_taints:
@@ -389,47 +397,49 @@ def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
     installed = cluster.addon(addon) or cluster.chart(addon)
     if installed is not None and keeps_its_taint(driver, installed.version):
         first, second = TAINT_REMOVED_SINCE[driver]
-        text = f"{addon} {installed.version} does not remove startup taint {taint}; v{first}.{second} does"
+        text = f"{addon} {installed.version} doesn't remove startup taint {taint}; v{first}.{second} and later do"
         yield Problem.from_subject(pool, text)
         return
     daemons = node_daemons(addon, cluster)
     kept_off = [_exclusion_reason(each, pool, taint, case) for each in daemons]
-    # Of a version that nobody read it is not known what it tolerates.
+    # The tolerations of a version that isn't in the data are unknown.
     if kept_off and all(kept_off) and daemons[0].exact:
-        text = f"DaemonSet {daemons[0].name}, which removes startup taint {taint}, does not run there: {kept_off[0]}"
+        text = (
+            f"DaemonSet {daemons[0].name}, which removes startup taint {taint}, doesn't run on its nodes: {kept_off[0]}"
+        )
         yield Problem.from_subject(pool, text)
 
 
 def _exclusion_reason(daemon: DaemonSet, pool: Pool, taint: Taint, case: Case) -> str:
-    """Return why a DaemonSet surely does not come to nodes that have a taint; empty where it may."""
+    """Return why a DaemonSet surely doesn't run on nodes with a taint; empty if it may."""
     refusing = refusing_taints(daemon, (*pool.taints, taint))
     if refusing:
-        return f"it does not tolerate {refusing[0]}"
-    return "it does not select them" if case.reaches(daemon, pool) is Answer.NO else ""
+        return f"it doesn't tolerate {refusing[0]}"
+    return "it doesn't select them" if case.reaches(daemon, pool) is Answer.NO else ""
 
 
 @rule("GPU422", "note", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/107")
 def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
-    """Pods that may come before their driver.
+    """Pods may start before their CSI driver.
 
-    On a fresh node they fail with "driver name not found in the list of registered CSI drivers", and start when kubelet
+    On a new node, pods fail with "driver name not found in the list of registered CSI drivers" and start when kubelet
     tries again.
 
-    Fix: Give the pool the driver's startup taint: taints of a group, of which cluster autoscaler is told with
-    --startup-taint, or startupTaints of a NodePool; with this library storage_drivers of the NodeShape.
+    Fix: Add the driver's startup taint to the pool: taints of a node group together with --startup-taint of cluster
+    autoscaler, or startupTaints of a NodePool; with this library: storage_drivers of the NodeShape.
     """
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for workload, claim in case.gpu_claims:
         source = claim_source(claim, case.cluster)
         key = STARTUP_TAINTS.get((source and source.driver) or "")
         for pool in case.candidate_pools(workload) if key else ():
-            if key and not _waits(pool, key) and (id(pool), key) not in told:
-                told.add((id(pool), key))
-                text = f"no taint {key} keeps pods away until the driver of their volumes is there"
+            if key and not _waits(pool, key) and (id(pool), key) not in reported:
+                reported.add((id(pool), key))
+                text = f"pods may start before the driver of their volumes: startup taint {key} is missing"
                 yield Problem.from_subject(pool, text)
 
 
 def _waits(pool: Pool, key: str) -> bool:
-    """Whether the nodes of a pool keep pods away by a taint, or none of them is fresh when a pod comes."""
+    """Whether a taint keeps pods off new nodes of a pool, or the pool never starts new nodes for pods."""
     fixed = pool.min_nodes is not None and pool.min_nodes == pool.max_nodes
     return fixed or any(each.key == key for each in (*pool.startup_taints, *pool.taints))

@@ -1,4 +1,4 @@
-"""Autoscalers that AWS does not let do their work, or that have no node to run on."""
+"""Rules for autoscalers that lack AWS permissions or have no node to run on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gpu_preflight.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _POLICY = "aws/karpenter-provider-aws v1.14.1 website/content/en/docs/reference/cloudformation.md"
-# Without one of them no node is made.
+# Without any one of these actions, no node is created.
 _SCALES = {
     "cluster-autoscaler": (
         "autoscaling:DescribeAutoScalingGroups",
@@ -56,7 +56,7 @@ _SCALES = {
         "ec2:RunInstances",
     ),
 }
-# What else the releases of Karpenter that were read call before a launch. Each of them ends the launch if it is denied.
+# More actions that Karpenter calls before a launch, in the releases that were read. If one is denied, the launch fails.
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/amifamily/ami.go, securitygroup/securitygroup.go,
 # instancetype/instancetype.go, launchtemplate/launchtemplate.go (2026-11-24)
 _READ = ((1, 14), (1, 15))
@@ -66,7 +66,7 @@ _BEFORE_A_LAUNCH = (
     "ec2:DescribeLaunchTemplates",
     "ec2:DescribeSecurityGroups",
 )
-# What Karpenter reads of the cluster: its endpoint at the start, its addresses for nodes with AL2023.
+# Karpenter reads the cluster's endpoint at its start, and the cluster's address range for nodes with AL2023.
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/operator/operator.go,
 # pkg/controllers/nodeclass/validation.go
 _CLUSTER = "eks:DescribeCluster"
@@ -74,14 +74,14 @@ _CLUSTER = "eks:DescribeCluster"
 _PARAMETER = "ssm:GetParameter"
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instanceprofile/instanceprofile.go
 _OWN_PROFILE = ("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:GetInstanceProfile")
-# What ends instances and removes what was made for them. Without these calls it stays and costs money.
+# These actions terminate instances and delete their launch templates. Without them, both remain and cost money.
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/providers/instance/instance.go,
 # launchtemplate/launchtemplate.go
 _ENDS = ("ec2:DescribeInstances", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate")
-# Of which there is no endpoint in a VPC: a Karpenter of `isolatedVPC` never calls it.
+# IAM has no VPC endpoint, so Karpenter with `isolatedVPC` never calls this action.
 # Source: aws/karpenter-provider-aws v1.14.1 and v1.15.1 pkg/controllers/controllers.go, .../nodeclass/controller.go
 _PROFILES = "iam:ListInstanceProfiles"
-# What Karpenter calls from a version on.
+# Actions that Karpenter calls since a version.
 # Source: https://karpenter.sh/docs/upgrading/upgrade-guide/
 _SINCE = (
     ((1, 6), "ec2:DescribeCapacityReservations"),
@@ -90,17 +90,17 @@ _SINCE = (
     ((1, 12), "ec2:DescribeInstanceStatus"),
 )
 _NAMES = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter"}
-# What Karpenter's chart lets its pods tolerate.
+# The tolerations of the pods in Karpenter's chart.
 # Source: aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml
 _CHART_TOLERATIONS = (Toleration("CriticalAddonsOnly", "Exists"),)
 # The endpoints that cluster autoscaler calls.
 _ENDPOINTS = ("autoscaling", "ec2", "eks", "sts")
 _FLAGS = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/config/flags/flags.go"
-# The image of the project is built for every cloud, of which this is the default.
+# The project's image supports every cloud. This is its default.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/builder/builder_all.go
 _DEFAULT_CLOUD = "gce"
 _CLOUD, _DISCOVERY = "cloud-provider", "node-group-auto-discovery"
-# Those by which a node group of EKS can be scaled.
+# The cloud providers that can scale an EKS node group.
 _CLOUDS = ("aws", "externalgrpc", "clusterapi")
 
 
@@ -114,23 +114,24 @@ def _role(autoscaler: Autoscaler, cluster: Cluster) -> Resource | None:
 
 @rule("GPU154", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html", presumed=True)
 def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
-    """Autoscaler without permissions of its own.
+    """Autoscaler has no IAM role, or a role that it can't assume.
 
-    Its first call to AWS is denied, and no node is ever made.
+    AWS denies its first call, and no node is ever created.
 
-    Fix: Associate a role with its service account by EKS Pod Identity, or annotate the account with one for IRSA.
+    Fix: Associate a role with its service account by EKS Pod Identity, or annotate the service account with a role for
+    IRSA.
     """
     cluster = case.cluster
     for each in _controllers(cluster):
         space, account = each.service_account
         who = f"{_NAMES[each.kind]}, service account {space}/{account}"
-        said = identity(each, cluster)
+        role_reference = identity(each, cluster)
         if not has_credentials(each, cluster) and cluster.shows_software:
             answer = all_yes(_may_not(pool, each, cluster) for pool in _groups(cluster))
             others = [str(one.properties.get("ServiceAccount")) for one in associations(cluster)]
             hint = f" (associations name {', '.join(others)})" if others else ""
             if answer is not Answer.NO:
-                # A ClusterConfig states every role that eksctl makes.
+                # A ClusterConfig contains every role that eksctl creates.
                 seen = others or cluster.sees_software or (cluster.resource and is_of_eksctl(cluster.resource))
                 maybe = answer is not Answer.YES or not seen
                 # If the node role lacks the permissions, only a role outside the input helps.
@@ -138,10 +139,11 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
                 condition = condition if maybe and answer is Answer.YES else ""
                 text = f"{who}: no Pod Identity association, role annotation or credentials grant it an IAM role{hint}"
                 yield Problem(each, text, unknown=maybe, condition=condition)
-        role = resolve_role(said, cluster.resources)
+        role = resolve_role(role_reference, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
-            yield Problem(each, f"{who}: its role trusts {', '.join(trusted)}")
+            text = f"{who}: its role trusts only {', '.join(one.replace(':', '/') for one in trusted)}"
+            yield Problem(each, text)
 
 
 def _matches(pattern: str, account: str) -> bool:
@@ -175,9 +177,9 @@ def _lacking(cluster: Cluster, kind: str, actions: tuple[str, ...]) -> Iterator[
 
 @rule("GPU156", "error", source=_README)
 def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler that may not scale.
+    """Cluster autoscaler isn't allowed to scale groups.
 
-    Without these actions it does not start, or plans a node and cannot ask for it.
+    Without these actions, it doesn't start, or plans a node but can't request it.
 
     Fix: Allow the actions in the policy of its role.
     """
@@ -185,30 +187,30 @@ def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
     templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
     wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
     for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
-        yield Problem(each, f"cluster autoscaler: its role does not allow {', '.join(actions)}")
+        yield Problem(each, f"cluster autoscaler: its role doesn't allow {', '.join(actions)}")
 
 
 @rule("GPU194", "error", source=_POLICY)
 def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
-    """Karpenter that may not launch instances.
+    """Karpenter isn't allowed to launch instances.
 
-    Without these actions the controller does not start, or its launches are denied.
+    Without these actions, the controller doesn't start, or AWS denies its launches.
 
-    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    Fix: Attach the policies of Karpenter's own CloudFormation template for this version.
     """
     cluster = case.cluster
     for each, actions in _lacking(cluster, "karpenter", _SCALES["karpenter"]):
-        yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}")
+        yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}")
     for each in cluster.autoscalers:
         unread = minor(each.version or "") not in _READ
         reads = () if option(cluster, "clusterEndpoint") else (_CLUSTER,)
         actions = _denied(each, (*_BEFORE_A_LAUNCH, *reads), cluster)
         if actions:
-            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
+            yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}", unknown=unread)
         for pool in cluster.pools:
             called = dict(_calls_for_class(pool.node_class)) if pool.kind == "karpenter" and pool.node_class else {}
             if denied := _denied(each, (one for one in called if one not in reads), cluster):
-                text = f"Karpenter calls {', '.join(denied)} for its EC2NodeClass, and its role does not allow it"
+                text = f"Karpenter's role doesn't allow {', '.join(denied)}, which the pool's EC2NodeClass needs"
                 yield Problem.from_subject(pool, text, unknown=unread or not any(called[one] for one in denied))
 
 
@@ -219,7 +221,7 @@ def _denied(karpenter: Autoscaler, actions: Iterable[str], cluster: Cluster) -> 
 
 
 def _calls_for_class(node_class: Object) -> Iterator[tuple[str, bool]]:
-    """Yield what Karpenter calls for nodes of an EC2NodeClass, and whether it certainly does."""
+    """Yield the actions that Karpenter calls for nodes of an EC2NodeClass, and whether it certainly calls them."""
     terms = node_class.spec.get("amiSelectorTerms")
     if isinstance(terms, Unknown) or any("alias" in each or "ssmParameter" in each for each in mappings(terms)):
         yield _PARAMETER, not isinstance(terms, Unknown)
@@ -233,23 +235,23 @@ def _calls_for_class(node_class: Object) -> Iterator[tuple[str, bool]]:
 
 @rule("GPU499", "warning", source=_POLICY)
 def karpenter_that_may_not_end_instances(case: Case) -> Iterator[Problem]:
-    """Karpenter's role doesn't allow it to remove what it launches.
+    """Karpenter isn't allowed to terminate its instances.
 
     Nodes that are empty, expired or broken keep running and cost money.
 
-    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    Fix: Attach the policies of Karpenter's own CloudFormation template for this version.
     """
     for each in case.cluster.autoscalers:
         if actions := _denied(each, _ENDS, case.cluster):
             unread = minor(each.version or "") not in _READ
-            yield Problem(each, f"Karpenter: its role does not allow {', '.join(actions)}", unknown=unread)
+            yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}", unknown=unread)
 
 
 @rule("GPU169", "warning", source=_README)
 def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler that cannot read node groups.
+    """Cluster autoscaler isn't allowed to read node groups.
 
-    Of an empty managed group it then knows neither labels nor taints nor declared resources.
+    For an empty managed node group, it then knows neither labels nor taints nor declared resources.
 
     Fix: Allow eks:DescribeNodegroup in the policy of its role.
     """
@@ -261,17 +263,20 @@ def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Prob
         and (each.tags or each.taints or mapping(each.properties.get("Labels")))
     ]
     for each, _ in _lacking(case.cluster, "cluster-autoscaler", ("eks:DescribeNodegroup",)) if wanted else ():
-        text = f"its role does not allow eks:DescribeNodegroup, which tells it about {', '.join(wanted)}"
+        text = (
+            "its role doesn't allow eks:DescribeNodegroup, which returns labels and taints of node group "
+            f"{', '.join(wanted)}"
+        )
         yield Problem(each, f"cluster autoscaler: {text}")
 
 
 @rule("GPU196", "warning", source="https://karpenter.sh/docs/upgrading/upgrade-guide/")
 def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
-    """Policy older than Karpenter.
+    """IAM policy is older than Karpenter.
 
-    Newer versions make calls that the policy of an older one does not allow; node classes then stay unready.
+    Newer Karpenter versions make calls that an older policy doesn't allow. Node classes then stay unready.
 
-    Fix: Attach the policies of Karpenter's own CloudFormation template for that version.
+    Fix: Attach the policies of Karpenter's own CloudFormation template for this version.
     """
     cluster = case.cluster
     version = next((each.version for each in _controllers(cluster) if each.kind == "karpenter"), None)
@@ -281,14 +286,14 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
     never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
     wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
     for each, actions in _lacking(cluster, "karpenter", wanted):
-        yield Problem(each, f"Karpenter {version}: its role does not allow {', '.join(actions)}")
+        yield Problem(each, f"Karpenter {version}: its role doesn't allow {', '.join(actions)}")
 
 
 @rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")
 def autoscaler_has_no_node(case: Case) -> Iterator[Problem]:
-    """Autoscaler without a node to run on.
+    """Autoscaler has no node to run on.
 
-    An autoscaler cannot make the node that it would itself run on, so nothing ever starts.
+    An autoscaler can't create the node that it would run on itself, so it never starts.
 
     Fix: Keep a managed node group of at least one node whose taints its pods tolerate, or a Fargate profile.
     """
@@ -304,7 +309,9 @@ def autoscaler_has_no_node(case: Case) -> Iterator[Problem]:
             continue
         groups = [pool.name for pool in cluster.pools if pool.is_group]
         text = (
-            f"no group that always has a node takes its pods ({', '.join(groups)})" if groups else "there is no group"
+            f"its pods fit no node group that always has a node ({', '.join(groups)})"
+            if groups
+            else "its pods have no node group to run on"
         )
         yield Problem(each, f"{_NAMES[each.kind]}: {text}")
 
@@ -321,7 +328,7 @@ def _takes(given: tuple[Toleration, ...], pool: Pool) -> bool:
 
 @rule("GPU198", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html")
 def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iterator[Problem]:
-    """Subnets from which cluster autoscaler reaches no AWS API.
+    """Cluster autoscaler can't connect to AWS APIs from its subnets.
 
     Its calls time out, and it neither reads nor resizes a group.
 
@@ -337,7 +344,7 @@ def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iter
     missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
     for each in _controllers(cluster):
         if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
-            text = f"nothing leads out of the subnets, and the VPC has no endpoint for {', '.join(missing)}"
+            text = f"its subnets have no route out, and the VPC has no endpoint for {', '.join(missing)}"
             yield Problem(each, f"cluster autoscaler: {text}")
 
 
@@ -351,9 +358,9 @@ def _is_charted(autoscaler: Autoscaler, cluster: Cluster) -> bool:
 
 @rule("GPU327", "error", source=_FLAGS)
 def cluster_autoscaler_of_another_cloud(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler of another cloud.
+    """Cluster autoscaler is configured for another cloud.
 
-    It looks for node groups where there are none, or exits at start, and no node is ever made.
+    It looks for node groups that don't exist, or exits at start. No node is ever created.
 
     Fix: Set --cloud-provider=aws.
     """
@@ -362,16 +369,17 @@ def cluster_autoscaler_of_another_cloud(case: Case) -> Iterator[Problem]:
         if _is_charted(each, case.cluster) or isinstance(written, Unknown) or is_expression(str(written)):
             continue
         if written is None and _DISCOVERY in each.flags:
-            yield Problem(each, f"cluster autoscaler: --{_CLOUD} is missing, and its default is {_DEFAULT_CLOUD}")
+            text = f"cluster autoscaler: --{_CLOUD} is missing, and its default {_DEFAULT_CLOUD} isn't AWS"
+            yield Problem(each, text)
         elif written is not None and written not in _CLOUDS:
-            yield Problem(each, f"cluster autoscaler: --{_CLOUD} is {written!r}, and this is EKS")
+            yield Problem(each, f"cluster autoscaler: --{_CLOUD} must be aws on EKS, got {written!r}")
 
 
 @rule("GPU328", "error", source="https://github.com/kubernetes/autoscaler/issues/1507", presumed=True)
 def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler that may not list nodes.
+    """Cluster autoscaler isn't allowed to list nodes.
 
-    The API server forbids what it asks first; it exits, and no node is ever made.
+    The API server denies its first requests. It exits, and no node is ever created.
 
     Fix: Bind its service account to a ClusterRole with list and watch of nodes and pods, as the project's example does.
     """
@@ -386,18 +394,18 @@ def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
             if may_everywhere(each.service_account, ("list", "watch"), kind, cluster) is Answer.NO
         ]
         if not is_bound(each.service_account, cluster):
-            text = f"no ClusterRoleBinding names its service account {space}/{name}, so that it may not list nodes"
+            text = f"it can't list nodes, because no ClusterRoleBinding names its service account {space}/{name}"
             alone = not cluster.objects_of_kind("ClusterRole", "ClusterRoleBinding")
             yield Problem(each, f"cluster autoscaler: {text}", unknown=alone or not cluster.sees_objects)
         elif lacking:
             text = (
-                f"no ClusterRole of its service account {space}/{name} lets it list and watch {' and '.join(lacking)}"
+                f"no ClusterRole of its service account {space}/{name} allows list and watch of {' and '.join(lacking)}"
             )
             yield Problem(each, f"cluster autoscaler: {text}", unknown=not cluster.sees_objects)
 
 
 def _tells_rights(autoscaler: Autoscaler, cluster: Cluster) -> bool:
-    """Whether the input tells of accounts and their rights at all; who writes the one writes the other."""
+    """Whether the input defines service accounts and their rights at all; manifests contain both or neither."""
     accounts = {(each.namespace, each.name) for each in cluster.objects_of_kind("ServiceAccount")}
     written = autoscaler.service_account in accounts or bool(
         cluster.objects_of_kind("ClusterRole", "ClusterRoleBinding")

@@ -1,4 +1,4 @@
-"""User data, boot settings and labels with which nodes don't join."""
+"""Rules for user data, boot settings and labels that keep nodes from joining the cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AL2_SCRIPT = "/etc/eks/bootstrap.sh"
 _INSTALLERS = regex(r"\b(?:yum|dnf|apt|apt-get)\b")
 _DRIVERS = ("nvidia-driver", "nvidia-open", "nvidia-dkms", "kmod-nvidia", "cuda-drivers", "nvidia-container-toolkit")
 _COMMAND_ENDS = regex(r"[\n;&|]+")
-# Flags that kubelet does not know: gone with the minor version that is named, or only ever of AL2's script.
+# Flags that kubelet doesn't have: removed in the minor version of the value, or flags of AL2's bootstrap script.
 # Source: kubernetes/kubernetes CHANGELOG/CHANGELOG-1.24.md and CHANGELOG-1.27.md; awslabs/amazon-eks-ami
 # v20260724 templates/al2/runtime/bootstrap.sh
 _GONE_FLAGS = {
@@ -82,12 +82,12 @@ _OF_NODEADM = regex(r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\
 
 
 def _boots_itself(pool: Pool) -> bool:
-    """Whether nobody adds to the user data: EKS does for a managed group without an image of its own."""
+    """Whether the user data must be complete: EKS adds to it for managed groups without a custom image."""
     return bool(pool.launch) and (pool.kind == "self-managed" or (pool.kind == "managed" and bool(pool_image(pool))))
 
 
 def _cluster_settings(pool: Pool) -> dict[str, Any]:
-    """Return what user data says of the cluster, in the names of NodeConfig."""
+    """Return the cluster settings of the user data, with the names of NodeConfig."""
     settings = mapping(dig(pool.user_data.settings, "kubernetes"))
     config = mapping(pool.user_data.node_config.get("cluster"))
     names = zip(_NODE_CONFIG, _BOTTLEROCKET_KEYS, strict=False)
@@ -96,12 +96,12 @@ def _cluster_settings(pool: Pool) -> dict[str, Any]:
 
 @rule("GPU082", "error", source=_NODEADM)
 def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem]:
-    """User data does not say which cluster to join.
+    """User data doesn't name the cluster to join.
 
-    With an image of your own, and in self-managed groups, nobody adds it; the nodes never join.
+    With a custom image, and in self-managed groups, EKS doesn't add these settings. The nodes never join.
 
-    Fix: Give cluster.name, apiServerEndpoint, certificateAuthority and cidr in a part application/node.eks.aws;
-    Bottlerocket takes cluster-name, api-server and cluster-certificate.
+    Fix: Set cluster.name, apiServerEndpoint, certificateAuthority and cidr in a MIME part application/node.eks.aws; for
+    Bottlerocket set cluster-name, api-server and cluster-certificate.
     """
     for pool in case.gpu_pools:
         if not _boots_itself(pool) or pool.user_data.format == "unknown":
@@ -110,69 +110,72 @@ def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem
             lacking = [each for each in _NODE_CONFIG if not _cluster_settings(pool).get(each)]
             if lacking:
                 names = ", ".join(f"cluster.{each}" for each in lacking)
-                yield Problem.from_subject(pool, f"its user data gives nodeadm no {names}")
+                text = f"its user data doesn't set {names} for nodeadm, so the nodes can't join"
+                yield Problem.from_subject(pool, text)
         elif pool.operating_system == "bottlerocket":
             settings = mapping(dig(pool.user_data.settings, "kubernetes"))
             lacking = [each for each in _BOTTLEROCKET_KEYS if not settings.get(each)]
             if lacking:
-                message = f"its user data lacks settings.kubernetes.{', '.join(lacking)}"
+                keys = ", ".join(f"settings.kubernetes.{each}" for each in lacking)
+                message = f"its user data doesn't set {keys}, so the nodes can't join"
                 yield Problem.from_subject(pool, message)
 
 
 def _has_nodeadm_script(pool: Pool) -> bool:
-    """Whether a script may do what the NodeConfig part does not, or is the wrong one, which is said elsewhere."""
+    """Whether a script may set what the NodeConfig lacks, or is AL2's script, which another rule reports."""
     return any("nodeadm" in each or "/etc/eks/" in each for each in pool.user_data.scripts)
 
 
 @rule("GPU083", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/al2023.html")
 def bootstrap_script_of_amazon_linux_2_on_al2023(case: Case) -> Iterator[Problem]:
-    """Bootstrap script of Amazon Linux 2 on AL2023.
+    """User data calls the bootstrap script of Amazon Linux 2 on AL2023.
 
-    The script is not there, so kubelet never starts.
+    The script doesn't exist on AL2023, so kubelet never starts.
 
     Fix: Replace the script by a NodeConfig in a MIME part application/node.eks.aws.
     """
     for pool in case.gpu_pools:
         called = any(_AL2_SCRIPT in each for each in pool.user_data.scripts)
         if called and pool.operating_system == "al2023" and _boots_itself(pool):
-            yield Problem.from_subject(pool, f"calls {_AL2_SCRIPT}, which AL2023 does not have")
+            yield Problem.from_subject(pool, f"its user data calls {_AL2_SCRIPT}, which AL2023 doesn't have")
 
 
 @rule("GPU084", "error", source=_NODEADM)
-def nodes_are_told_to_join_another_cluster(case: Case) -> Iterator[Problem]:
-    """Nodes are told to join another cluster.
+def nodes_join_another_cluster(case: Case) -> Iterator[Problem]:
+    """User data joins nodes to another cluster.
 
-    They fail on certificate or name, or join the wrong cluster.
+    The nodes fail on the certificate or the name, or join the wrong cluster.
 
-    Fix: Refer to the cluster of the template for name, endpoint and certificate authority.
+    Fix: Reference the template's cluster for name, endpoint and certificate authority.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
-        told = _cluster_settings(pool)
-        name = known_text(told.get("name"))
-        if cluster.resource is None or not told:
+        settings = _cluster_settings(pool)
+        name = known_text(settings.get("name"))
+        if cluster.resource is None or not settings:
             continue
         own = known_text(cluster.resource.properties.get("Name"))
         if name and own and not may_equal(name, own):
-            yield Problem.from_subject(pool, f"its nodes are told to join {name}, the cluster is {own}")
+            yield Problem.from_subject(pool, f"its user data joins the nodes to cluster {name} instead of {own}")
         for key in _NODE_CONFIG[:3]:
-            other = referred(told.get(key), cluster.resources)
-            if other and other.type == cluster.resource.type and not refers(told[key], cluster.resource):
-                yield Problem.from_subject(pool, f"cluster.{key} is that of {other.path}")
+            other = referred(settings.get(key), cluster.resources)
+            if other and other.type == cluster.resource.type and not refers(settings[key], cluster.resource):
+                message = f"cluster.{key} in its user data belongs to another cluster, {other.path}"
+                yield Problem.from_subject(pool, message)
         literal = [
-            each for each in _NODE_CONFIG[1:3] if (text := known_text(told.get(each))) and not is_expression(text)
+            each for each in _NODE_CONFIG[1:3] if (text := known_text(settings.get(each))) and not is_expression(text)
         ]
         if literal:
             keys = " and ".join(literal)
-            message = f"{keys} is written out, and EKS chooses it when it makes the cluster"
+            message = f"its user data has a fixed {keys}, but EKS sets this value when it creates the cluster"
             yield Problem.from_subject(pool, message, unknown=True)
 
 
 @rule("GPU085", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/worker.html")
 def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
-    """Instances without the tag of their cluster.
+    """Instances lack the tag of their cluster.
 
-    EKS documents kubernetes.io/cluster/NAME on self-managed instances; controllers find nodes by it.
+    EKS documents the tag kubernetes.io/cluster/NAME for self-managed instances. Controllers find nodes by it.
 
     Fix: Tag the group kubernetes.io/cluster/NAME=owned with PropagateAtLaunch.
     """
@@ -187,7 +190,7 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
             for tag in mappings(each.get("Tags"))
         ]
         if not any(_may_own(each.get("Key")) for each in (*group, *launched)):
-            yield Problem.from_subject(pool, f"its instances get no tag {CLUSTER_TAG}{case.cluster.name}")
+            yield Problem.from_subject(pool, f"its instances lack tag {CLUSTER_TAG}{case.cluster.name}")
 
 
 def _may_own(key: Any) -> bool:
@@ -200,31 +203,33 @@ def _may_own(key: Any) -> bool:
     source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html",
 )
 def instance_metadata_is_disabled(case: Case) -> Iterator[Problem]:
-    """Metadata service of the instances is off.
+    """Instance metadata service is off.
 
-    Nodes read their user data and the credentials of their role there; they cannot join.
+    Nodes read their user data and the credentials of their role from it. They can't join without it.
 
-    Fix: Leave HttpEndpoint enabled and require tokens.
+    Fix: Set HttpEndpoint to enabled and HttpTokens to required.
     """
     for pool in case.gpu_pools:
         if pool.launch.metadata_endpoint == "disabled":
-            yield Problem.from_subject(pool, "its instances have no metadata service")
+            text = "MetadataOptions.HttpEndpoint is disabled, so its nodes can't read their user data and can't join"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU088", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html")
 def user_data_installs_a_driver_that_the_image_has(case: Case) -> Iterator[Problem]:
-    """User data installs a driver that the image has.
+    """User data installs a driver that the image already has.
 
-    The installation is slow, may break the driver of the image, and holds the node back when it fails.
+    The installation is slow and may break the image's driver. If it fails, the node doesn't join.
 
-    Fix: Remove the installation, or take an image without driver.
+    Fix: Remove the installation, or use an image without a driver.
     """
     for pool in case.gpu_pools:
         commands = [part for each in pool.user_data.scripts for part in _COMMAND_ENDS.split(each)]
         found = next((each for each in commands if _is_installation(each)), None)
         if found and has_driver(pool) is Answer.YES:
             command = " ".join(found.split())[:80]
-            yield Problem.from_subject(pool, f"'{command}' over the driver that its image brings")
+            text = f"its user data installs a driver with '{command}', but its image already has one"
+            yield Problem.from_subject(pool, text)
 
 
 def _is_installation(command: str) -> bool:
@@ -236,30 +241,30 @@ def _is_installation(command: str) -> bool:
 
 @rule("GPU089", "error", source="https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/")
 def kubelet_is_given_what_it_does_not_know(case: Case) -> Iterator[Problem]:
-    """Kubelet is given what it does not know.
+    """Node's kubelet doesn't accept a flag or value.
 
-    Kubelet exits on it, again and again, and the node never joins.
+    kubelet exits again and again, and the node never joins.
 
-    Fix: Remove the flag, or say the same in spec.kubelet.config of the NodeConfig.
+    Fix: Remove the flag, or set the value in spec.kubelet.config of the NodeConfig.
     """
     for pool in case.gpu_pools:
         flags = [each.partition("=")[0].lstrip("-") for each in pool.user_data.kubelet_flags]
         for flag in flags:
             if flag in _GONE_FLAGS:
-                since = f" since {_GONE_FLAGS[flag]}" if _GONE_FLAGS[flag] else ""
-                yield Problem.from_subject(pool, f"kubelet does not know --{flag}{since}")
+                since = f" since Kubernetes {_GONE_FLAGS[flag]}" if _GONE_FLAGS[flag] else ""
+                yield Problem.from_subject(pool, f"kubelet has no flag --{flag}{since}, which the user data sets")
         pods = pool.user_data.kubelet_config.get("maxPods")
         if pods is not None and not isinstance(pods, Unknown) and known_number(pods) is None:
-            yield Problem.from_subject(pool, f"maxPods of kubelet is {pods!r}, not a number")
+            yield Problem.from_subject(pool, f"maxPods of kubelet must be a number, got {pods!r}")
 
 
 @rule("GPU093", "error", source="https://kubernetes.io/releases/version-skew-policy/")
 def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
-    """Kubernetes version of the nodes does not go with the cluster's.
+    """Kubernetes version of the nodes doesn't fit the cluster.
 
-    Kubelet may not be newer than the control plane, nor more than three minor versions older.
+    kubelet may not be newer than the control plane, nor more than three minor versions older.
 
-    Fix: Take the cluster's version for the nodes, or leave Version out.
+    Fix: Use the cluster's version for the nodes, or remove Version.
     """
     cluster = case.cluster
     if not cluster.whole or not _MINOR.fullmatch(cluster.version or ""):
@@ -269,11 +274,12 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
         if nodes > plane or plane[1] - nodes[1] > OLDEST_KUBELET:
-            yield Problem.from_subject(pool, f"its nodes are {version}, the cluster is {cluster.version}")
+            text = f"its nodes have Kubernetes {version}, which doesn't fit the control plane's {cluster.version}"
+            yield Problem.from_subject(pool, text)
 
 
 def _version(pool: Pool) -> str | None:
-    """Return the minor version of a pool's nodes, as its image or its group names it."""
+    """Return the minor version of a pool's nodes from its image or its group."""
     images = [str(pool_image(pool) or ""), *_selected(pool)]
     found = {each.group(1) for each in map(_IMAGE_VERSION.search, images) if each}
     if found:
@@ -289,11 +295,11 @@ def _selected(pool: Pool) -> list[str]:
 
 @rule("GPU368", "error", source=_BOTTLEROCKET_DOCS)
 def settings_that_the_node_refuses_at_boot(case: Case) -> Iterator[Problem]:
-    """Settings that the node refuses at boot.
+    """Node rejects its boot settings.
 
-    Bottlerocket takes none of them and stays off the cluster; nodeadm ends, and kubelet never starts.
+    Bottlerocket rejects all settings and doesn't join the cluster. On AL2023, nodeadm exits and kubelet never starts.
 
-    Fix: Correct the setting as the message says.
+    Fix: Correct the setting as the message states.
     """
     for pool in case.cluster.pools:
         if pool.operating_system == "bottlerocket":
@@ -307,27 +313,30 @@ def settings_that_the_node_refuses_at_boot(case: Case) -> Iterator[Problem]:
 def _bottlerocket_errors(settings: Mapping[str, Any]) -> Iterator[str]:
     for name in settings:
         if name not in _SECTIONS and not is_expression(name):
-            yield f"Bottlerocket has no settings.{name}{did_you_mean(name, _SECTIONS)}"
+            yield f"Bottlerocket has no setting settings.{name}{did_you_mean(name, _SECTIONS)}"
     plugin = mapping(dig(dict(settings), "kubelet-device-plugins", "nvidia"))
     for name, value in plugin.items():
         path = f"settings.kubelet-device-plugins.nvidia.{name}"
         if name not in _PLUGIN:
-            yield f"Bottlerocket has no {path}{did_you_mean(name, _PLUGIN)}"
+            yield f"Bottlerocket has no setting {path}{did_you_mean(name, _PLUGIN)}"
             continue
         known = _PLUGIN[name]
         if known and isinstance(value, str) and value not in known and not is_expression(value):
-            yield f"{path} must be of {', '.join(known)}, got {value!r}"
+            yield f"Bottlerocket setting {path} must be one of {', '.join(known)}, got {value!r}"
 
 
 def _nodeadm_errors(pool: Pool) -> Iterator[str]:
     for version, kind in dict.fromkeys(_OF_NODEADM.findall(pool.user_data.text or "")):
         if version != _VERSION:
-            yield f"nodeadm knows no node.eks.aws/{version}; it is node.eks.aws/{_VERSION}"
+            yield f"nodeadm doesn't support node.eks.aws/{version} in the user data; write node.eks.aws/{_VERSION}"
         if kind != _KIND:
-            yield f"nodeadm knows no kind {kind}; it is {_KIND}"
+            yield f"nodeadm doesn't support kind {kind} in the user data; write {_KIND}"
     strategy = dig(pool.user_data.node_config, "instance", "localStorage", "strategy")
     if isinstance(strategy, str) and strategy not in _STRATEGIES and not is_expression(strategy):
-        yield f"instance.localStorage.strategy must be of {', '.join(_STRATEGIES)}, got {strategy!r}"
+        yield (
+            f"instance.localStorage.strategy of its NodeConfig must be one of {', '.join(_STRATEGIES)}, got "
+            f"{strategy!r}"
+        )
 
 
 @rule(
@@ -336,11 +345,11 @@ def _nodeadm_errors(pool: Pool) -> Iterator[str]:
     source="https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
 )
 def label_or_taint_that_a_node_cannot_have(case: Case) -> Iterator[Problem]:
-    """Label or taint that a node cannot have.
+    """Label or taint isn't valid for a node.
 
-    EKS refuses it (KubernetesLabelInvalid), or kubelet does not start and the node never joins.
+    EKS rejects it (KubernetesLabelInvalid), or kubelet doesn't start and the node never joins.
 
-    Fix: Use a domain of your own, or node.kubernetes.io where kubelet may set it.
+    Fix: Use your own domain, or a label with prefix node.kubernetes.io that kubelet may set.
     """
     for pool in case.cluster.pools:
         for why in _refusals(pool) if pool.is_group else ():
@@ -352,14 +361,14 @@ def _refusals(pool: Pool) -> Iterator[str]:
         if "${" in key:
             continue
         if not QUALIFIED_NAME.fullmatch(key):
-            yield f"{key!r} is no key of a label"
+            yield f"{key!r} isn't a valid label key"
         elif (text := known_text(value)) is not None and "${" not in text and not LABEL_VALUE.fullmatch(text):
-            yield f"{text!r} is no value of label {key}"
+            yield f"{text!r} isn't a valid value of label {key}"
         elif _is_foreign(key) or (pool.kind == "managed" and key.startswith(f"{EKS_DOMAIN}/")):
-            yield f"label {key} is not for a node to give itself"
+            yield f"a node isn't allowed to set label {key} on itself"
     for taint in (*pool.taints, *pool.startup_taints):
         if "${" not in taint.key and not QUALIFIED_NAME.fullmatch(taint.key):
-            yield f"{taint.key!r} is no key of a taint"
+            yield f"{taint.key!r} isn't a valid taint key"
 
 
 def _is_foreign(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Instance types, zones and regions where EC2 has little or no capacity."""
+"""Rules for instance types, zones and regions where EC2 has little or no capacity."""
 
 from __future__ import annotations
 
@@ -40,37 +40,41 @@ from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.demand import Demand
 
-# As many pools of spot instances EC2 should have to choose from; a type in a zone is one.
+# EC2 should have at least this many spot capacity pools to choose from. One type in one zone is one pool.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html (2026-08)
 _SPOT_POOLS = 3
 _FAMILY_LABELS = (f"{KARPENTER_AWS_DOMAIN}/instance-family", f"{EKS_DOMAIN}/instance-family")
-# Families g, gr and p have GPUs; those of g4ad are not NVIDIA's. SageMaker's names have a prefix.
+# Families g, gr and p have GPUs, but g4ad's GPUs aren't from NVIDIA. SageMaker's names have a prefix.
 _LIKE_A_GPU_TYPE = regex(r"(ml\.)?(gr?|p)\d(?!ad\b)", re.IGNORECASE)
 _MOST_REGIONS = 6
-# What a region has in some of its zones.
+# Families that a region has only in some of its zones.
 _SCARCE = ("p4", "p5", "p6")
 _ZONES = "https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html"
 _REGION = "${AWS::Region}"
-# The region with the most zones, which has every letter that another has.
+# The region with the most zones. It has all zone letters that other regions have.
 _MOST = "us-east-1"
-# Source: aws/karpenter-provider-aws v1.12.0, which brought the setting
+# Source: aws/karpenter-provider-aws v1.12.0, the first version with this setting
 _KARPENTER_KNOWS_IT = (1, 12)
 
 
 @rule("GPU020", "note", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html")
 def ec2_quota_that_the_pools_need(case: Case) -> Iterator[Problem]:
-    """EC2 quota that the pools need.
+    """EC2 quota must cover the vCPUs of the pools.
 
-    Launches above the quota fail with VcpuLimitExceeded; new accounts have 0 for P and little for G.
+    Launches above the quota fail with VcpuLimitExceeded. New accounts have quota 0 for P instances and a low one for G
+    instances.
 
-    Fix: Compare with 'aws service-quotas get-service-quota --service-code ec2 --quota-code CODE'; ask for more.
+    Fix: Run 'aws service-quotas list-service-quotas --service-code ec2', and request an increase if the value is lower.
     """
     demands: dict[Quota, dict[str, int | None]] = {}
     for pool in case.gpu_pools:
         for quota, rows in _counted(pool).items():
             demands.setdefault(quota, {})[pool.name] = _most_vcpus(pool, rows)
     for quota, pools in demands.items():
-        yield Problem(case.cluster.resource or case.gpu_pools[0], _demand(quota, pools))
+        command = f"aws service-quotas get-service-quota --service-code ec2 --quota-code {quota.code}"
+        fix = f"Run '{command}', and request an increase if the value is lower."
+        first = next(each for each in case.gpu_pools if each.name in pools)
+        yield Problem(case.cluster.resource or first, _demand(quota, pools), fix=fix)
 
 
 def _counted(pool: Pool) -> dict[Quota, list[InstanceType]]:
@@ -85,7 +89,7 @@ def _counted(pool: Pool) -> dict[Quota, list[InstanceType]]:
 
 
 def _most_vcpus(pool: Pool, rows: list[InstanceType]) -> int | None:
-    """Return how many vCPUs a pool may have at most; ``None`` where nothing that is known bounds it."""
+    """Return the maximum number of vCPUs of a pool; ``None`` if no known limit bounds it."""
     bounds = []
     if pool.max_nodes is not None:
         bounds.append(pool.max_nodes * max(row.vcpus or 0 for row in rows))
@@ -98,25 +102,28 @@ def _most_vcpus(pool: Pool, rows: list[InstanceType]) -> int | None:
 
 def _demand(quota: Quota, pools: dict[str, int | None]) -> str:
     bounded = {name: vcpus for name, vcpus in pools.items() if vcpus is not None}
-    unbounded = [f"{name} without a known bound" for name in pools if name not in bounded]
-    of = ", ".join(f"{name} {vcpus}" for name, vcpus in bounded.items())
-    total = [f"up to {sum(bounded.values())} vCPUs ({of})"] if bounded else []
-    return f"quota {quota.code}, {quota.name}: {', '.join([*total, *unbounded])}"
+    unbounded = [name for name in pools if name not in bounded]
+    parts = ", ".join(f"{name}: {vcpus}" for name, vcpus in bounded.items())
+    used = [f"the pools can use up to {sum(bounded.values())} vCPUs of this quota ({parts})"] if bounded else []
+    used += [f"pool {', '.join(unbounded)} has no known limit"] if unbounded else []
+    return f"EC2 quota {quota.code} ({quota.name}): {', and '.join(used)}"
 
 
 @rule("GPU021", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html")
 def spot_with_too_little_to_choose_from(case: Case) -> Iterator[Problem]:
-    """Spot with too little to choose from.
+    """Spot pool has too few instance types and zones.
 
-    When EC2 has no spare instance of that type in that zone, nothing launches and nothing else is tried.
+    If EC2 has no spare instance of this type in this zone, no instance launches, and there is no alternative.
 
-    Fix: Add types with as many GPUs, or zones, until there are three; or an on-demand pool beside it.
+    Fix: Add types with the same number of GPUs, or zones, until there are at least 3 combinations; or add an on-demand
+    pool.
     """
     for pool in case.gpu_pools:
         types, zones = gpu_types(pool), len(set(pool.zones))
         if pool.capacity_types == ("spot",) and 0 < len(types) * zones < _SPOT_POOLS:
             where = f"{_count(len(types), 'type')} in {_count(zones, 'zone')}"
-            yield Problem.from_subject(pool, f"spot of {where}, {', '.join(types)}")
+            text = f"spot needs at least {_SPOT_POOLS} combinations of type and zone, got {where} ({', '.join(types)})"
+            yield Problem.from_subject(pool, text)
 
 
 def _count(number: int, noun: str) -> str:
@@ -125,17 +132,18 @@ def _count(number: int, noun: str) -> str:
 
 @rule("GPU022", "note", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html")
 def one_type_in_one_zone_without_a_reservation(case: Case) -> Iterator[Problem]:
-    """One type in one zone, without a reservation.
+    """Pool depends on one instance type in one zone, without a reservation.
 
-    When EC2 has none free there (InsufficientInstanceCapacity), no node starts until it has again.
+    If EC2 has no free instance there (InsufficientInstanceCapacity), no node starts until it has one.
 
-    Fix: Reserve the capacity, or add zones, or a second pool of another type.
+    Fix: Reserve the capacity, or add zones, or add a second pool with another type.
     """
     for pool in case.gpu_pools:
         types = gpu_types(pool)
         bought = pool.capacity_types == ("on-demand",) and not (pool.is_group and _may_be_reserved(pool))
         if bought and len(types) == 1 and len(set(pool.zones)) == 1:
-            yield Problem.from_subject(pool, f"only {types[0]}, on demand, in one Availability Zone")
+            text = f"it can launch only {types[0]} on demand in one Availability Zone, without a reservation"
+            yield Problem.from_subject(pool, text)
 
 
 def _may_be_reserved(pool: Pool) -> bool:
@@ -146,7 +154,7 @@ def _may_be_reserved(pool: Pool) -> bool:
     "GPU004", "error", source="awslabs/amazon-eks-ami v20260724 templates/al2023/provisioners/install-nvidia-driver.sh"
 )
 def retired_instance_type(case: Case) -> Iterator[Problem]:
-    """Retired instance type.
+    """Instance type is retired.
 
     EC2 no longer sells it, or no current image has a driver for its GPU.
 
@@ -155,7 +163,7 @@ def retired_instance_type(case: Case) -> Iterator[Problem]:
     for pool in (*case.cluster.pools, *case.cluster.unclaimed):
         for name in _retired_choices(pool):
             entry = retired().get(name) or _retired_family(name)
-            message = f"{name} is retired: {entry['reason']}"
+            message = f"instance type {name} is retired: {entry['reason']}"
             fix = f"Use a size of family {entry['successor']}."
             yield Problem.from_subject(
                 pool, message, fix=fix, unknown=not surely_launches(pool, _retired_choices(pool))
@@ -167,7 +175,7 @@ def _retired_family(family: str) -> dict[str, str]:
 
 
 def _retired_choices(pool: Pool) -> list[str]:
-    """Return the retired types of a group, and those that a NodePool leaves nothing beside."""
+    """Return the retired types of a group, or the retired values of a NodePool that allows no other types."""
     if pool.is_group:
         return [name for name in pool.instance_types if name in retired()]
     families = {name.partition(".")[0] for name in retired()} - {each.family for each in catalogue().values()}
@@ -181,9 +189,10 @@ def _retired_choices(pool: Pool) -> list[str]:
 
 @rule("GPU005", "warning", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html")
 def instance_type_that_nobody_knows(case: Case) -> Iterator[Problem]:
-    """Instance type that nobody knows.
+    """Instance type isn't known.
 
-    EKS refuses the node group, and Karpenter ignores the name; a type newer than this list is fine.
+    EKS rejects the node group, and Karpenter ignores the name. A type that is newer than the data of this version is
+    fine.
 
     Fix: Correct the name; 'gpu-constructs instances' lists the types.
     """
@@ -192,7 +201,7 @@ def instance_type_that_nobody_knows(case: Case) -> Iterator[Problem]:
         for name in dict.fromkeys(_named(pool)):
             if _LIKE_A_GPU_TYPE.match(name) and name not in catalogue() and name not in retired():
                 hint = did_you_mean(name.lower().removeprefix("ml."), catalogue(), closeness=0.85)
-                yield Problem.from_subject(pool, f"EC2 had no type {name} on {as_of}{hint}")
+                yield Problem.from_subject(pool, f"EC2 had no instance type {name} on {as_of}{hint}")
 
 
 def _named(pool: Pool) -> list[str]:
@@ -204,9 +213,9 @@ def _named(pool: Pool) -> list[str]:
 
 @rule("GPU024", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html")
 def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
-    """Instance type that is not sold that way.
+    """EC2 doesn't sell the instance type with this capacity type.
 
-    Each launch fails, whatever the quota is.
+    Each launch fails, independent of quotas.
 
     Fix: Set the CapacityType that EC2 sells it with; UltraServers need a Capacity Block.
     """
@@ -215,22 +224,22 @@ def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
         for row, capacity in pairs:
             if capacity not in row.purchase_options:
                 sold = ", ".join(row.purchase_options)
-                text = f"{row.name} is not sold as {capacity}, only as {sold}"
+                text = f"EC2 doesn't sell {row.name} as {capacity}, only as {sold}"
                 yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, [row.name]))
 
 
 @rule("GPU053", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html")
 def cluster_placement_group_over_several_zones(case: Case) -> Iterator[Problem]:
-    """Cluster placement group over several zones.
+    """Cluster placement group has subnets in several zones.
 
-    A cluster placement group lies in the zone of its first instance; launches in another zone fail.
+    A cluster placement group is in the zone of its first instance. Launches in another zone fail.
 
-    Fix: Give the group subnets of one zone, or each zone a pool with a placement group of its own.
+    Fix: Give the group subnets of one zone, or create one pool with its own placement group per zone.
     """
     for pool in case.gpu_groups:
         answer = spans_zones(pool)
         if _is_clustered(pool, case.cluster) and pool.zones and answer is not Answer.NO:
-            message = f"a cluster placement group, and subnets in {len(set(pool.zones))} zones"
+            message = f"its cluster placement group needs one zone, but its subnets are in {len(set(pool.zones))} zones"
             yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
@@ -244,18 +253,19 @@ def _is_clustered(pool: Pool, cluster: Cluster) -> bool:
 
 @rule("GPU271", "warning", source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-regions.html")
 def instance_type_that_is_not_seen_in_the_region(case: Case) -> Iterator[Problem]:
-    """Instance type that is not seen in the region.
+    """Instance type isn't offered in the region.
 
-    EKS refuses the node group, and Karpenter launches none of it; what AWS began to offer since is not known here.
+    EKS rejects the node group, and Karpenter launches none of this type. Types that AWS added after the data of this
+    version are fine.
 
-    Fix: Take another region or type; aws ec2 describe-instance-type-offerings tells what is offered today.
+    Fix: Use another region or type; 'aws ec2 describe-instance-type-offerings' lists the current offers.
     """
     for pool in case.gpu_pools:
         region, types = pool_region(pool, case.cluster), gpu_types(pool)
         unseen = [each for each in types if is_unseen(each, region)]
         # Karpenter launches the others.
         if unseen and (pool.is_group or len(unseen) == len(types)):
-            message = f"{_listed(unseen)} was not seen in {region} on {offerings_date()}{_elsewhere(unseen[0])}"
+            message = f"EC2 didn't offer {_listed(unseen)} in {region} on {offerings_date()}{_elsewhere(unseen[0])}"
             yield Problem.from_subject(pool, message)
 
 
@@ -266,14 +276,14 @@ def _listed(types: list[str]) -> str:
 
 def _elsewhere(name: str) -> str:
     regions = sorted(zones_by_region(name))
-    return f"; {name} is in {', '.join(regions)}" if 0 < len(regions) <= _MOST_REGIONS else ""
+    return f"; {name} is offered in {', '.join(regions)}" if 0 < len(regions) <= _MOST_REGIONS else ""
 
 
 @rule("GPU272", "warning", source="https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html")
 def region_that_there_is_not(case: Case) -> Iterator[Problem]:
-    """Region that there is not.
+    """AWS region doesn't exist.
 
-    The name is nearly one of a region; nothing can be deployed to it.
+    The name is similar to the name of a region, but no resource can be deployed to it.
 
     Fix: Correct the name.
     """
@@ -285,32 +295,33 @@ def region_that_there_is_not(case: Case) -> Iterator[Problem]:
 
 @rule("GPU297", "note", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html")
 def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Problem]:
-    """Zone of a scarce type that only deployment tells.
+    """Zone of a scarce instance type is known only at deployment.
 
-    A region may have P4, P5 and P6 in some of its zones; in the others no node of them starts.
+    A region may have P4, P5 and P6 in only some of its zones. In the other zones, no such node starts.
 
-    Fix: Name zones of aws ec2 describe-instance-type-offerings --location-type availability-zone.
+    Fix: Use zones that 'aws ec2 describe-instance-type-offerings --location-type availability-zone' lists.
     """
     for pool in case.gpu_pools:
         region = pool_region(pool, case.cluster) or ""
         types = [each for each in gpu_types(pool) if each.startswith(_SCARCE) and not is_in_every_zone(each, region)]
         named = any(isinstance(each, str) for each in pool.zones) or names_zone_ids(pool, case.cluster)
-        # The zone of a reservation is known to whoever bought it.
+        # The buyer of a reservation knows its zone.
         reserved = is_reserved(pool) or pool.capacity_types == ("reserved",)
-        # Karpenter takes another type, and another zone.
+        # Karpenter can choose another type, and another zone.
         if types and len(types) == len(gpu_types(pool)) and not named and not reserved:
             where = ", ".join(zones_by_region(types[0]).get(region, ()))
-            seen = f" ({types[0]} was seen in {where} on {offerings_date()})" if where else ""
-            yield Problem.from_subject(pool, f"{_listed(types)} in zones that only deployment tells{seen}")
+            seen = f"; {region} had it in {where} on {offerings_date()}" if where else ""
+            text = f"only some zones have {_listed(types)}, and the pool's zones are known only at deployment{seen}"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU427", "error", source=_ZONES)
 def zone_that_the_region_does_not_have(case: Case) -> Iterator[Problem]:
-    """Zone that the region does not have.
+    """Region doesn't have the zone.
 
-    EC2 makes no subnet there and Auto Scaling no group, so that the deployment fails and no node starts.
+    EC2 creates no subnet there and Auto Scaling no group, so the deployment fails and no node starts.
 
-    Fix: Name a zone of the region, as aws ec2 describe-availability-zones tells them.
+    Fix: Use a zone of the region; 'aws ec2 describe-availability-zones' lists them.
     """
     cluster = case.cluster
     for pool in case.gpu_groups:
@@ -328,17 +339,17 @@ def zone_that_the_region_does_not_have(case: Case) -> Iterator[Problem]:
 
 
 def _nowhere(zone: str | Unknown | None, region: str | None) -> str:
-    return f"zone {zone}, which {region or 'its region'} does not have{last_letter(str(zone))}"
+    return f"zone {zone}, which {region or 'its region'} doesn't have{last_letter(str(zone))}"
 
 
 def _cluster_subnets(cluster: Cluster) -> list[Resource]:
-    """Return the subnets without which CloudFormation, or eksctl, does not make the cluster."""
+    """Return the subnets that CloudFormation or eksctl needs to create the cluster."""
     made, every = cluster.resource, cluster.resources_of_type("AWS::EC2::Subnet", CLUSTER_SUBNET)
     return [each for each in every if made is not None and each.file == made.file]
 
 
 def _pool_zones(pool: Pool, cluster: Cluster) -> Iterator[tuple[str | Unknown, str | None, bool]]:
-    """Yield zones of a group, the region of each, and whether it is there under a condition only."""
+    """Yield the zones of a group, the region of each, and whether it exists only under a condition."""
     region = pool.resource.region if pool.resource else None
     conditional = bool(pool.resource and pool.resource.conditional)
     subnets = [found for each in pool.subnets if (found := referred(each, cluster.resources))]
@@ -355,7 +366,7 @@ def _subnet_zone(subnet: Resource) -> str | Unknown | None:
 
 
 def _has_zone(region: str | None, zone: str | Unknown) -> Answer:
-    """Say whether a region has a zone of a name or an id; what only deployment tells may be one."""
+    """Return whether a region has a zone with a name or an id; unknown if its value is known only at deployment."""
     named = zone if isinstance(zone, str) else zone.expression.replace(_REGION, region or _MOST)
     if is_no_zone(named) or is_elsewhere(named, region):
         return Answer.NO
@@ -364,32 +375,32 @@ def _has_zone(region: str | None, zone: str | Unknown) -> Answer:
 
 @rule("GPU428", "error", source=_ZONES)
 def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
-    """Pod in a zone that there is not.
+    """Pod requires a zone that doesn't exist.
 
-    No node ever has that zone, whatever pools there are, and the pod stays Pending.
+    No node ever has this zone, so the pod stays Pending with any pool.
 
-    Fix: Name a zone that there is.
+    Fix: Use a zone that exists; 'aws ec2 describe-availability-zones' lists them.
     """
-    told: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for verdict in map(case.verdict, case.gpu_workloads):
-        # Pods that are alike share what they ask for.
+        # Equal pods share their requests.
         key = id(verdict.demand)
-        if key not in told:
-            told[key] = _missing_zone_request(verdict.demand)
-        if text := told[key]:
-            yield Problem.from_subject(verdict.workload, f"{text}, and AWS has no such zone")
+        if key not in texts:
+            texts[key] = _missing_zone_request(verdict.demand)
+        if text := texts[key]:
+            yield Problem.from_subject(verdict.workload, f"{text}, but AWS has no such zone")
 
 
 def _missing_zone_request(wanted: Demand) -> str:
-    """Return what a pod asks of a zone that there is not, nothing where it asks for none."""
+    """Return a pod's requirement of a zone that doesn't exist; empty if it has none."""
     named, zones = _missing_zone_requirement(wanted.pod.selection), wanted.topology.zones
     if named is not None:
-        return f"asks for {named}"
+        return f"requires {named}"
     return f"has a volume in {', '.join(zones)}" if zones and Requirement(ZONE, "In", zones).is_nowhere else ""
 
 
 def _missing_zone_requirement(selection: Selection) -> Requirement | None:
-    """Return the requirement of a zone that there is not; of several terms each must have one."""
+    """Return the requirement of a zone that doesn't exist; if there are several terms, each must have one."""
     found = [each for each in selection.selector if each.is_nowhere]
     of_terms = [next((one for one in term.labels if one.is_nowhere), None) for term in selection.terms or ()]
     return next(iter([*found, *([] if None in of_terms else of_terms)]), None)
@@ -397,12 +408,12 @@ def _missing_zone_requirement(selection: Selection) -> Requirement | None:
 
 @rule("GPU445", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/zone-shift.html")
 def zonal_shift_over_gpu_nodes_of_one_zone(case: Case) -> Iterator[Problem]:
-    """Zonal shift over GPU nodes of one zone.
+    """Zonal shift may remove all nodes of a GPU type.
 
-    A shift away from that zone, which AWS may start by itself, takes its nodes out of scheduling and out of every
-    Service; no other zone has such GPUs.
+    AWS may start a zonal shift by itself. It removes the zone's nodes from scheduling and from every Service, and no
+    other zone has these GPUs.
 
-    Fix: Give the types a pool in another zone, or set ZonalShiftConfig.Enabled to false.
+    Fix: Create a pool of these types in another zone, or set ZonalShiftConfig.Enabled to false.
     """
     if not _shifts(case.cluster):
         return
@@ -410,7 +421,7 @@ def zonal_shift_over_gpu_nodes_of_one_zone(case: Case) -> Iterator[Problem]:
         if spans_zones(pool) is Answer.NO and not any(_is_alternative_pool(each, pool) for each in case.gpu_pools):
             zone = known_text(pool.zones[0]) or "one zone"
             yield Problem.from_subject(
-                pool, f"its nodes are all in {zone}, and a zonal shift leaves them without pods and traffic"
+                pool, f"its nodes are all in {zone}, so a zonal shift removes all of them from scheduling and traffic"
             )
 
 
@@ -427,9 +438,9 @@ def _is_alternative_pool(other: Pool, pool: Pool) -> bool:
 
 @rule("GPU446", "warning", source="https://karpenter.sh/docs/reference/settings/")
 def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
-    """Karpenter that is not told of zonal shift.
+    """Karpenter ignores zonal shifts.
 
-    It goes on to launch nodes in the zone that the cluster was moved out of, where they get no pods.
+    Karpenter continues to launch nodes in the zone that the cluster was shifted out of, where they get no pods.
 
     Fix: Set settings.enableZonalShift of the chart to true; the controller may need arc-zonal-shift:GetManagedResource.
     """
@@ -437,4 +448,4 @@ def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
     if chart is None or not _shifts(case.cluster) or not chart.version or minor(chart.version) < _KARPENTER_KNOWS_IT:
         return
     if option(case.cluster, "enableZonalShift") in (None, False, "false"):
-        yield Problem(chart, f"Karpenter {chart.version} does not ask whether the cluster is shifted out of a zone")
+        yield Problem(chart, f"Karpenter {chart.version} ignores zonal shifts: settings.enableZonalShift isn't true")

@@ -1,6 +1,4 @@
-"""Cluster autoscaler: whether it runs, which groups it takes, and what it may add.
-
-Values of cluster autoscaler's flags with which it does not start.
+"""Rules for cluster autoscaler: whether it runs, its flags, and the groups and nodes that it can add.
 
 Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go
 """
@@ -38,12 +36,11 @@ from gpu_preflight.reading.unknown import (
 from gpu_preflight.rule import Problem, rule
 
 _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
-# What EC2 sold later than the list that is built in, of 2026-01-22, and one that it leaves out.
+# Families that EC2 added after the built-in list of 2026-01-22, and one that the list omits.
 # Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
 _NOT_BUILT_IN = ("g7.", "p5e.", "p6-b300.", "p6e-gb200.")
-_RUNTIME = "it is a state of the running cluster, which no template and no manifest tells"
 _FLAGS = "kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go"
-# Of <min>:<max>, of <label value>:<min>:<max> and of <min>:<max>:<name>.
+# Forms <min>:<max>, <label value>:<min>:<max> and <min>:<max>:<name>.
 _RANGE = regex(r"(\d+):(\d+)")
 _GPU_RANGE = regex(r"[^:]*:(\d+):(\d+)")
 _GROUP = regex(r"(\d+):(\d+):.+")
@@ -58,7 +55,7 @@ _FORMS = {
 _LISTS = ("gpu-total", EXPLICIT, DISCOVERY)
 _BLANK = regex(r"<[^<>]*>")
 _NAME = regex(r"[a-z][a-z0-9-]+")
-# So near is a slip of the pen, not a flag of another version.
+# A name this close is a typo, not a flag of another version.
 _CLOSENESS = 0.9
 
 
@@ -76,18 +73,18 @@ def _scaled(case: Case) -> Iterator[Pool]:
 
 @rule("GPU150", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html")
 def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
-    """Group that may grow, and no autoscaler.
+    """Group has a range of sizes but no autoscaler.
 
-    Minimum and maximum are bounds only: without an autoscaler the group keeps the nodes that it starts with.
+    Minimum and maximum are only bounds. Without an autoscaler, the group keeps its initial number of nodes.
 
-    Fix: Install cluster autoscaler, or let Karpenter or Auto Mode make the GPU nodes.
+    Fix: Install cluster autoscaler, or use Karpenter or EKS Auto Mode for the GPU nodes.
     """
     cluster = case.cluster
     if _found(cluster) or not cluster.shows_software:
         return
     for pool in _scaled(case):
-        bounds = f"from {pool.min_nodes} to {pool.max_nodes} nodes"
-        text = f"may have {bounds}, and nothing here changes their number"
+        bounds = f"{pool.min_nodes} to {pool.max_nodes} nodes"
+        text = f"it can have {bounds}, but no autoscaler in the input changes their number"
         yield Problem.from_subject(pool, text, unknown=not cluster.sees_programs)
 
 
@@ -102,9 +99,9 @@ def _named(tags: dict[str, str]) -> list[str]:
 
 @rule("GPU151", "error", source=_README)
 def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Problem]:
-    """Group that cluster autoscaler does not discover.
+    """Cluster autoscaler doesn't discover the group.
 
-    It takes only groups that carry every tag of its flag, and never makes a node in others.
+    It scales only groups that have every tag of its flag, and never creates a node in others.
 
     Fix: Tag the group, and name this cluster in --node-group-auto-discovery.
     """
@@ -117,12 +114,12 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
     for tags in discovery_tags(autoscaler):
         for name in _named(tags):
             if _is_other(name, cluster):
-                text = f"cluster autoscaler looks for groups of cluster {name}, this one is {cluster.name}"
+                text = f"cluster autoscaler looks for groups of cluster {name}, but its cluster is {cluster.name}"
                 yield Problem(autoscaler, text)
         for pool in case.gpu_pools:
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
             if lacking and is_named(pool, explicit) is not True:
-                text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which it does not carry"
+                text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which the group doesn't have"
                 yield Problem.from_subject(
                     pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit)
                 )
@@ -133,16 +130,18 @@ def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:
 
 
 def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
-    """Yield the groups that nothing discovers and that no flag names."""
+    """Yield the groups that no tag discovers and no flag names."""
     named = named_groups(autoscaler)
     if not named or DISCOVERY in autoscaler.flags:
         return
     for pool in case.gpu_pools:
-        said = is_named(pool, named) if pool.is_group else True
-        if said is not True:
+        answer = is_named(pool, named) if pool.is_group else True
+        if answer is not True:
             shown = ", ".join(each.name for each in named)
-            text = f"cluster autoscaler is told of {shown} alone, and of no tags to discover others by"
-            yield Problem.from_subject(pool, text, unknown=said is None)
+            text = (
+                f"cluster autoscaler scales only group {shown}: its flags name no other group and no tags for discovery"
+            )
+            yield Problem.from_subject(pool, text, unknown=answer is None)
 
 
 def _is_other(name: str, cluster: Cluster) -> bool:
@@ -163,24 +162,25 @@ def _lacks(pool: Pool, key: str, value: str) -> bool:
 
 @rule("GPU152", "warning", source=_README)
 def discovery_flag_given_twice(case: Case) -> Iterator[Problem]:
-    """Discovery flag given twice.
+    """Discovery flag is set twice.
 
-    Cluster autoscaler takes only the groups that carry the tags of both, which is often none.
+    Cluster autoscaler scales only groups with the tags of both flags, which often matches no group.
 
-    Fix: Give the flag once, as asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.
+    Fix: Set the flag once:
+    --node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.
     """
     autoscaler = _found(case.cluster)
     specs = discovery_tags(autoscaler) if autoscaler else []
     if autoscaler is not None and len(specs) > 1:
-        text = f"cluster autoscaler is given --{DISCOVERY} {len(specs)} times, and a group must match all of them"
+        text = f"cluster autoscaler has --{DISCOVERY} {len(specs)} times, and a group must match all of them"
         yield Problem(autoscaler, text)
 
 
 @rule("GPU153", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/README.md")
 def cluster_autoscaler_of_another_minor_version(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler of another minor version.
+    """Cluster autoscaler's version doesn't match the cluster's minor version.
 
-    It simulates the scheduler of its own Kubernetes version and watches that version's APIs.
+    Cluster autoscaler simulates the scheduler of the Kubernetes version that it is built for, and watches its APIs.
 
     Fix: Use the image whose minor version equals the cluster's.
     """
@@ -190,7 +190,7 @@ def cluster_autoscaler_of_another_minor_version(case: Case) -> Iterator[Problem]
         return
     runs, wanted = minor(autoscaler.version), minor(cluster.version)
     if (0, 0) not in (runs, wanted) and runs != wanted:
-        text = f"cluster autoscaler {autoscaler.version} in a cluster of Kubernetes {cluster.version}"
+        text = f"cluster autoscaler {autoscaler.version} doesn't match Kubernetes {cluster.version} of the cluster"
         yield Problem(autoscaler, text)
 
 
@@ -198,11 +198,11 @@ def cluster_autoscaler_of_another_minor_version(case: Case) -> Iterator[Problem]
     "GPU162", "error", source="kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go"
 )
 def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[Problem]:
-    """Instance type that the built-in list does not have.
+    """Cluster autoscaler's built-in list lacks the instance type.
 
-    With --aws-use-static-instance-list a group of a type that is not listed is left out.
+    With --aws-use-static-instance-list, cluster autoscaler ignores groups of a type that isn't in the list.
 
-    Fix: Drop the flag and allow ec2:DescribeInstanceTypes.
+    Fix: Remove the flag and allow ec2:DescribeInstanceTypes.
     """
     autoscaler = _found(case.cluster)
     if autoscaler is None or not is_true(autoscaler.flags.get("aws-use-static-instance-list")):
@@ -210,16 +210,16 @@ def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[P
     for pool in case.gpu_pools:
         missing = [each for each in pool.instance_types if pool.is_group and each.startswith(_NOT_BUILT_IN)]
         if missing:
-            text = f"the list built into cluster autoscaler lacks {', '.join(missing)}"
+            text = f"cluster autoscaler uses its built-in list of instance types, which lacks {', '.join(missing)}"
             newer = autoscaler.version is None or minor(autoscaler.version) > (1, 36)
             yield Problem.from_subject(pool, text, unknown=newer or not surely_launches(pool, missing))
 
 
 @rule("GPU164", "error", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
 def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Problem]:
-    """Limits of cluster autoscaler below one GPU node.
+    """Limits of cluster autoscaler don't allow one GPU node.
 
-    It makes no node that would exceed its own limits, whatever the group's maximum is.
+    Cluster autoscaler creates no node that would exceed its own limits, independent of the group's maximum.
 
     Fix: Raise --max-nodes-total, --cores-total, --memory-total or --gpu-total.
     """
@@ -230,7 +230,7 @@ def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Prob
     for pool in _scaled(case):
         for flag, needed, most, unit in _against(autoscaler, cluster, pool):
             if needed > most:
-                text = f"--{flag} allows {most} {unit}, a first node takes it to {needed}"
+                text = f"cluster autoscaler's --{flag} allows {most} {unit}, but a first node needs {needed}"
                 yield Problem.from_subject(pool, text)
 
 
@@ -262,7 +262,7 @@ def _least_cores(pool: Pool) -> int:
 
 
 def _against_gpus(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
-    """Yield the limit of GPUs of a pool's kind, which is the value of its accelerator label."""
+    """Yield the GPU limit of the pool's GPU type, which is the value of its accelerator label."""
     kind = _accelerator(pool)
     limits = [each.split(":") for each in str(autoscaler.flags.get("gpu-total") or "").split()]
     own = [each for each in limits if len(each) == 3 and each[0] == kind]
@@ -274,7 +274,7 @@ def _against_gpus(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Itera
 
 
 def _accelerator(pool: Pool) -> str | None:
-    """Return the label by which cluster autoscaler counts GPUs of a group that has no node yet."""
+    """Return the label value that cluster autoscaler uses to count GPUs of an empty group."""
     if pool.kind == "self-managed":
         return known_text(group_tags(pool.properties).get(f"{LABEL_TAG}{ACCELERATOR}"))
     return known_text(mapping(pool.properties.get("Labels")).get(ACCELERATOR)) if pool.kind == "managed" else None
@@ -290,11 +290,12 @@ def _least_gpus(pool: Pool) -> int:
     source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/expander/priority/readme.md",
 )
 def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
-    """Priority expander without priorities.
+    """Priority expander has no priorities.
 
-    Without its ConfigMap the expander chooses at random, an expensive group as well as a cheap one.
+    Without its ConfigMap, the expander chooses a group at random, expensive or cheap.
 
-    Fix: Create ConfigMap cluster-autoscaler-priority-expander with key priorities beside cluster autoscaler.
+    Fix: Create ConfigMap cluster-autoscaler-priority-expander with key priorities in the namespace of cluster
+    autoscaler.
     """
     cluster = case.cluster
     autoscaler = _found(cluster)
@@ -309,11 +310,11 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
         if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)
     ]
     if not maps:
-        text = f"cluster autoscaler is told to use priorities, and ConfigMap {space}/{PRIORITY_EXPANDER} does not exist"
+        text = f"cluster autoscaler uses --expander=priority, but ConfigMap {space}/{PRIORITY_EXPANDER} doesn't exist"
         yield Problem(autoscaler, text, unknown=not cluster.sees_software)
     for each in maps:
         if not _has_priorities(dig(each.content, "data", "priorities")):
-            text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities holds no list of patterns for each number"
+            text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities must map numbers to lists of patterns"
             yield Problem(each, text)
 
 
@@ -329,11 +330,11 @@ def _has_priorities(text: object) -> bool:
 
 @rule("GPU346", "error", source=_FLAGS)
 def flag_with_which_cluster_autoscaler_does_not_start(case: Case) -> Iterator[Problem]:
-    """Flag with which cluster autoscaler does not start.
+    """Flag has a value with which cluster autoscaler doesn't start.
 
-    It ends while it reads its flags, starts again, and never makes a node.
+    Cluster autoscaler exits while it parses its flags, starts again, and never creates a node.
 
-    Fix: Give the flag a value of its form; cluster-autoscaler --help lists them.
+    Fix: Correct the value of the flag; 'cluster-autoscaler --help' lists the forms.
     """
     for each in case.cluster.autoscalers:
         if each.kind == "cluster-autoscaler":
@@ -343,9 +344,9 @@ def flag_with_which_cluster_autoscaler_does_not_start(case: Case) -> Iterator[Pr
 
 @rule("GPU347", "error", source=_FLAGS)
 def flag_that_cluster_autoscaler_does_not_have(case: Case) -> Iterator[Problem]:
-    """Flag that cluster autoscaler does not have.
+    """Cluster autoscaler doesn't have this flag.
 
-    It ends with "unknown flag" and never makes a node.
+    It exits with "unknown flag" and never creates a node.
 
     Fix: Correct the name of the flag.
     """
@@ -361,7 +362,7 @@ def flag_that_cluster_autoscaler_does_not_have(case: Case) -> Iterator[Problem]:
 def _refused(autoscaler: Autoscaler) -> Iterator[str]:
     for name, value in autoscaler.flags.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        # Of a flag that is given twice the last counts, but for those that list.
+        # The last value of a repeated flag counts, except for flags that accept several values.
         words = text.split() or [""]
         for one in words if name in _LISTS else words[-1:]:
             if name in FLAGS and not _has_placeholder(text):
@@ -369,7 +370,7 @@ def _refused(autoscaler: Autoscaler) -> Iterator[str]:
 
 
 def _has_placeholder(text: str) -> bool:
-    """Whether somebody writes a part of a value later, as in ``<your cluster>``."""
+    """Whether a value contains a part that is replaced later, as in ``<your cluster>``."""
     return is_expression(text) or bool(_BLANK.search(text))
 
 
@@ -392,10 +393,10 @@ def _expanders(text: str) -> Iterator[str]:
     names = text.split(",")
     for name in names:
         if name == PRICE_EXPANDER:
-            yield f"--expander {PRICE_EXPANDER} needs prices, which it does not know of AWS"
+            yield f"--expander {PRICE_EXPANDER} needs prices, which cluster autoscaler doesn't have for AWS"
         elif name not in EXPANDERS:
-            yield f"--expander must be of {', '.join(EXPANDERS)}, got {name!r}{did_you_mean(name, EXPANDERS)}"
+            yield f"--expander must be one of {', '.join(EXPANDERS)}, got {name!r}{did_you_mean(name, EXPANDERS)}"
     if len(set(names)) < len(names):
-        yield f"--expander must name each once, got {text!r}"
+        yield f"--expander must name each expander once, got {text!r}"
     if LAST_EXPANDER in names[:-1]:
         yield f"--expander {LAST_EXPANDER} must be the last, got {text!r}"

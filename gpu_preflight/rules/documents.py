@@ -1,4 +1,4 @@
-"""Documents with duplicate keys, unresolved placeholders or references that lead nowhere."""
+"""Rules for documents with duplicate keys, unresolved placeholders or broken references."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from gpu_preflight.reading.versions import is_partly_unknown
 from gpu_preflight.rule import Problem, Subject, rule
 
 _YAML = "https://yaml.org/spec/1.2.2/#3213-node-comparison"
-# Asked of kubectl 1.37.1 and helm 4.3.1 (2026-11).
+# Verified with kubectl 1.37.1 and helm 4.3.1 (2026-11).
 _AS_JSON = "https://github.com/kubernetes-sigs/yaml/blob/v1.6.0/yaml.go"
-# More of them help nobody.
+# A longer list doesn't help.
 _MOST = 20
 _OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec", "data")
 _Identity = tuple[str, str, str, str]
 _Scope = tuple[str, str]
-# What Argo CD and Flux bring may come from one file to several clusters.
+# Argo CD and Flux may deliver objects of one file to several clusters.
 _GITOPS = ("argoproj.io", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io")
-# Helm deletes an object of a hook before it makes the next of its name.
+# Helm deletes an object of a hook before it creates the next one with the same name.
 _HOOK = "helm.sh/hook"
 _KUSTOMIZE = "https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/"
-# No name, id or ARN has angle brackets. `envsubst` and Helm leave them alone, but a script may replace them, so that
+# No name, id or ARN has angle brackets. `envsubst` and Helm don't replace them, but a script may, so that
 # each finding only may be an error.
 _PLACEHOLDER = regex(r"<[A-Za-z][A-Za-z0-9 _./-]*>")
 # Kinds that contain only names, ids, numbers and keywords.
@@ -66,26 +66,26 @@ def _is_kind(each: Repeated) -> bool:
 
 @rule("GPU344", "error", source=_YAML)
 def several_objects_in_one_yaml_document(case: Case) -> Iterator[Problem]:
-    """Several objects in one YAML document.
+    """One YAML document contains several objects.
 
-    A mapping has each key once: kubectl takes the last of them, and all but one of the objects are never made.
+    A mapping has each key once. kubectl uses the last value, so all objects except the last are never created.
 
-    Fix: Put a line of three dashes between the objects.
+    Fix: Put a line with three dashes (---) between the objects.
     """
     for each in filter(_is_kind, _twice(case)):
         key = each.key
         yield Problem(
-            each, f"one object ends above line {key.again}, and no line of three dashes parts it from the next"
+            each, f"a second object starts in line {key.again} of the same YAML document, so the first object is lost"
         )
 
 
 @rule("GPU345", "warning", source=_YAML)
 def key_that_stands_twice_in_a_mapping(case: Case) -> Iterator[Problem]:
-    """Key that stands twice in a mapping.
+    """Mapping has the same key twice.
 
-    The last value counts, and the first one is lost without a word.
+    The last value counts. The first one is ignored without a warning.
 
-    Fix: Merge the two, or remove the one that is not meant.
+    Fix: Merge the two values, or remove one.
     """
     objects = {each.origin.file for each in _twice(case) if _is_kind(each)}
     for each in _twice(case):
@@ -93,16 +93,17 @@ def key_that_stands_twice_in_a_mapping(case: Case) -> Iterator[Problem]:
         several = each.origin.file in objects and key.outermost and key.name in _OF_AN_OBJECT
         if not several:
             yield Problem(
-                each, f"{key.name} of line {key.line} stands again in line {key.again}, and the last one counts"
+                each,
+                f"key {key.name} of line {key.line} is repeated in line {key.again}, and only the last value counts",
             )
 
 
 @rule("GPU443", "warning", source=_AS_JSON)
 def key_that_is_read_as_another(case: Case) -> Iterator[Problem]:
-    """Key that is read as another.
+    """Unquoted key is read as another value.
 
-    kubectl, helm and eksctl read a word such as y, no or 0777 without quotes as a truth or a number, and make a text of
-    that: what asks for the key as it is written finds nothing, without a word.
+    kubectl, helm and eksctl read an unquoted word such as y, no or 0777 as a boolean or a number, and convert it to
+    text. A lookup of the key as written finds no value, without a warning.
 
     Fix: Write the key in quotes.
     """
@@ -114,20 +115,20 @@ def key_that_is_read_as_another(case: Case) -> Iterator[Problem]:
 
 @rule("GPU348", "error", source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/troubleshooting.html")
 def reference_to_what_the_template_does_not_have(case: Case) -> Iterator[Problem]:
-    """Reference to what the template does not have.
+    """Template refers to a resource that it doesn't have.
 
-    CloudFormation refuses the whole template: "Unresolved resource dependencies".
+    CloudFormation rejects the whole template with "Unresolved resource dependencies".
 
     Fix: Write the logical id of a resource of this template, or the name of a parameter.
     """
     for each in case.cluster.dangling[:_MOST]:
         hint = did_you_mean(each.name, each.known)
-        yield Problem(each, f"{each.origin.path} refers to {each.name}, which the template does not have{hint}")
+        yield Problem(each, f"{each.origin.path} refers to {each.name}, which the template doesn't have{hint}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A file, without the pools that are made of what stands in it."""
+    """A file, without the pools that are defined in it."""
 
     file: str
 
@@ -139,11 +140,11 @@ class _Place:
 
 @rule("GPU452", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/")
 def two_objects_of_one_name(case: Case) -> Iterator[Problem]:
-    """Two objects of one name.
+    """Two objects have the same name.
 
-    They are one object: kubectl apply overwrites one with the other, and who removes one of them deletes it for both.
+    kubectl apply overwrites one with the other. Deleting one deletes it for both.
 
-    Fix: Give one of them another name or namespace, or leave one out.
+    Fix: Give one of them another name or namespace, or remove one.
     """
     cluster = case.cluster
     delivered = any(each.group in _GITOPS for each in cluster.objects)
@@ -158,7 +159,7 @@ def two_objects_of_one_name(case: Case) -> Iterator[Problem]:
 
 
 def _identity(each: Object) -> _Identity | None:
-    """Return what tells an object from the others of its cluster; ``None`` where that is not known."""
+    """Return the key that identifies an object in its cluster; ``None`` if it isn't known."""
     metadata = mapping(each.content.get("metadata"))
     name, space = known_text(metadata.get("name")), metadata.get("namespace")
     if not name or isinstance(space, Unknown) or is_expression(f"{space}{name}{each.group}"):
@@ -167,10 +168,10 @@ def _identity(each: Object) -> _Identity | None:
 
 
 def _scopes(each: Object, delivered: bool) -> list[_Scope]:
-    """Return what an object shares with others that certainly come into its cluster."""
+    """Return the scopes that an object shares with others that are certainly applied to its cluster."""
     if each.origin.resource is None:
         return [] if delivered else [("file", each.origin.file)]
-    # Stacks of two regions may name clusters alike, but who refers to one means that one.
+    # Stacks of two regions may use the same cluster name, but a reference is unique.
     referred = [("cluster", each.cluster.expression)] if isinstance(each.cluster, Unknown) else []
     return [("template", each.origin.file), *referred]
 
@@ -184,10 +185,10 @@ def _is_lost(first: Object, each: Object) -> bool:
 
 
 def _subjects(each: Object, cluster: Cluster) -> list[Subject]:
-    """Return the workloads that are made of an object, or else the object."""
+    """Return the workloads that an object defines, or else the object."""
     if workloads := _workloads(each, cluster):
         return [*workloads]
-    # Of two pools that stand at one place one is left.
+    # Only one of two pools with the same path remains.
     pools = each.origin.resource is None and any(isinstance(part, Pool) for part in cluster.dependent_parts(each))
     return [_Place(each.origin.file) if pools else each]
 
@@ -200,10 +201,12 @@ def _taken(subject: Subject, each: Object, first: Object, cluster: Cluster) -> P
     applied = [cluster.resources.get(one.origin.resource or "") for one in (first, each)]
     conditional = any(one is not None and one.conditional for one in applied)
     paths = list(dict.fromkeys(one.path for one in applied if one is not None))
-    where = f"{paths[0]} and {paths[1]} both apply it" if len(paths) > 1 else f"stands twice in {_place(first, paths)}"
-    # A part that is filled in may be what tells the two apart.
+    where = (
+        f"{paths[0]} and {paths[1]} both apply it" if len(paths) > 1 else f"is defined twice in {_place(first, paths)}"
+    )
+    # A part that is known only later may distinguish the two.
     filled_in = applied[0] is None and any(is_partly_unknown(dict(one.content)) for one in (first, each))
-    text = f"{where}, and one overwrites the other"
+    text = f"{where}, so one overwrites the other"
     return Problem(subject, text, unknown=conditional or filled_in, name=each.origin.path)
 
 
@@ -213,11 +216,11 @@ def _place(each: Object, paths: list[str]) -> str:
 
 @rule("GPU453", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/")
 def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
-    """Namespace that nothing makes.
+    """Namespace isn't created.
 
-    A new cluster does not have it, so kubectl apply refuses what goes there and the first deployment fails.
+    A new cluster doesn't have the namespace, so kubectl apply rejects its objects and the first deployment fails.
 
-    Fix: Make a Team of that namespace or apply a Namespace before it, or take a namespace that there is.
+    Fix: Create a Team with this namespace, or apply a Namespace before the object, or use an existing namespace.
     """
     cluster = case.cluster
     homeless: dict[str, list[Object]] = {}
@@ -231,7 +234,7 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
             continue
         workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
         unknown = answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
-        text = f"nothing makes its namespace {namespace} in the new cluster"
+        text = f"no object in the input creates its namespace {namespace} in the new cluster"
         for workload in workloads.values():
             yield Problem.from_subject(workload, text, unknown=unknown)
         if not workloads:
@@ -239,7 +242,7 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
 
 
 def _is_applied_with_its_cluster(each: Object, cluster: Cluster) -> bool:
-    """Whether the deployment that makes a cluster applies an object to it, before anybody can make a namespace."""
+    """Whether one deployment creates the cluster and applies the object, so users can't create its namespace."""
     made, applied = cluster.resource, cluster.resources.get(each.origin.resource or "")
     if made is None or applied is None or isinstance(dig(dict(each.content), "metadata", "namespace"), Unknown):
         return False
@@ -250,8 +253,8 @@ def _is_applied_with_its_cluster(each: Object, cluster: Cluster) -> bool:
 def reference_to_a_file_or_source_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """Kustomization, Application or release refers to something that doesn't exist.
 
-    kustomize, Argo CD or Flux fails, and none of its objects reaches the cluster. A patch whose target selects nothing
-    is ignored: tolerations, GPUs or replicas stay as they were.
+    kustomize, Argo CD or Flux fails, and none of its objects is applied. A patch whose target matches no object is
+    ignored: tolerations, GPUs or replicas keep their old values.
 
     Fix: Correct the name, or add the file, the folder or the source.
     """
@@ -261,11 +264,11 @@ def reference_to_a_file_or_source_that_does_not_exist(case: Case) -> Iterator[Pr
 
 @rule("GPU200", "error", source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/")
 def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
-    """Objects of software that nothing installs.
+    """Objects belong to software that isn't installed.
 
-    The API server knows no such kind and refuses the object, so the deployment fails.
+    The API server doesn't know the kind and rejects the object, so the deployment fails.
 
-    Fix: Install the software, and let its objects depend on it.
+    Fix: Install the software, and make its objects depend on it.
     """
     cluster = case.cluster
     if not cluster.shows_software:
@@ -277,9 +280,10 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
     for charts, example in first.items():
         if not is_kind_defined(example, cluster):
             message = (
-                f"{example.kind} {example.name}: nothing installs {example.group}, which chart {charts[0]} defines"
+                f"{example.kind} {example.name}: the input doesn't install API group {example.group};"
+                f" chart {charts[0]} does"
             )
-            # Beside plain files somebody may have installed it by hand.
+            # With plain files, a user may have installed it by hand.
             by_hand = example.origin.resource is None and not cluster.charts
             unknown, condition = by_hand or not cluster.sees_software, f"chart {charts[0]} is installed"
             yield Problem(example, message, unknown=unknown, condition=condition)
@@ -287,9 +291,9 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
 
 @rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")
 def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
-    """Queue of Kueue without Kueue.
+    """Job waits in a Kueue queue, but Kueue isn't installed.
 
-    The label means nothing then: no quota holds the job, and one that is suspended is never resumed.
+    The label has no effect then. No quota holds the job, and a suspended job is never resumed.
 
     Fix: Install Kueue, or remove the label.
     """
@@ -299,15 +303,15 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
     for each in cluster.workloads:
         queue = known_text(each.owner.labels.get(KUEUE_QUEUE))
         if queue and each.asks_for_gpu:
-            text = f"waits in queue {queue} of Kueue, which nothing installs"
+            text = f"is labeled for queue {queue} of Kueue, but Kueue isn't installed"
             yield Problem.from_subject(each, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU219", "warning", source="https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/")
 def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
-    """Two ways of routing by zone on one Service.
+    """Service configures routing by zone in two ways.
 
-    The annotation goes first and the field is not heard; neither has a say in where GPU pods are placed.
+    The annotation takes precedence over the field. Neither affects where GPU pods are placed.
 
     Fix: Remove the annotation and keep trafficDistribution.
     """
@@ -316,19 +320,19 @@ def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
         spread = known_text(each.spec.get("trafficDistribution"))
         if mode is not None and spread and dig(each.spec, "selector"):
             message = (
-                f"Service {each.namespace}/{each.name}: annotation topology-mode hides trafficDistribution {spread}"
+                f"Service {each.namespace}/{each.name}: annotation topology-mode overrides trafficDistribution {spread}"
             )
             yield Problem(each, message)
 
 
 @rule("GPU471", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/")
 def placeholder_that_is_not_replaced(case: Case) -> Iterator[Problem]:
-    """Placeholder that is not replaced.
+    """Placeholder isn't replaced.
 
-    Unless a script replaces it first, eksctl and the API server reject such a name, AWS has no role of that name, and
+    Unless a script replaces it first, eksctl and the API server reject such a name, AWS has no role with this name, and
     cluster autoscaler finds no group by such a tag.
 
-    Fix: Write the real value.
+    Fix: Replace the placeholder by the real value.
     """
     cluster = case.cluster
     for each in cluster.objects:
@@ -359,10 +363,10 @@ def _object_texts(each: Object) -> Iterator[str]:
 
 
 def _texts(value: Any, path: str) -> Iterator[str]:
-    """Yield where placeholders stand in a value."""
+    """Yield the paths of placeholders in a value."""
     if isinstance(value, dict):
         for key, part in value.items():
-            # Selectors have tags of resources; other tags are what people choose.
+            # Selectors contain tags of resources. Users choose the values of other tags freely.
             if key not in _FREE and (key != _TAGS or path.endswith("SelectorTerms[]")):
                 yield from _texts(part, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
@@ -374,11 +378,11 @@ def _texts(value: Any, path: str) -> Iterator[str]:
 
 @rule("GPU390", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html")
 def kubernetes_version_that_eks_does_not_have(case: Case) -> Iterator[Problem]:
-    """Kubernetes version that EKS does not have.
+    """EKS doesn't have this Kubernetes version.
 
-    CreateCluster refuses it.
+    EKS rejects the cluster at creation.
 
-    Fix: Name a minor version that EKS supports; 'aws eks describe-cluster-versions' lists them.
+    Fix: Use a minor version that EKS supports; 'aws eks describe-cluster-versions' lists them.
     """
     cluster = case.cluster
     if cluster.resource is None or cluster.version is None:
@@ -392,9 +396,9 @@ def kubernetes_version_that_eks_does_not_have(case: Case) -> Iterator[Problem]:
 
 @rule("GPU459", "error", source="https://github.com/eksctl-io/eksctl/issues/5556")
 def version_of_a_clusterconfig_that_is_a_number(case: Case) -> Iterator[Problem]:
-    """Version of a ClusterConfig that is a number.
+    """Kubernetes version in a ClusterConfig is a number.
 
-    eksctl takes text only and does not load the file; YAML also reads 1.30 without quotes as 1.3.
+    eksctl accepts only text and doesn't load the file. YAML also reads 1.30 without quotes as 1.3.
 
     Fix: Write metadata.version in quotes.
     """
@@ -412,11 +416,11 @@ def version_of_a_clusterconfig_that_is_a_number(case: Case) -> Iterator[Problem]
     "GPU391", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html"
 )
 def add_on_that_eks_does_not_have(case: Case) -> Iterator[Problem]:
-    """Add-on that EKS does not have.
+    """EKS doesn't have this add-on.
 
-    CreateAddon refuses the name, and the deployment fails.
+    EKS rejects the name, and the deployment fails.
 
-    Fix: Correct the name; 'aws eks describe-addon-versions' lists those that there are.
+    Fix: Correct the name; 'aws eks describe-addon-versions' lists the add-ons.
     """
     known = _ADD_ONS.split()
     for addon in case.cluster.addons:

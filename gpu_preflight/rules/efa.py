@@ -1,4 +1,4 @@
-"""EFA interfaces that pods cannot use, or that keep nodes from coming up."""
+"""Rules for EFA interfaces that pods can't use or that keep nodes from starting."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _EFA_DOCS = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
 _PAGES = (HUGE_PAGES, "hugepages-1Gi")
 # Kinds whose pods are the processes of one job.
 _DISTRIBUTED = ("MPIJob", "PyTorchJob", "TrainJob")
-# Variables by which a pod chooses another network for NCCL.
+# Environment variables that select another network for NCCL.
 _CHOSEN_NETWORK = ("NCCL_NET", "NCCL_NET_PLUGIN", "FI_PROVIDER")
 _WAYS = {"Ingress": "in from", "Egress": "out to"}
-# That efa-only has no address: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html (2026-11)
+# An efa-only interface has no address.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html (2026-11)
 _EFA_TYPES_DOCS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
 _INTERFACE_TYPES = ("interface", "efa", "efa-only")
 _GROUP = "AWS::EC2::SecurityGroup"
@@ -51,9 +52,9 @@ def _pools(case: Case) -> list[Pool]:
 
 @rule("GPU100", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html")
 def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem]:
-    """Security group that blocks EFA between nodes.
+    """Security group blocks EFA between nodes.
 
-    EFA passes only where a group allows all traffic from and to itself; jobs on several nodes time out.
+    EFA needs a security group that allows all traffic from and to itself. Without it, jobs on several nodes time out.
 
     Fix: Allow protocol -1 in and out with the group itself as source and destination.
     """
@@ -70,11 +71,11 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
             if groups and lacking:
                 ways = " and ".join(_WAYS[each] for each in lacking)
                 names = ", ".join(each.path for each in groups)
-                yield Problem.from_subject(pool, f"{names} does not let all traffic {ways} itself")
+                yield Problem.from_subject(pool, f"security group {names} must allow all traffic {ways} itself for EFA")
 
 
 def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
-    """Whether a group lets all traffic through between the nodes; where its rules are not known it may."""
+    """Whether a group allows all traffic between the nodes; true if its rules aren't known."""
     found = rules(group, way, cluster.resources)
     key = "SourceSecurityGroupId" if way == "Ingress" else "DestinationSecurityGroupId"
     return found is None or any(
@@ -89,9 +90,9 @@ def _may_match_group(reference: Any, groups: list[Any], cluster: Cluster) -> boo
 
 @rule("GPU101", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html")
 def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Problem]:
-    """Nothing advertises the EFA interfaces of a pool.
+    """No component advertises the EFA interfaces of a pool.
 
-    Pods that ask for vpc.amazonaws.com/efa stay Pending, and the others use TCP.
+    Pods that request vpc.amazonaws.com/efa stay Pending, and the others use TCP.
 
     Fix: Install chart aws-efa-k8s-device-plugin with tolerations for the taints of the pool.
     """
@@ -103,72 +104,72 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
         answers = [case.reaches(each, pool) for each in plugins]
         if all(each is Answer.NO for each in answers) and (plugins or cluster.shows_software):
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
-            told = f": {why}" if why else ""
-            message = f"nothing advertises {EFA}, its nodes have {pool.launch.efa_interfaces}{told}"
+            reason = f": {why}" if why else ""
+            message = f"no component advertises {EFA}, of which its nodes have {pool.launch.efa_interfaces}{reason}"
             yield Problem.from_subject(pool, message, unknown=not plugins and not cluster.sees_programs)
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
     found = miss(daemon, pool.taints, case.nodes(pool))
     types = ", ".join(str(each.instance_type) for each in found.unselected[:4])
-    return found.intolerance or (f"{daemon.name} does not select {types}" if types else "")
+    return found.intolerance or (f"DaemonSet {daemon.name} doesn't select {types}" if types else "")
 
 
 @rule("GPU102", "note", source=_EFA_DOCS)
 def efa_without_huge_pages(case: Case) -> Iterator[Problem]:
-    """EFA without huge pages.
+    """Container requests EFA without huge pages.
 
-    The provider of EFA takes its buffers from huge pages; without them it takes small ones, and is slower.
+    The EFA provider allocates its buffers from huge pages. Without them, it uses small pages and is slower.
 
     Fix: Add hugepages-2Mi: 5120Mi to the limits of the container, and memory to its requests.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
-            asked = container.names
-            if EFA in asked and not any(each in asked for each in _PAGES):
-                yield Problem.from_subject(
-                    workload, f"container {container.name} asks for {EFA} and for no hugepages-2Mi"
-                )
+            requested = container.names
+            if EFA in requested and not any(each in requested for each in _PAGES):
+                yield Problem.from_subject(workload, f"container {container.name} requests {EFA} but no hugepages-2Mi")
 
 
 @rule("GPU103", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
 def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem]:
-    """Nodes with EFA in several Availability Zones.
+    """Nodes with EFA are in several Availability Zones.
 
-    EFA does not cross zones, so a job whose pods land in two of them hangs or is slow.
+    EFA doesn't cross zones, so a job whose pods run in two zones hangs or is slow.
 
     Fix: Give the pool one subnet, and a placement group with strategy cluster.
     """
     for pool in _pools(case):
         answer = spans_zones(pool)
-        # Of placement groups in several zones another rule speaks.
+        # GPU053 reports placement groups in several zones.
         if pool.zones and answer is not Answer.NO and not dig(pool.launch.placement, "GroupName"):
-            message = f"its nodes with EFA may be in {len(set(pool.zones))} Availability Zones"
+            message = (
+                f"its nodes with EFA may be in {len(set(pool.zones))} Availability Zones, but EFA doesn't cross zones"
+            )
             yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")
 def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
-    """Placement group beside a reservation.
+    """Placement group doesn't match the reservation.
 
-    EC2 must meet both; reserved instances outside the placement group are not used.
+    EC2 must satisfy both, so reserved instances outside the placement group aren't used.
 
-    Fix: Leave the placement group out, or make the reservation in it.
+    Fix: Remove the placement group, or create the reservation in the placement group.
     """
     for pool in case.gpu_pools:
         if not pool.launch.placement_group or not mapping(pool.launch.reservation_target):
             continue
         reservation = referred(pool.launch.reservation, case.cluster.resources)
         if reservation is None or not reservation.properties.get("PlacementGroupArn"):
-            message = "its reservation and its placement group must be in the same place"
+            message = "it has a placement group, but its reservation isn't in this placement group"
             yield Problem.from_subject(pool, message, unknown=reservation is None)
 
 
 @rule("GPU105", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html")
 def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Problem]:
-    """Nodes with several interfaces in public subnets.
+    """Nodes with several interfaces are in public subnets.
 
-    EC2 gives them no public address, so they reach neither a registry nor AWS.
+    EC2 gives these nodes no public address, so they can't connect to a registry or to AWS.
 
     Fix: Put the pool into private subnets with a NAT gateway or endpoints.
     """
@@ -181,33 +182,34 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
         several = len(pool.launch.interfaces)
         if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
             message = f"nodes with {several} interfaces get no public address, "
-            tail = "and their subnets lead out by an internet gateway only"
+            tail = "and their subnets have only an internet gateway as the way out"
             yield Problem.from_subject(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
 
 
 @rule("GPU106", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-instance-types")
 def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
-    """EFA interfaces on types without EFA.
+    """EFA interfaces are configured for instance types without EFA.
 
     Every launch fails, and the pods stay Pending.
 
-    Fix: Choose instance types with EFA, or leave the interfaces out.
+    Fix: Choose instance types with EFA, or remove the interfaces.
     """
     for pool in _pools(case):
         without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
         if without and len(without) == len(gpu_types(pool)):
-            message = f"{', '.join(without[:4])} has no EFA, its node class asks for {pool.launch.efa_interfaces}"
+            count = pool.launch.efa_interfaces
+            message = f"{', '.join(without[:4])} has no EFA, but its node class requests EFA (interfaces: {count})"
             yield Problem.from_subject(pool, message)
 
 
 @rule("GPU478", "warning", source=_EFA_DOCS)
 def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
-    """Job runs on several nodes whose EFA its pods don't request.
+    """Pods of a job on several nodes don't request EFA.
 
-    NCCL uses TCP between the nodes, which is many times slower than EFA, and the GPUs wait for the network.
+    NCCL then uses TCP between the nodes, which is many times slower than EFA, and the GPUs wait for the network.
 
-    Fix: Request vpc.amazonaws.com/efa in limits, as many as the nodes have, and give the pool EFA interfaces and the
-    chart aws-efa-k8s-device-plugin.
+    Fix: Set vpc.amazonaws.com/efa in limits to the number of EFA interfaces of a node, and add EFA interfaces and the
+    chart aws-efa-k8s-device-plugin to the pool.
     """
     if case.cluster.chart(DRANET):
         return
@@ -226,15 +228,16 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
             names = ", ".join(dict.fromkeys(row.name for row in whole[:4]))
             most = max(row.max_efa or 0 for row in whole)
             enabled = all(pool.launch.efa_interfaces or pool.kind == "auto-mode" for pool, _ in taking)
-            pools = "" if enabled else ", and the pool has none"
+            pools = "" if enabled else ", and the pool enables none"
             text = (
-                f"its pods talk between nodes of {names}, which have up to {most} EFA interfaces, and request no {EFA}"
+                f"its pods communicate between nodes of {names}, which have up to {most} EFA interfaces, but don't "
+                f"request {EFA}"
             )
             yield Problem.from_subject(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
 
 
 def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
-    """Whether the pods of a workload, as many as it has, exchange data all the time."""
+    """Whether a workload has several pods that exchange data all the time."""
     owner = workload.owner
     if owner.kind == "LeaderWorkerSet":
         return (known_number(dig(dict(owner.spec), "leaderWorkerTemplate", "size")) or 1) > 1
@@ -253,16 +256,16 @@ def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
     source="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestLaunchTemplateData.html",
 )
 def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Iterator[Problem]:
-    """Security groups of the instance beside network interfaces.
+    """Launch template sets security groups on the instance and on network interfaces.
 
-    EC2 takes security groups in one place and refuses the launch.
+    EC2 accepts security groups in only one place and rejects the launch.
 
-    Fix: Name the groups in Groups of each network interface only.
+    Fix: Move the groups to Groups of each network interface.
     """
     for pool in launched_groups(case.cluster):
         names = [name for name, groups in pool.launch.security_groups.items() if is_given(groups)]
         if names and pool.launch.interfaces:
-            message = f"{' and '.join(names)} beside network interfaces in the launch template"
+            message = f"its launch template sets both {' and '.join(names)} and network interfaces, which EC2 rejects"
             yield Problem.from_subject(pool, message)
 
 
@@ -273,24 +276,25 @@ def security_groups_of_the_instance_beside_network_interfaces(case: Case) -> Ite
     "API_LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.html",
 )
 def network_interface_of_a_type_that_ec2_does_not_know(case: Case) -> Iterator[Problem]:
-    """Network interface of a type that EC2 does not know.
+    """Network interface has an unknown type.
 
-    EC2 refuses the launch template or the launch, and the group gets no node.
+    EC2 rejects the launch template or the launch, and the group gets no node.
 
-    Fix: Write interface, efa or efa-only, with a hyphen.
+    Fix: Set InterfaceType to interface, efa or efa-only.
     """
     for pool in launched_groups(case.cluster):
         kinds = [each.kind for each in pool.launch.interfaces]
         for kind in dict.fromkeys(each for each in kinds if isinstance(each, str) and each not in _INTERFACE_TYPES):
             hint = did_you_mean(kind, _INTERFACE_TYPES)
-            yield Problem.from_subject(pool, f"InterfaceType {kind} is none of {', '.join(_INTERFACE_TYPES)}{hint}")
+            text = f"InterfaceType must be one of {', '.join(_INTERFACE_TYPES)}, got {kind}{hint}"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU045", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
 def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
-    """Nodes outside the cluster's security group.
+    """Nodes aren't in the cluster's security group.
 
-    With security groups of its own a launch template does not get the cluster's, and the node cannot join.
+    If a launch template has security groups, EKS doesn't add the cluster's security group, and the node can't join.
 
     Fix: Add the cluster's ClusterSecurityGroupId to the groups of the launch template.
     """
@@ -299,7 +303,7 @@ def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
         groups = _security_groups(pool)
         if groups and all(_is_own(each, cluster) for each in groups) and not _can_reach_control_plane(groups, cluster):
             names = ", ".join(str(each) for each in groups)
-            message = f"its nodes are in {names}, not in the cluster's security group"
+            message = f"its nodes have only security group {names}, not the cluster's security group"
             yield Problem.from_subject(pool, message, unknown=any(isinstance(each, str) for each in groups))
 
 
@@ -311,7 +315,7 @@ def _security_groups(pool: Pool) -> list[Any]:
 
 
 def _is_own(group: Any, cluster: Cluster) -> bool:
-    """Whether a security group is not the one that EKS makes with the cluster; an id may be copied from there."""
+    """Whether a group isn't the security group that EKS creates for the cluster; an id may be a copy of it."""
     if isinstance(group, str):
         return True
     resource = cluster.resources.get(group.resource or "")
@@ -319,7 +323,7 @@ def _is_own(group: Any, cluster: Cluster) -> bool:
 
 
 def _can_reach_control_plane(groups: list[Any], cluster: Cluster) -> bool:
-    """Whether the control plane has one of the groups, or a rule joins it with a group of the control plane."""
+    """Whether the control plane has one of the groups, or a rule connects it with a group of the control plane."""
     resource = cluster.resource
     given = items(dig(resource.properties, "ResourcesVpcConfig", "SecurityGroupIds")) if resource else []
     plane = [_start(each) for each in given] + ([f"${{{resource.key}."] if resource else [])
@@ -333,7 +337,7 @@ def _can_reach_control_plane(groups: list[Any], cluster: Cluster) -> bool:
 
 
 def _start(group: Any) -> str:
-    """Return what each reference to a security group begins with."""
+    """Return the common prefix of all references to a security group."""
     return str(group).removesuffix("}").partition(".")[0]
 
 
@@ -343,25 +347,29 @@ def _names(rule: str, groups: list[str]) -> bool:
 
 @rule("GPU046", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html")
 def public_address_with_several_network_interfaces(case: Case) -> Iterator[Problem]:
-    """Public address on an instance with several network interfaces.
+    """Instance with several network interfaces requests a public address.
 
-    EC2 gives a public address only at the launch of one interface and refuses others.
+    EC2 assigns a public address only to instances with one interface and rejects other launches.
 
     Fix: Remove AssociatePublicIpAddress and use private subnets with a NAT gateway or endpoints.
     """
     for pool in launched_groups(case.cluster):
         cards = pool.launch.interfaces
         if len(cards) > 1 and any(is_true(each.public) for each in cards):
-            yield Problem.from_subject(pool, f"a public address and {len(cards)} network interfaces")
+            text = (
+                f"its launch template requests a public address, which EC2 rejects with {len(cards)} network interfaces"
+            )
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU054", "error", source=_EFA_TYPES_DOCS)
 def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Problem]:
-    """EFA interface where the instance type takes none.
+    """Instance type doesn't support the EFA interface.
 
-    EC2 refuses the launch; of several types each must take every interface of the launch template.
+    EC2 rejects the launch. If the group has several types, each type must support every interface of the launch
+    template.
 
-    Fix: Give each group one type, and interfaces as EC2's table for that type has them.
+    Fix: Give each group one type, and set the interfaces that EC2's table lists for this type.
     """
     for pool in case.gpu_groups:
         for row in (catalogue()[name] for name in gpu_types(pool)):
@@ -371,25 +379,25 @@ def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Pro
 
 
 def _why_not(pool: Pool, row: InstanceType) -> str | None:
-    asked = [each for each in pool.launch.interfaces if each.is_efa]
-    if not asked:
+    requested = [each for each in pool.launch.interfaces if each.is_efa]
+    if not requested:
         return None
     if row.max_efa == 0:
-        return "has no EFA"
-    if row.max_efa is not None and len(asked) > row.max_efa:
-        return f"takes {row.max_efa} EFA interfaces, the launch template has {len(asked)}"
-    return next((why for each in asked if (why := _why_not_there(each, row))), None)
+        return "has no EFA, which the launch template requests"
+    if row.max_efa is not None and len(requested) > row.max_efa:
+        return f"supports {row.max_efa} EFA interfaces, but the launch template has {len(requested)}"
+    return next((why for each in requested if (why := _why_not_there(each, row))), None)
 
 
 def _why_not_there(interface: Interface, row: InstanceType) -> str | None:
     index = known_number(interface.card)
     if (index, known_number(interface.device), interface.kind) == (0, 0, "efa-only"):
-        # It has no address, so that whatever EC2 makes of it no node joins.
-        return "takes no efa-only as its first interface"
+        # The interface has no address, so no node joins.
+        return "needs an address on its first interface, which is efa-only in the launch template"
     card = next((each for each in row.network_cards if each.index == index), None)
     if index is None or not row.network_cards:
         return None
     if card is None:
-        return f"has no network card {index}"
+        return f"has no network card {index}, which the launch template uses"
     refused = card.types and interface.kind not in card.types
-    return f"takes no {interface.kind} on network card {index}" if refused else None
+    return f"doesn't support {interface.kind} on network card {index}" if refused else None

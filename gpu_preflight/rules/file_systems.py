@@ -1,4 +1,4 @@
-"""FSx for Lustre, buckets, and the claims that mount them."""
+"""Rules for FSx for Lustre, S3 buckets, and the claims that mount them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from gpu_preflight.schema.fault import is_slip_for_one
 
 _API = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html"
 _TYPE = "AWS::FSx::FileSystem"
-# Sizes of the newest kind of disk have no steps, and its throughput is said otherwise.
+# The newest storage type has no fixed sizes, and other properties set its throughput.
 _ELASTIC = "INTELLIGENT_TIERING"
-# Of a file system that is made of a backup FSx knows all that is not said.
+# If a file system is created from a backup, FSx takes all missing settings from the backup.
 _OF_A_BACKUP = "BackupId"
 _TOO_OLD = "2.10"
 _DOCS = "https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs"
-# Mountpoint's own names of it, which a volume may write with or without the dashes of a command line.
+# Mountpoint's option names. A volume may write them with or without the leading dashes.
 _CACHE, _BOUND = "cache", "max-cache-size"
 _OPEN = {"allow-other", "allow_other"}
-# Of a public bucket, which takes requests of nobody.
+# For public buckets, which accept unsigned requests.
 _ANONYMOUS = "no-sign-request"
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/"
 _ONE_POD = "ReadWriteOncePod"
@@ -52,20 +52,20 @@ def _title(file_system: Resource) -> str:
 
 
 def _kind(file_system: Resource) -> tuple[str | None, str | None]:
-    """Return deployment type and kind of disk, ``None`` where one is not known."""
-    told = file_system.properties.get("LustreConfiguration")
-    deployment = DEFAULT_TYPE if told is None else mapping(told).get("DeploymentType", DEFAULT_TYPE)
+    """Return deployment type and storage type; ``None`` if one isn't known."""
+    written = file_system.properties.get("LustreConfiguration")
+    deployment = DEFAULT_TYPE if written is None else mapping(written).get("DeploymentType", DEFAULT_TYPE)
     storage = file_system.properties.get("StorageType", "SSD")
-    return (None if isinstance(told, Unknown) else known_text(deployment)), known_text(storage)
+    return (None if isinstance(written, Unknown) else known_text(deployment)), known_text(storage)
 
 
 @rule("GPU423", "error", source=_API)
 def file_system_that_fsx_does_not_make(case: Case) -> Iterator[Problem]:
-    """File system that FSx does not make.
+    """FSx rejects the file system.
 
-    CreateFileSystem refuses its size, its throughput, its version or its subnets, and the deployment fails.
+    FSx rejects its size, its throughput, its version or its subnets, and the deployment fails.
 
-    Fix: Write the value that the message names.
+    Fix: Set a value that the message allows.
     """
     for each in _file_systems(case.cluster):
         for why in (*_size_errors(each), *_throughput_errors(each), *_version_errors(each), *_subnet_errors(each)):
@@ -77,7 +77,7 @@ def _size_errors(file_system: Resource) -> Iterator[str]:
     size = known_number(file_system.properties.get("StorageCapacity"))
     if size is None or deployment is None or storage is None or storage == _ELASTIC:
         return
-    # A backup says itself of what kind it is.
+    # A backup contains its own type.
     if _OF_A_BACKUP in file_system.properties and "DeploymentType" not in _lustre_configuration(file_system):
         return
     throughput = known_number(_lustre_configuration(file_system).get("PerUnitStorageThroughput"))
@@ -91,7 +91,7 @@ def _throughput_errors(file_system: Resource) -> Iterator[str]:
     written = _lustre_configuration(file_system).get("PerUnitStorageThroughput")
     value = known_number(written)
     if sold and written is None and _OF_A_BACKUP not in file_system.properties:
-        yield f"PerUnitStorageThroughput must be given with {deployment}, one of {_listed(sold)}"
+        yield f"PerUnitStorageThroughput is missing, and must be one of {_listed(sold)} with {deployment}"
     elif sold and value is not None and value not in sold:
         yield f"PerUnitStorageThroughput must be one of {_listed(sold)} with {deployment}, got {value}"
 
@@ -118,13 +118,13 @@ def _listed(numbers: tuple[int, ...]) -> str:
 
 
 def _written_version(file_system: Resource) -> str | None:
-    """Return the version that a template writes, which YAML makes a number where it is not quoted."""
+    """Return the version in a template; YAML reads it as a number if it isn't quoted."""
     written = file_system.properties.get("FileSystemTypeVersion")
     return f"{written:.2f}" if isinstance(written, float) else known_text(written)
 
 
 def _version(file_system: Resource) -> str | None:
-    """Return the version of Lustre, ``None`` where it is not known."""
+    """Return the Lustre version; ``None`` if it isn't known."""
     if file_system.properties.get("FileSystemTypeVersion") is not None:
         return _written_version(file_system)
     deployment, _ = _kind(file_system)
@@ -143,27 +143,29 @@ def _mounted(case: Case) -> Iterator[tuple[Workload, Resource]]:
 
 @rule("GPU424", "error", source="https://github.com/kubernetes-sigs/aws-fsx-csi-driver/issues/437")
 def file_system_older_than_what_nodes_speak(case: Case) -> Iterator[Problem]:
-    """File system older than what nodes speak.
+    """Lustre version is too old for the nodes.
 
-    The Lustre client of AL2023 does not mount version 2.10, which FSx makes where no other is said: mount.lustre says
-    "Invalid argument", and the pod stays in ContainerCreating with its GPUs.
+    The Lustre client of AL2023 can't mount version 2.10, which is FSx's default if no version is set. mount.lustre
+    fails with "Invalid argument", and the pod stays in ContainerCreating with its GPUs.
 
-    Fix: Write FileSystemTypeVersion: "2.15".
+    Fix: Set FileSystemTypeVersion: "2.15".
     """
     for workload, file_system in _mounted(case):
         pools = case.candidate_pools(workload)
         if _version(file_system) == _TOO_OLD and pools and all(each.operating_system == "al2023" for each in pools):
-            text = f"mounts {_title(file_system)} of Lustre {_TOO_OLD}, and its nodes run AL2023"
+            text = f"mounts {_title(file_system)} with Lustre {_TOO_OLD}, which its AL2023 nodes can't mount"
             yield Problem.from_subject(workload, text)
 
 
 @rule("GPU425", "error", source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html")
 def file_system_whose_ports_are_closed(case: Case) -> Iterator[Problem]:
-    """File system whose ports are closed.
+    """Security groups of the file system block Lustre's ports.
 
-    FSx does not make a file system whose security groups let no TCP 988 in, and without 1018 to 1023 mounts hang.
+    FSx doesn't create a file system whose security groups don't allow inbound TCP 988. Without ports 1018 to 1023,
+    mounts hang.
 
-    Fix: Let TCP 988 and 1018-1023 in, from the groups of the nodes and from the group itself.
+    Fix: Allow inbound TCP 988 and 1018-1023, from the security groups of the nodes and from the file system's group
+    itself.
     """
     resources = case.cluster.resources
     for each in _file_systems(case.cluster):
@@ -174,7 +176,7 @@ def file_system_whose_ports_are_closed(case: Case) -> Iterator[Problem]:
         known = [one for listed in opened for one in listed or ()]
         closed = [first for first, _ in PORTS if not any(covers_port(one, first) for one in known)]
         if closed:
-            text = f"none of its security groups lets TCP {' or '.join(map(_range, closed))} in"
+            text = f"none of its security groups allows inbound TCP {' or '.join(map(_range, closed))}"
             yield Problem(each, text, name=_title(each))
 
 
@@ -185,11 +187,11 @@ def _range(first: int) -> str:
 
 @rule("GPU426", "warning", source="https://docs.aws.amazon.com/fsx/latest/LustreGuide/how-it-works-fsx-lustre.html")
 def file_system_of_another_zone_than_its_pods(case: Case) -> Iterator[Problem]:
-    """File system of another zone than its pods.
+    """File system is in another zone than its pods.
 
-    It lies in one zone; what pods of another read and write is slower, and is billed by the GB.
+    A file system is in one zone. Reads and writes from another zone are slower, and AWS bills them by the GB.
 
-    Fix: Make the file system in a zone of the pool, or nodes in that of the file system.
+    Fix: Create the file system in a zone of the pool, or the nodes in the file system's zone.
     """
     resources = case.cluster.resources
     for workload, file_system in _mounted(case):
@@ -198,7 +200,7 @@ def file_system_of_another_zone_than_its_pods(case: Case) -> Iterator[Problem]:
         zone = subnet.properties.get("AvailabilityZone") if subnet is not None else None
         pools = case.candidate_pools(workload)
         if isinstance(zone, str) and pools and all(_is_elsewhere(each, zone) for each in pools):
-            text = f"mounts {_title(file_system)} of {zone}, and runs in {', '.join(sorted(_zones(pools)))}"
+            text = f"mounts {_title(file_system)} in {zone}, but runs in {', '.join(sorted(_zones(pools)))}"
             yield Problem.from_subject(workload, text)
 
 
@@ -213,44 +215,44 @@ def _zones(pools: tuple[Pool, ...]) -> set[str]:
 
 @rule("GPU402", "warning", source="https://github.com/kubernetes/kubernetes/issues/132921")
 def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
-    """One handle of two buckets.
+    """Two buckets have the same volume handle.
 
-    Kubernetes knows a volume by its handle: a pod with both hangs in ContainerCreating, or sees one bucket in both.
-    Pods with one of them each run, and the scheduler counts their volumes as one.
+    Kubernetes identifies a volume by its handle. A pod with both volumes hangs in ContainerCreating, or sees one bucket
+    in both. Pods with one of them each run, but the scheduler counts their volumes as one.
 
-    Fix: Give each PersistentVolume a volumeHandle of its own, for example its name.
+    Fix: Give each PersistentVolume a unique volumeHandle, for example its name.
     """
     seen: dict[str, PersistentVolume] = {}
     for each in case.cluster.volumes:
         if each.is_bucket and isinstance(each.handle, str):
             other = seen.setdefault(each.handle, each)
             if other.title != each.title:
-                yield Problem(each.object, f"{each.title}: its handle {each.handle} is that of {other.title}")
+                yield Problem(each.object, f"{each.title}: {other.title} has the same volumeHandle {each.handle}")
 
 
 @rule("GPU403", "warning", source=f"{_DOCS}/CACHING.md")
 def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
-    """Cache of a bucket without a bound.
+    """Cache of a bucket has no size limit.
 
-    It grows on the node's storage with every file that is read, until kubelet evicts pods.
+    The cache grows on the node's storage with every file that a pod reads, until kubelet evicts pods.
 
-    Fix: Set cacheEmptyDirSizeLimit beside cache: emptyDir.
+    Fix: Set cacheEmptyDirSizeLimit next to cache: emptyDir.
     """
     for each in case.cluster.volumes:
         attributes, options = each.attributes, each.options
         if not each.is_bucket or attributes is None or options is None:
             continue
         if _is_cached(attributes, options) and _BOUND not in options:
-            yield Problem(each.object, f"{each.title}: its cache may fill the node")
+            yield Problem(each.object, f"{each.title}: its cache has no size limit and may fill the node's disk")
 
 
 @rule("GPU404", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/134")
 def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
-    """Bucket that the user of a pod may not read.
+    """Pod's user isn't allowed to read the bucket.
 
-    Without allow-other the mount answers root alone; the program ends with permission denied.
+    Without allow-other, only root can access the mount. The program fails with "permission denied".
 
-    Fix: Add allow-other to the volume's mountOptions, and uid and gid where the pod writes.
+    Fix: Add allow-other to the volume's mountOptions, and uid and gid if the pod writes.
     """
     for workload, claim in case.gpu_claims:
         volume = claim.volume
@@ -258,17 +260,19 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
             continue
         user = _user(workload.pod)
         if user is not None and not _OPEN & {*volume.options}:
-            yield Problem.from_subject(workload, f"runs as user {user}, and {volume.title} lets root alone read")
+            text = f"runs as user {user}, but only root can read {volume.title} without mount option allow-other"
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU414", "error", source=f"{_DOCS}/CONFIGURATION.md")
 def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
-    """Bucket of a service account without a role.
+    """Service account that mounts a bucket has no role.
 
-    With authenticationSource: pod the driver mounts as the pod's service account, and with no role of driver or node
-    instead: the mount is denied, and the pod stays in ContainerCreating with its GPUs.
+    With authenticationSource: pod, the driver mounts with the pod's service account, and not with the role of driver or
+    node. The mount is denied, and the pod stays in ContainerCreating with its GPUs.
 
-    Fix: Associate a role with the service account by EKS Pod Identity, or annotate the account with one for IRSA.
+    Fix: Associate a role with the service account by EKS Pod Identity, or annotate the service account with a role for
+    IRSA.
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
@@ -277,7 +281,7 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
             continue
         answer = has_role(account, cluster)
         if answer is not Answer.YES:
-            text = f"no role is given to service account {'/'.join(account)}, which mounts {volume.title}"
+            text = f"service account {'/'.join(account)} has no IAM role, but mounts {volume.title}"
             yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
@@ -287,7 +291,7 @@ def _is_mounted_by_pod(volume: PersistentVolume) -> bool:
 
 
 def _user(pod: Pod) -> int | None:
-    """Return a user that a pod runs as, when none of its containers is root's and no group of files is set."""
+    """Return a user that a pod runs as, if no container runs as root and fsGroup isn't set."""
     whole = mapping(pod.written.get("securityContext"))
     own = [mapping(each.get("securityContext")) for each in mappings(pod.written.get("containers"))]
     users = [each.get("runAsUser", whole.get("runAsUser")) for each in own]
@@ -297,18 +301,18 @@ def _user(pod: Pod) -> int | None:
 
 
 def _is_cached(attributes: Mapping[str, Any], options: tuple[str, ...]) -> bool:
-    """Whether there is a cache on the node without a bound; older volumes ask for it by a mount option."""
+    """Whether a cache on the node has no size limit; older volumes enable the cache by a mount option."""
     kind = attributes.get("cache")
-    asked = kind == "emptyDir" or (kind is None and _CACHE in options)
-    return asked and not attributes.get("cacheEmptyDirSizeLimit")
+    enabled = kind == "emptyDir" or (kind is None and _CACHE in options)
+    return enabled and not attributes.get("cacheEmptyDirSizeLimit")
 
 
 @rule("GPU320", "error", source=_VOLUMES)
 def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Claim of storage that does not exist.
+    """PersistentVolumeClaim doesn't exist.
 
-    The pod stays Pending until somebody makes the PersistentVolumeClaim in its namespace. Others may do so beside the
-    input: it is certain of a name that can only be a slip for one that is there.
+    The pod stays Pending until the PersistentVolumeClaim exists in its namespace. It may be created outside the input.
+    The result is certain only if the name must be a typo of an existing one.
 
     Fix: Create the claim in the pod's namespace, or correct the name.
     """
@@ -319,13 +323,13 @@ def claim_of_storage_that_does_not_exist(case: Case) -> Iterator[Problem]:
         name, beside = f"{workload.namespace}/{claim.name}", _claims_beside(workload, cluster)
         if cluster.whole:
             hint = did_you_mean(claim.name, beside) or _elsewhere(claim.name, cluster)
-            text = f"PersistentVolumeClaim {name} does not exist{hint}"
+            text = f"PersistentVolumeClaim {name} doesn't exist{hint}"
             yield Problem.from_subject(
                 workload, text, unknown=not cluster.sees_objects or not is_slip_for_one(claim.name, beside)
             )
         elif beside:
-            # Of a cluster that is not in the input more may be there.
-            text = f"PersistentVolumeClaim {name} is not among those of its namespace, {', '.join(beside)}"
+            # The cluster isn't in the input, so it may have more claims.
+            text = f"PersistentVolumeClaim {name} isn't in the input, which has {', '.join(beside)} in this namespace"
             yield Problem.from_subject(workload, f"{text}{did_you_mean(claim.name, beside)}", unknown=True)
 
 
@@ -340,11 +344,11 @@ def _elsewhere(name: str, cluster: Cluster) -> str:
 
 @rule("GPU322", "error", source=_VOLUMES)
 def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
-    """Disk of one node for pods on several.
+    """Pods on several nodes share a disk that only one node can use.
 
-    An EBS volume is attached to one node; pods on others hang in ContainerCreating with a Multi-Attach error.
+    An EBS volume is attached to one node. Pods on other nodes hang in ContainerCreating with a Multi-Attach error.
 
-    Fix: Give each pod a claim of its own by a StatefulSet, or share files by EFS, FSx or S3.
+    Fix: Give each pod its own claim by a StatefulSet, or share files by EFS, FSx or S3.
     """
     for workload, claim in case.gpu_claims:
         replicas = workload.replicas
@@ -353,7 +357,7 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
         modes = claim.modes
         if modes == [_ONE_POD]:
             # Source: kubernetes/kubernetes v1.36.1 pkg/scheduler/framework/plugins/volumerestrictions/
-            text = f"{replicas} pods share {claim.title}, which is {_ONE_POD}: a second one stays Pending"
+            text = f"{replicas} pods share {claim.title}, which is {_ONE_POD}, so the second pod stays Pending"
             yield Problem.from_subject(workload, text)
             continue
         if not modes or any(isinstance(each, Unknown) or each not in _ONE_NODE for each in modes):
@@ -362,17 +366,18 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
             continue
         together = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         apart = bool(together) and all(each is not None and each < replicas for each in together)
-        text = f"{replicas} pods share {claim.title}, which is {' and '.join(map(str, modes))}"
+        names = " and ".join(map(str, modes))
+        text = f"{replicas} pods on several nodes share {claim.title}, an EBS volume with access mode {names}"
         yield Problem.from_subject(workload, text, unknown=not apart)
 
 
 @rule("GPU323", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2178")
 def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
-    """Access mode that the driver does not have.
+    """EBS driver doesn't support the access mode.
 
-    The driver refuses to make the volume; EBS takes ReadWriteMany for raw block devices only, ReadOnlyMany never.
+    The driver rejects the volume. EBS supports ReadWriteMany only for raw block devices, and never ReadOnlyMany.
 
-    Fix: Claim ReadWriteOnce, or a class of EFS, FSx or S3.
+    Fix: Use ReadWriteOnce, or a StorageClass of EFS, FSx or S3.
     """
     for workload, claim in case.gpu_claims:
         if claim.spec is None or not claim.is_ebs:
@@ -381,15 +386,16 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
         wrong = [each for each in claim.modes if each == "ReadOnlyMany" or (each == "ReadWriteMany" and not block)]
         if wrong:
             yield Problem.from_subject(
-                workload, f"{claim.title} wants {' and '.join(wrong)} of an EBS volume with a file system"
+                workload,
+                f"{claim.title} has access mode {' and '.join(wrong)}, which an EBS file system doesn't support",
             )
 
 
 @rule("GPU325", "error", source=_VOLUMES)
 def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
-    """Claim that its volume does not meet.
+    """PersistentVolumeClaim doesn't match its volume.
 
-    Kubernetes does not bind the two, and the pod stays Pending.
+    Kubernetes doesn't bind the two, and the pod stays Pending.
 
     Fix: Give claim and volume the same class and access modes, and the volume at least the size of the claim.
     """
@@ -398,32 +404,32 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
         if claim.spec is None or volume is None:
             continue
         for why in _differs(claim, volume, workload):
-            yield Problem.from_subject(workload, f"{claim.title} is not bound to {volume.title}: {why}")
+            yield Problem.from_subject(workload, f"{claim.title} can't bind to {volume.title}: {why}")
 
 
 def _differs(claim: Claimed, volume: PersistentVolume, workload: Workload) -> Iterator[str]:
     ours, theirs = (claim.spec or {}).get("storageClassName"), volume.class_name
     if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
-        yield f"it is of class {theirs or 'none'}, the claim of {ours or 'none'}"
+        yield f"the volume's class is {theirs or 'empty'}, but the claim's class is {ours or 'empty'}"
     offered = volume.object.spec.get("accessModes")
     if isinstance(offered, list) and (lacking := [each for each in claim.modes if each not in offered]):
-        yield f"it does not offer {', '.join(map(str, lacking))}"
+        yield f"the volume doesn't support access mode {', '.join(map(str, lacking))}"
     has = quantity("memory", dig(volume.object.spec, "capacity", "storage"))
     if claim.size is not None and has is not None and claim.size > has:
-        yield "the claim asks for more than its capacity"
+        yield "the claim requests more than the volume's capacity"
     name, space = (known_text(volume.claim.get(key)) for key in ("name", "namespace"))
     space = space or workload.namespace
     if name and claim.name and (space, name) != (workload.namespace, claim.name):
-        yield f"it is kept for claim {space}/{name}"
+        yield f"the volume is reserved for claim {space}/{name}"
 
 
 @rule("GPU326", "warning", source=_VOLUMES)
 def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
-    """One disk under two volumes.
+    """Two volumes use the same disk.
 
-    A disk is attached to one node; a pod of the other volume hangs, or both write over each other.
+    A disk is attached to one node. A pod with the other volume hangs, or both overwrite each other's data.
 
-    Fix: Make a disk for each volume, or let both pods use one claim on one node.
+    Fix: Create a disk for each volume, or let both pods use one claim on one node.
     """
     seen: dict[str, PersistentVolume] = {}
     for volume in case.cluster.volumes:
@@ -431,5 +437,5 @@ def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
         if not isinstance(handle, str) or volume.driver not in EBS_PROVISIONERS:
             continue
         if handle in seen:
-            yield Problem(volume.object, f"{volume.title}: its disk {handle} is that of {seen[handle].title}")
+            yield Problem(volume.object, f"{volume.title}: {seen[handle].title} uses the same disk {handle}")
         seen.setdefault(handle, volume)

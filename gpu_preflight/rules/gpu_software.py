@@ -1,4 +1,4 @@
-"""Charts and DaemonSets of NVIDIA: values, device managers, and GPUs that no node shows."""
+"""Rules for NVIDIA's charts and DaemonSets: their values, device managers, and GPUs that no node advertises."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping
 from gpu_preflight.rule import Problem, rule
 
-_UNSUPPORTED = ("al2023", "bottlerocket")
+_SYSTEM_NAMES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
+_UNSUPPORTED = tuple(_SYSTEM_NAMES)
 _CHARTS = (DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER)
 _DEPTH = 4
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
 _PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
-# They took every InfiniBand device for themselves unless told not to.
+# These versions mount every InfiniBand device unless `mofedEnabled` is false.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
 _NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
-# Whether the plugin waits where it finds no GPU; its own default is to fail.
+# Whether the plugin waits if it finds no GPU. By default it fails.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/nvidia-device-plugin/main.go
 _FAIL = ("FAIL_ON_INIT_ERROR", "--fail-on-init-error")
 # Source: aws/eks-node-monitoring-agent v1.7.0 charts/eks-node-monitoring-agent/templates/dcgm-daemonset.yaml
@@ -56,11 +57,11 @@ def _value(chart: Chart, *path: str) -> Any:
     source="templates/ of NVIDIA/gpu-operator v26.7.0, k8s-device-plugin v0.20.0, dra-driver-nvidia-gpu v0.4.1",
 )
 def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
-    """Values that NVIDIA's chart refuses.
+    """NVIDIA's chart rejects its values.
 
-    Helm renders nothing and the deployment fails.
+    Helm renders no objects, and the deployment fails.
 
-    Fix: Choose one of the two, or add the value that is named.
+    Fix: Set only one of the two values, or add the missing value that the message names.
     """
     cluster = case.cluster
     checks = {DEVICE_PLUGIN: _plugin, GPU_OPERATOR: _operator, DRA_DRIVER: _dra}
@@ -70,26 +71,26 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
     policies = [each for each in cluster.objects_of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
     if len({each.kind for each in policies}) > 1:
         names = " and ".join(f"{each.kind} {each.name}" for each in policies)
-        yield Problem(policies[0], f"{names} cannot both be")
+        yield Problem(policies[0], f"{names} exclude each other, but both are in the cluster")
 
 
 def _plugin(chart: Chart) -> Iterator[str]:
     if chart.namespace == "default" and not _value(chart, "allowDefaultNamespace"):
-        yield "refuses namespace default"
+        yield "rejects namespace default, in which it is installed"
     maps = mapping(_value(chart, "config", "map"))
     if maps and _value(chart, "config", "name"):
-        yield "config.name and config.map are both set"
+        yield "config.name and config.map exclude each other, but both are set"
     chosen = _value(chart, "config", "default") or "default" in maps or _value(chart, "config", "fallbackStrategies")
     if len(maps) > 1 and not chosen:
-        yield f"config.map has {', '.join(str(name) for name in maps)}, config.default names none of them"
+        yield f"config.map has {', '.join(str(name) for name in maps)}, but config.default names none of them"
 
 
 def _operator(chart: Chart) -> Iterator[str]:
     if is_true(_value(chart, "gpuCluster", "deployCR")) and _value(chart, "clusterPolicy", "deployCR") in (None, True):
-        yield "gpuCluster.deployCR and clusterPolicy.deployCR are both on"
+        yield "gpuCluster.deployCR and clusterPolicy.deployCR exclude each other, but both are on"
     config = mapping(_value(chart, "devicePlugin", "config"))
     if is_true(config.get("create")) and not (config.get("name") and config.get("data")):
-        yield "devicePlugin.config.create needs devicePlugin.config.name and data"
+        yield "devicePlugin.config.create needs devicePlugin.config.name and devicePlugin.config.data"
     if is_true(_value(chart, "cdi", "nriPluginEnabled")) and _value(chart, "toolkit", "enabled") is False:
         yield "cdi.nriPluginEnabled needs the toolkit, which is off"
 
@@ -97,54 +98,56 @@ def _operator(chart: Chart) -> Iterator[str]:
 def _dra(chart: Chart) -> Iterator[str]:
     on = _value(chart, "resources", "gpus", "enabled") in (None, True)
     if on and _value(chart, "gpuResourcesEnabledOverride") in (None, False):
-        yield "resources.gpus.enabled needs gpuResourcesEnabledOverride: true"
+        yield "resources.gpus.enabled is on and needs gpuResourcesEnabledOverride: true"
 
 
 @rule(
     "GPU241", "note", source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html"
 )
 def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Problem]:
-    """GPU Operator on an operating system that NVIDIA does not support.
+    """GPU Operator runs on an operating system that NVIDIA doesn't list as supported.
 
-    It runs with driver and toolkit off, as AWS documents; NVIDIA's support matrix lists neither AL2023 nor
+    The operator works with driver and toolkit off, as AWS documents. NVIDIA's support matrix lists neither AL2023 nor
     Bottlerocket.
 
-    Fix: Know whom to ask when it fails, or take the device plugin and DCGM exporter by themselves.
+    Fix: Clarify whom you ask for support, or install the device plugin and DCGM exporter without the operator.
     """
     chart = case.cluster.chart(GPU_OPERATOR)
     names = [pool.name for pool in case.gpu_pools if pool.operating_system in _UNSUPPORTED]
     if chart is not None and names:
-        yield Problem(chart, f"pool {', '.join(names)} has an operating system that NVIDIA does not list")
+        systems = " or ".join(_SYSTEM_NAMES[each] for each in _UNSUPPORTED)
+        text = f"chart {GPU_OPERATOR}: NVIDIA doesn't list {systems} as supported, which pool {', '.join(names)} uses"
+        yield Problem(chart, text)
 
 
 @rule("GPU242", "warning", source="NVIDIA/k8s-device-plugin v0.20.0 deployments/helm/nvidia-device-plugin/values.yaml")
 def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """Node Feature Discovery kept off the GPU nodes.
+    """Node Feature Discovery doesn't run on the GPU nodes.
 
-    Its worker of the device plugin's chart tolerates nvidia.com/gpu=present only, so Node Feature Discovery adds no
-    hardware labels. Before version 0.19 GPU feature discovery adds none either.
+    The worker in the device plugin's chart tolerates only nvidia.com/gpu=present, so Node Feature Discovery adds no
+    hardware labels. Before version 0.19, GPU feature discovery adds none either.
 
     Fix: Set nfd.worker.tolerations to {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}.
     """
     workers = [each for each in case.cluster.daemon_sets if each.name.endswith(FEATURE_WORKERS)]
     for pool in case.gpu_pools:
         if workers and all(case.reaches(each, pool) is Answer.NO for each in workers):
-            text = f"{workers[0].name} does not run on its nodes, so they get no label {NODE_FEATURE}..."
+            text = f"DaemonSet {workers[0].name} doesn't run on its nodes, so they get no labels {NODE_FEATURE}..."
             yield Problem(workers[0], f"pool {pool.name}: {text}")
 
 
 @rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")
 def misspelt_switch_of_a_chart(case: Case) -> Iterator[Problem]:
-    """Switch of a chart that is misspelt.
+    """Switch of a chart is misspelled.
 
-    The chart has no schema: it ignores the value and keeps its default, which may be the opposite.
+    The chart has no schema. It ignores the value and keeps its default, which may be the opposite.
 
-    Fix: Write enabled.
+    Fix: Rename the value from enable to enabled.
     """
     for chart in case.cluster.charts:
         if chart.name in _CHARTS:
             for path in _switches(dict(chart.values), (), _DEPTH):
-                yield Problem(chart, f"chart {chart.name}: no value is called {path}; it is called {path}d")
+                yield Problem(chart, f"chart {chart.name} ignores value {path}; its name is {path}d")
 
 
 def _switches(values: dict[str, Any], path: tuple[str, ...], depth: int) -> Iterator[str]:
@@ -158,9 +161,10 @@ def _switches(values: dict[str, Any], path: tuple[str, ...], depth: int) -> Iter
 
 @rule("GPU217", "note", source="NVIDIA/k8s-device-plugin v0.20.0 deployments/static/nvidia-device-plugin.yml")
 def device_plugin_without_priority(case: Case) -> Iterator[Problem]:
-    """Device plugin without priority.
+    """Device plugin has no priority class.
 
-    On a full node its pod waits behind yours or is evicted for them, and no GPU is advertised until it runs.
+    On a full node, the plugin's pod waits behind your pods or is evicted for them. The node advertises no GPU until the
+    plugin runs.
 
     Fix: Set priorityClassName: system-node-critical, as NVIDIA's own manifest does.
     """
@@ -170,7 +174,7 @@ def device_plugin_without_priority(case: Case) -> Iterator[Problem]:
         priority = each.pod.priority_class
         if GPU in each.advertises and each.origin not in charts and priority is None:
             image = next((one.image_text for one in each.pod.containers or ()), "").rpartition("/")[2]
-            yield Problem(each, f"DaemonSet {each.name} ({image}) has no priorityClassName")
+            yield Problem(each, f"DaemonSet {each.name} ({image}) is a device plugin without priorityClassName")
 
 
 def _plugins(cluster: Cluster) -> list[DaemonSet]:
@@ -185,11 +189,11 @@ def _managers(case: Case, pool: Pool) -> list[tuple[str, Answer]]:
 
 @rule("GPU010", "error", source=_DEVICE_MANAGEMENT)
 def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
-    """Nothing advertises the GPUs of a pool.
+    """No component advertises the GPUs of a pool.
 
-    The node joins without nvidia.com/gpu in its allocatable resources; the pod it was for stays Pending.
+    The node joins without nvidia.com/gpu in its allocatable resources, so the GPU pod stays Pending.
 
-    Fix: Install NVIDIA's device plugin with tolerations and node affinity that reach the pool.
+    Fix: Install NVIDIA's device plugin with tolerations and node affinity that match the pool's nodes.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -205,7 +209,7 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
 
 
 def _fix_of_miss(case: Case, pool: Pool) -> str:
-    """Return what lets a plugin that is installed reach a pool; nothing where none is."""
+    """Return the fix that makes an installed plugin run on a pool; empty if no plugin is installed."""
     for daemon in _plugins(case.cluster):
         found = miss(daemon, pool.taints, case.nodes(pool))
         if found.taints:
@@ -225,12 +229,12 @@ def _reaches_as_read(case: Case, pool: Pool) -> bool:
 def _why_nobody(case: Case, pool: Pool) -> str:
     cluster = case.cluster
     if misses := _misses(case, pool):
-        return f"nothing advertises {GPU}: {'; '.join(misses)}"
+        return f"no component advertises {GPU} on its nodes: {'; '.join(misses)}"
     for name in (GPU_OPERATOR, DEVICE_PLUGIN):
         chart = cluster.chart(name)
         if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
-            return f"nothing advertises {GPU}: devicePlugin.enabled of chart {name} is false"
-    return f"nothing that reaches its nodes advertises {GPU}"
+            return f"no component advertises {GPU} on its nodes: devicePlugin.enabled of chart {name} is false"
+    return f"no component that runs on its nodes advertises {GPU}"
 
 
 def _misses(case: Case, pool: Pool) -> list[str]:
@@ -239,15 +243,15 @@ def _misses(case: Case, pool: Pool) -> list[str]:
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
-    """Return why a plugin does not run on a pool, nothing when it may."""
+    """Return why a plugin doesn't run on a pool; empty if it may."""
     found = miss(daemon, pool.taints, case.nodes(pool))
     if not found.unselected:
         return found.intolerance
-    return f"{daemon.name} asks for label {_wanted_label(daemon, found)}, which its nodes do not have"
+    return f"DaemonSet {daemon.name} selects label {_wanted_label(daemon, found)}, which the nodes don't have"
 
 
 def _wanted_label(daemon: DaemonSet, found: Miss) -> str:
-    """Return the label that a plugin selects and that nodes lack. Of several terms, people can meet one."""
+    """Return the label that a plugin selects and nodes lack; of several terms, return one that users can set."""
     selection = daemon.pod.selection
     named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
     selected = {str(each) for each in selection.selector}.intersection(found.unmet)
@@ -256,20 +260,20 @@ def _wanted_label(daemon: DaemonSet, found: Miss) -> str:
 
 @rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)
 def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
-    """Two device managers on one node.
+    """Two device managers run on one node.
 
-    Both register the same GPUs with kubelet, so pods are given GPUs that others already have.
+    Both register the same GPUs with kubelet, so pods get GPUs that other pods already have.
 
-    Fix: Keep one, and keep the other off the pool by node affinity.
+    Fix: Keep one, and exclude the pool from the other by node affinity.
     """
     by_eksctl = _plugins_by_default(case.cluster)
     for pool in case.gpu_pools:
         names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
         names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
         if len(names) > 1:
-            yield Problem.from_subject(pool, f"{' and '.join(names)} both advertise its GPUs")
+            yield Problem.from_subject(pool, f"{' and '.join(names)} both advertise the GPUs of its nodes")
         elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
-            text = f"{names[0]} and the device plugin that eksctl installs by default both advertise its GPUs"
+            text = f"{names[0]} and eksctl's default device plugin both advertise the GPUs of its nodes"
             fix = "Pass --install-nvidia-plugin=false to eksctl, or remove the other."
             yield Problem.from_subject(pool, text, fix=fix, unknown=True)
 
@@ -291,9 +295,9 @@ def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
 
 @rule("GPU012", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html")
 def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
-    """GPU Operator installs what the image has.
+    """GPU Operator installs driver or toolkit on nodes that already have it.
 
-    Its driver and toolkit do not fit EKS images; their pods crash or break the container runtime.
+    The operator's driver and toolkit don't fit EKS images. Their pods crash or break the container runtime.
 
     Fix: Set driver.enabled and toolkit.enabled of the chart to false.
     """
@@ -304,15 +308,18 @@ def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
     parts = [each for each in ("driver", "toolkit") if dig(chart.values, each, "enabled") in (None, True, "true")]
     if parts:
         switches = " and ".join(f"{each}.enabled" for each in parts)
-        message = f"chart {GPU_OPERATOR}: {switches} not set to false, and the image of {', '.join(pools)} has its own"
+        message = (
+            f"chart {GPU_OPERATOR}: {switches} must be false, because the node image of pool {', '.join(pools)} has "
+            "its own"
+        )
         yield Problem(chart, message)
 
 
 @rule("GPU014", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
 def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem]:
-    """Device plugin in a namespace that forbids it.
+    """Device plugin or exporter is in a namespace that forbids it.
 
-    Pod Security refuses host paths and privileges there, so the DaemonSet makes no pods.
+    Pod Security rejects host paths and privileged containers in this namespace, so the DaemonSet creates no pods.
 
     Fix: Label the namespace pod-security.kubernetes.io/enforce=privileged, or install into another one.
     """
@@ -325,7 +332,11 @@ def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem
         found += [each for each in cluster.objects_of_kind("DaemonSet") if _advertises(each, cluster)]
         for each in found:
             if each.namespace == namespace.name:
-                yield Problem(each, f"{each.name} is in namespace {each.namespace}, which enforces {level}")
+                text = (
+                    f"{each.name} is in namespace {each.namespace}, whose Pod Security level {level} forbids its host "
+                    "paths"
+                )
+                yield Problem(each, text)
 
 
 def _advertises(applied: Object, cluster: Cluster) -> bool:
@@ -334,34 +345,34 @@ def _advertises(applied: Object, cluster: Cluster) -> bool:
 
 @rule("GPU017", "warning", source=_PLUGIN_CHANGES)
 def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]:
-    """Device plugin that takes the devices of EFA.
+    """Device plugin mounts the EFA devices.
 
-    Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that ask for EFA fail.
+    Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that request EFA fail.
 
-    Fix: Take 0.19.3 or newer, or set mofedEnabled to false.
+    Fix: Use 0.19.3 or newer, or set mofedEnabled to false.
     """
     cluster = case.cluster
     if not any(EFA in each.advertises for each in cluster.daemon_sets):
         return
     chart = cluster.chart(DEVICE_PLUGIN)
     if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
-        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} also hands out the devices of EFA")
+        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} also mounts EFA devices into pods")
     for daemon in _plugins(cluster):
         for container in daemon.pod.containers or ():
             version = container.image_text.rpartition(":v")[2]
             words = " ".join(map(str, container.words))
             off = container.env.get("MOFED_ENABLED") == "false" or "--mofed-enabled=false" in words
             if version in _GREEDY and not off:
-                yield Problem(daemon, f"{daemon.name} {version} also hands out the devices of EFA")
+                yield Problem(daemon, f"DaemonSet {daemon.name} {version} also mounts EFA devices into pods")
 
 
 @rule("GPU364", "warning", source="https://github.com/eksctl-io/eksctl/pull/8859")
 def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
-    """Device plugin on nodes without GPUs.
+    """Device plugin runs on nodes without GPUs.
 
-    It finds no driver there and crash-loops; its logs and restarts may fill the disk of the node.
+    The plugin finds no driver there and crash-loops. Its logs and restarts may fill the node's disk.
 
-    Fix: Select the GPU nodes by a label of theirs, or set FAIL_ON_INIT_ERROR to false.
+    Fix: Add a nodeSelector with a label that only GPU nodes have, or set FAIL_ON_INIT_ERROR to false.
     """
     gpu_pools = {id(each) for each in case.gpu_pools}
     others = [each for each in case.cluster.pools if id(each) not in gpu_pools and each.kind != "fargate"]
@@ -373,33 +384,35 @@ def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
         open_ones = [each.name for each in reached if _may_have_gpus(each)]
         names = [each.name for each in reached if not _may_have_gpus(each)]
         if names:
-            yield Problem(daemon, f"{daemon.name} runs on {', '.join(names)} too, which has no GPUs")
+            yield Problem(daemon, f"DaemonSet {daemon.name} also runs on pool {', '.join(names)}, which has no GPUs")
         if open_ones:
-            text = f"{daemon.name} runs on {', '.join(open_ones)} too, whose types are not known"
+            text = f"DaemonSet {daemon.name} also runs on pool {', '.join(open_ones)}, whose types aren't known"
             yield Problem(daemon, text, unknown=True)
 
 
 def _may_have_gpus(pool: Pool) -> bool:
-    """Whether a pool of no known GPU may launch a type of which nothing is known."""
-    untold = pool.is_group and not pool.instance_types
-    return untold or any(map(may_be_newer, pool.instance_types))
+    """Whether a pool without known GPUs may launch an unknown type."""
+    without_types = pool.is_group and not pool.instance_types
+    return without_types or any(map(may_be_newer, pool.instance_types))
 
 
 def _waits(daemon: DaemonSet) -> bool:
-    """Whether a plugin is told, or may be, to wait where there is no GPU."""
-    told = [str(each.env.get(_FAIL[0], "")).lower() for each in daemon.pod.containers or ()]
+    """Whether a plugin waits, or may wait, if there is no GPU."""
+    settings = [str(each.env.get(_FAIL[0], "")).lower() for each in daemon.pod.containers or ()]
     words = [str(word).lower() for each in daemon.pod.containers or () for word in each.words]
-    return any(each not in ("", "true") for each in told) or any(each.startswith(f"{_FAIL[1]}=false") for each in words)
+    return any(each not in ("", "true") for each in settings) or any(
+        each.startswith(f"{_FAIL[1]}=false") for each in words
+    )
 
 
 @rule("GPU365", "warning", source="aws/eks-node-monitoring-agent v1.7.0 charts/eks-node-monitoring-agent/values.yaml")
 def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
-    """Two host engines of DCGM on one node.
+    """Two DCGM host engines run on one node.
 
-    The one of the node monitoring agent has port 5555 of the node; a second one does not start there, or takes its
-    profiling counters away.
+    The node monitoring agent's engine uses port 5555 of the node. A second engine doesn't start there, or takes over
+    its profiling counters.
 
-    Fix: Leave dcgm.enabled of the GPU Operator false, or keep the other engine off these nodes.
+    Fix: Set dcgm.enabled of the GPU Operator to false, or exclude these nodes from the other engine.
     """
     agents = [each for each in case.cluster.daemon_sets if each.name == DCGM_SERVER]
     engines = [each for each in case.cluster.daemon_sets if each not in agents and _is_engine(each)]
@@ -408,11 +421,13 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
         for agent in agents:
             if here and case.reaches(agent, pool) is not Answer.NO:
                 names = " and ".join([agent.name, *(each.name for each in here)])
-                yield Problem.from_subject(pool, f"{names} each run a host engine of DCGM on its nodes")
+                yield Problem.from_subject(
+                    pool, f"{names} each run a DCGM host engine on its nodes, but only one can use port {_ENGINE_PORT}"
+                )
 
 
 def _is_engine(daemon: DaemonSet) -> bool:
-    """Whether a DaemonSet runs a host engine on the port of its node; that inside an exporter binds none."""
+    """Whether a DaemonSet runs a host engine on a node port; an engine inside an exporter uses no port."""
     containers = daemon.pod.containers or ()
     ports = [known_number(port.host) for each in containers for port in each.ports]
     started = any(_ENGINE in str(word) for each in containers for word in each.words)

@@ -1,4 +1,4 @@
-"""Images that do not fit the instance types, or that nobody publishes any more."""
+"""Rules for node images and container images that don't fit the instance types or the Kubernetes version."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
 
 @rule("GPU001", "error", source=_AMI_TYPES)
 def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem]:
-    """Image without NVIDIA driver on GPU instances.
+    """Node image has no NVIDIA driver.
 
-    The node becomes Ready, never advertises nvidia.com/gpu, and its GPU pods stay Pending.
+    The node becomes Ready but never advertises nvidia.com/gpu, so its GPU pods stay Pending.
 
     Fix: Set AmiType to AL2023_x86_64_NVIDIA, AL2023_ARM_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA.
     """
@@ -69,9 +69,13 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
     for pool in case.gpu_pools:
         if has_driver(pool) is Answer.NO and operator is None:
             types, selected = gpu_types(pool), plain_images(pool)
-            own = "an image of its own" if is_given(pool.launch.image) else "the default image"
+            own = "a custom image" if is_given(pool.launch.image) else "the default image"
             image = known_text(pool.properties.get("AmiType")) or own
-            gets = f"its class selects {', '.join(selected)}" if selected else f"{', '.join(types)} gets {image}"
+            gets = (
+                f"its EC2NodeClass selects image {', '.join(selected)}"
+                if selected
+                else f"nodes of type {', '.join(types)} start from {image}"
+            )
             # The operator installs a driver where the image has none.
             elsewhere = bool(case.cluster.objects_of_kind("ClusterPolicy"))
             unknown = elsewhere or not surely_launches(pool, types)
@@ -82,38 +86,38 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
 
 @rule("GPU470", "error", source="https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321")
 def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
-    """NVIDIA image of Bottlerocket on instances without NVIDIA GPUs.
+    """Bottlerocket image with NVIDIA driver is used on instances without NVIDIA GPU.
 
-    Loading the driver fails, and boot stops before kubelet starts: the node never joins the cluster.
+    Loading the driver fails, and the boot stops before kubelet starts. The node never joins the cluster.
 
-    Fix: Use BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64 for them, or an alias in an EC2NodeClass.
+    Fix: Set AmiType to BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64 for these nodes, or use an alias in the EC2NodeClass.
     """
     for pool in case.cluster.pools:
         answer = nodes_never_join(pool)
         if answer is not Answer.NO:
-            types = ", ".join(types_without_gpus(pool)) or "no instance type that it allows"
+            types = ", ".join(types_without_gpus(pool)) or "no allowed instance type"
             has = "has no NVIDIA GPU" if pool.is_group else "has an NVIDIA GPU"
-            text = f"{types} {has}, and the image loads NVIDIA's driver at boot, so nodes never join"
+            text = f"{types} {has}, but the image loads NVIDIA's driver at boot, so nodes never join"
             yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
 def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
-    """Image for another CPU architecture.
+    """Node image is built for another CPU architecture than the instance type.
 
-    EKS refuses the node group, or the instance does not boot.
+    EKS rejects the node group, or the instance doesn't boot.
 
-    Fix: Choose the image of the instance type's architecture, and make one pool per architecture.
+    Fix: Choose the image for the instance type's architecture, and create one pool per architecture.
     """
     for pool in case.gpu_groups:
         image = image_architecture(pool)
         wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
         if wrong:
-            text = f"the image is {image}, {', '.join(wrong)} is not"
+            text = f"the node image is for {image}, but {', '.join(wrong)} has another CPU architecture"
             yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, wrong))
         elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
-            yield Problem.from_subject(pool, f"one image cannot serve {types}")
+            yield Problem.from_subject(pool, f"one node image can't run on both CPU architectures of {types}")
 
 
 def _rows(pool: Pool) -> list[InstanceType]:
@@ -122,9 +126,10 @@ def _rows(pool: Pool) -> list[InstanceType]:
 
 @rule("GPU003", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html")
 def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> Iterator[Problem]:
-    """Amazon Linux 2 image for a Kubernetes version that has none.
+    """Amazon Linux 2 has no image for this Kubernetes version.
 
-    AWS published the last one on 2025-11-26, for Kubernetes 1.32; EKS finds no image and makes no node.
+    AWS published the last Amazon Linux 2 image on 2025-11-26, for Kubernetes 1.32. EKS finds no image and creates no
+    node.
 
     Fix: Set AmiType to AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA; CDK's Nodegroup defaults to AL2.
     """
@@ -132,8 +137,8 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
     for pool in cluster.pools:
         version = _version(cluster, pool)
         if _is_published_amazon_linux_2(pool) and (version is None or minor(version) >= _WITHOUT_AMAZON_LINUX_2):
-            runs = f"Kubernetes {version}" if version else "Kubernetes from 1.33 on"
-            message = f"AWS published no Amazon Linux 2 image for {runs}"
+            runs = f"Kubernetes {version}" if version else "Kubernetes 1.33 and later"
+            message = f"its nodes need an Amazon Linux 2 image, but AWS published none for {runs}"
             field = "AmiType" if "AmiType" in pool.properties else ""
             yield Problem.from_subject(pool, message, unknown=version is None, field=field)
 
@@ -151,27 +156,27 @@ def _is_published_amazon_linux_2(pool: Pool) -> bool:
 
 @rule("GPU006", "error", source="awslabs/amazon-eks-ami 46d3c70a templates/al2023/runtime/gpu/resolve-nvidia-driver.sh")
 def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Problem]:
-    """Image whose NVIDIA driver is too old for the GPU.
+    """Node image's NVIDIA driver doesn't support the GPU.
 
-    The node becomes Ready, the driver does not find the GPU, and nothing advertises it.
+    The node becomes Ready, but the driver doesn't find the GPU, so no component advertises it.
 
-    Fix: Take a newer release: AL2023 from v20260917 on and most of Bottlerocket 1.68 carry two driver branches.
+    Fix: Use a newer release. AL2023 from v20260917 and most variants of Bottlerocket 1.68 contain two driver branches.
     """
     for pool in case.gpu_pools:
         if not _is_of_eks(pool):
             continue
         carried = pool_driver_branches(pool, case.cluster.version)
-        # What no source states may be the older branch alone.
+        # If no source states the branches, the image may contain only the older one.
         branches = (LTS,) if carried is None else carried
-        loads = f"its image loads {' or '.join(map(str, branches))}"
-        said = "no source states whether its image carries it" if carried is None else loads
+        loads = f"its node image loads {' or '.join(map(str, branches))}"
+        stated = "no source states whether its node image contains it" if carried is None else loads
         undriven = [each for each in _rows(pool) if not each.supports_driver(branches)]
         needed = {each.name: _required_driver(each) for each in undriven}
         # Karpenter may choose another type for a pod.
         some = len(undriven) < len(gpu_types(pool)) if not pool.is_group else not surely_launches(pool, needed)
         for driver in dict.fromkeys(needed.values()):
             names = ", ".join(name for name, its in needed.items() if its == driver)
-            text = f"{names} needs NVIDIA driver {driver}, {said}"
+            text = f"NVIDIA driver {driver} is required for {names}, but {stated}"
             yield Problem.from_subject(pool, text, unknown=some or carried is None)
 
 
@@ -180,31 +185,31 @@ def _required_driver(row: InstanceType) -> str:
 
 
 def _is_of_eks(pool: Pool) -> bool:
-    """Whether a pool boots an image that EKS publishes for every NVIDIA type; others name a branch of their own."""
+    """Whether a pool boots an EKS image for all NVIDIA types; other EKS images name one driver branch."""
     current = pool.kind != "auto-mode" and pool.operating_system in ("al2023", "bottlerocket")
     return current and has_driver(pool) is Answer.YES and not re.search(r"nvidia-\d{3}", str(pool_image(pool)))
 
 
 @rule("GPU270", "warning", source="https://github.com/awslabs/amazon-eks-ami/releases/tag/v20261012")
 def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
-    """Image release with a known fault.
+    """Node image release has a known fault.
 
-    A later release mended it; nodes that boot this one have it.
+    A later release fixes the fault. Nodes that boot this release have it.
 
-    Fix: Move to a later release, or leave the choice of the release to EKS.
+    Fix: Use a later release, or let EKS choose the release.
     """
     gpu_pools = {id(each) for each in case.gpu_pools}
     for pool in case.cluster.pools:
         for each in _faults(pool, case.cluster.version):
             if not each.gpu_only or id(pool) in gpu_pools:
-                text = f"release {ami_release(pool)}: {each.what}; {_describe_fix(each)}"
+                text = f"node image release {ami_release(pool)} has a fault: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
                 yield Problem.from_subject(pool, text, unknown=some)
 
 
 def _describe_fix(fault: Fault) -> str:
-    better = "" if fault.mended == NEWEST_WITHOUT_FAULT else f", of {NEWEST_WITHOUT_FAULT} no fault is known"
-    return f"{fault.mended} mended it{better}"
+    better = "" if fault.mended == NEWEST_WITHOUT_FAULT else f", and {NEWEST_WITHOUT_FAULT} has no known fault"
+    return f"release {fault.mended} fixes it{better}"
 
 
 def _faults(pool: Pool, cluster_version: str | None) -> Iterator[Fault]:
@@ -215,11 +220,11 @@ def _faults(pool: Pool, cluster_version: str | None) -> Iterator[Fault]:
 
 @rule("GPU007", "warning", source="awslabs/amazon-eks-ami v20260724 doc/usage/g7-ami.md")
 def custom_image_for_a_gpu_that_newer_nvidia_drivers_dropped(case: Case) -> Iterator[Problem]:
-    """Custom image for a GPU that newer NVIDIA drivers dropped.
+    """Custom node image may lack the older NVIDIA driver that the GPU needs.
 
     With a newer driver branch, or without the GRID modules that g6f and gr6f need, the node has no GPU.
 
-    Fix: Use the image that EKS publishes, or build yours with that driver branch.
+    Fix: Use the image that EKS publishes, or build your image with this driver branch.
     """
     for pool in case.gpu_groups:
         ageing = [each for each in _rows(pool) if each.driver_max is not None]
@@ -227,17 +232,20 @@ def custom_image_for_a_gpu_that_newer_nvidia_drivers_dropped(case: Case) -> Iter
             names = ", ".join(each.name for each in ageing)
             last = min(each.driver_max or 0 for each in ageing)
             grid = " with its GRID modules" if any(each.ec2_gpus == 0 for each in ageing) else ""
-            message = f"{names} needs NVIDIA driver {last} or older{grid}; the image does not say"
+            message = (
+                f"NVIDIA driver {last} or older{grid} is required for {names}, and the driver of the custom image "
+                "isn't known"
+            )
             yield Problem.from_subject(pool, message, unknown=True)
 
 
 @rule("GPU008", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html")
 def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
-    """Image release of another Kubernetes version.
+    """Node image release belongs to another Kubernetes version.
 
-    A release of AL2023 belongs to one Kubernetes minor version; EKS refuses it for another.
+    An AL2023 release belongs to one Kubernetes minor version. EKS rejects it for other versions.
 
-    Fix: Move ReleaseVersion and Version together, or leave ReleaseVersion out.
+    Fix: Change ReleaseVersion and Version together, or remove ReleaseVersion.
     """
     cluster = case.cluster
     for pool in cluster.pools:
@@ -245,28 +253,31 @@ def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]
         runs = known_text(version) if version is not None else cluster.version if cluster.whole else None
         if release and runs and release[0] != runs:
             named = pool.properties["ReleaseVersion"]
-            yield Problem.from_subject(pool, f"release {named} is not one for Kubernetes {runs}")
+            yield Problem.from_subject(pool, f"node image release {named} doesn't fit Kubernetes {runs}")
 
 
 @rule("GPU503", "error", source="https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md")
 def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
-    """Image release that AWS never published.
+    """AWS never published this node image release.
 
-    Karpenter finds no image for the alias, or EKS rejects the group: no node is made.
+    Karpenter finds no image for the alias, or EKS rejects the node group, so no node is created.
 
-    Fix: Name a release of the changelog of awslabs/amazon-eks-ami, or leave ReleaseVersion out.
+    Fix: Use a release from the changelog of awslabs/amazon-eks-ami, or remove ReleaseVersion.
     """
     for pool in case.cluster.pools:
         date = release_date(ami_release(pool)) if pool.operating_system == "al2023" else None
         with_driver = bool(gpu_types(pool)) and has_driver(pool) is Answer.YES
         first = AL2023_FIRST_WITH_NVIDIA if with_driver else AL2023_FIRST
         if date is not None and date < first:
-            variant = "with NVIDIA's driver " if with_driver else ""
-            yield Problem.from_subject(pool, f"release {ami_release(pool)}: the first of AL2023 {variant}is v{first}")
+            variant = "with an NVIDIA driver " if with_driver else ""
+            text = (
+                f"node image release {ami_release(pool)} doesn't exist: the first AL2023 release {variant}is v{first}"
+            )
+            yield Problem.from_subject(pool, text)
 
 
 def _release(pool: Pool) -> tuple[str, str] | None:
-    """Return minor version and date of a group's release; those of Bottlerocket have neither."""
+    """Return the minor version and date of a group's release; Bottlerocket releases have neither."""
     text = known_text(pool.properties.get("ReleaseVersion")) if pool.kind == "managed" else None
     found = _AL2023_RELEASE.fullmatch(text or "")
     return (found.group(1), found.group(2)) if found and pool.operating_system in ("al2023", "al2") else None
@@ -274,11 +285,11 @@ def _release(pool: Pool) -> tuple[str, str] | None:
 
 @rule("GPU009", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
 def image_or_kubernetes_version_without_ultraservers(case: Case) -> Iterator[Problem]:
-    """Image or Kubernetes version without UltraServers.
+    """Node image or Kubernetes version doesn't support UltraServers.
 
     Only newer AL2023 images for ARM start GB200 nodes, on Kubernetes 1.33 or newer.
 
-    Fix: Set AmiType to AL2023_ARM_64_NVIDIA with Kubernetes 1.33 or newer, and leave ReleaseVersion to EKS.
+    Fix: Set AmiType to AL2023_ARM_64_NVIDIA with Kubernetes 1.33 or newer, and remove ReleaseVersion.
     """
     for pool in case.gpu_groups:
         for name in [each.name for each in _rows(pool) if each.ultraserver_only]:
@@ -288,22 +299,23 @@ def image_or_kubernetes_version_without_ultraservers(case: Case) -> Iterator[Pro
 
 def _unfit_for_ultraserver(pool: Pool, version: str | None) -> Iterator[str]:
     if pool.operating_system == "bottlerocket":
-        yield "has no Bottlerocket image"
+        yield "doesn't run Bottlerocket, which the pool uses"
     if version is not None and minor(version) < _ULTRASERVER_VERSION:
-        yield f"needs Kubernetes 1.33, the nodes get {version}"
+        yield f"needs Kubernetes 1.33 or newer, but the nodes run {version}"
     release = _release(pool)
     if release and release[1] < _ULTRASERVER_RELEASE:
-        yield f"needs an image from {_ULTRASERVER_RELEASE} on, release {pool.properties['ReleaseVersion']} is older"
+        release_version = pool.properties["ReleaseVersion"]
+        yield f"needs a node image from {_ULTRASERVER_RELEASE} or later, but release {release_version} is older"
 
 
 @rule("GPU367", "warning", source="https://docs.nvidia.com/deploy/cuda-compatibility/")
 def image_with_a_cuda_that_its_nodes_do_not_run(case: Case) -> Iterator[Problem]:
-    """Image with a CUDA that its nodes do not run.
+    """Container's CUDA version is incompatible with the node's driver or GPU.
 
-    A CUDA older than the GPU has no code for it, and one newer than the driver is refused by it, unless the image
-    brings code or libraries for that.
+    A CUDA version that is older than the GPU has no code for it. A driver rejects a CUDA version that is newer than the
+    driver, unless the image contains code or libraries for this case.
 
-    Fix: Take an image of a CUDA between the two.
+    Fix: Use an image with a CUDA version that both the GPU and the node's driver support.
     """
     for workload in case.gpu_workloads:
         pools = case.candidate_pools(workload)
@@ -311,19 +323,19 @@ def image_with_a_cuda_that_its_nodes_do_not_run(case: Case) -> Iterator[Problem]
             release = _cuda_release(container.image_text)
             whys = [_why(release, pool, case.cluster) for pool in pools] if release else []
             if whys and all(whys):
-                text = f"container {container.name} has CUDA {release[0]}.{release[1]}" if release else ""
-                yield Problem.from_subject(workload, f"{text}; {whys[0]}", unknown=True)
+                text = f"container {container.name} uses CUDA {release[0]}.{release[1]}" if release else ""
+                yield Problem.from_subject(workload, f"{text}, but {whys[0]}", unknown=True)
 
 
 def _cuda_release(image: str) -> Release | None:
-    """Return the CUDA that the name of an image tells, if any."""
+    """Return the CUDA version in the name of an image, if any."""
     tag = image.rpartition("/")[2].partition(":")[2]
     found = _OF_NVIDIA.search(image) or _IN_TAG.search(tag) or _SHORT.search(tag)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def _why(release: Release | None, pool: Pool, cluster: Cluster) -> str:
-    """Return why no type of a pool runs a release, nothing where one may."""
+    """Return why no instance type of a pool runs a CUDA release; empty if one may."""
     if release is None:
         return ""
     families = sorted({catalogue()[each].family for each in gpu_types(pool)})
@@ -331,16 +343,16 @@ def _why(release: Release | None, pool: Pool, cluster: Cluster) -> str:
     last = [LAST_MAJOR_FOR_FAMILY.get(each, NEWEST_MAJOR) for each in families]
     if first and all(release < each for each in first):
         least = min(first)
-        return f"the GPUs of {', '.join(families)} are known from CUDA {least[0]}.{least[1]} on"
+        return f"the GPUs of {', '.join(families)} need CUDA {least[0]}.{least[1]} or later"
     if last and all(release[0] > each for each in last) and max(last) < NEWEST_MAJOR:
-        return f"CUDA {max(last)} is the last for the GPUs of {', '.join(families)}"
+        return f"CUDA {max(last)} is the last version that supports the GPUs of {', '.join(families)}"
     branches = pool_driver_branches(pool, cluster.version)
     if branches and families:
         needed = DRIVER_OF_MAJOR.get(release[0])
         if needed is None and release[0] > NEWEST_MAJOR:
-            return f"driver {max(branches)} of pool {pool.name} runs CUDA {NEWEST_MAJOR}"
+            return f"driver {max(branches)} of pool {pool.name} supports CUDA up to {NEWEST_MAJOR}"
         if needed is not None and max(branches) < needed:
-            return f"it needs driver {needed}, pool {pool.name} has {max(branches)}"
+            return f"this needs NVIDIA driver {needed}, and pool {pool.name} has {max(branches)}"
     return ""
 
 
@@ -348,29 +360,29 @@ def _why(release: Release | None, pool: Pool, cluster: Cluster) -> str:
     "GPU018", "warning", source="awslabs/amazon-eks-ami v20260724 nodeadm/internal/containerd/runtime_config_nvidia.go"
 )
 def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """Runtime of containerd changed on GPU nodes.
+    """NodeConfig changes containerd's runtime on GPU nodes.
 
-    EKS images make nvidia the default runtime; without it containers see no GPU and no driver library.
+    EKS images make nvidia the default runtime. Without it, containers see neither GPUs nor driver libraries.
 
-    Fix: Leave the runtimes out of spec.containerd.config of the NodeConfig.
+    Fix: Remove the runtimes from spec.containerd.config of the NodeConfig.
     """
     for pool in case.gpu_pools:
         written = known_text(dig(pool.user_data.node_config, "containerd", "config")) or ""
         default = _DEFAULT_RUNTIME.search(written)
         if default and default.group(1) != "nvidia":
-            message = f"containerd is told to use {default.group(1)} instead of nvidia"
+            message = f"the NodeConfig sets containerd's default runtime to {default.group(1)} instead of nvidia"
             yield Problem.from_subject(pool, message)
         elif _NVIDIA_RUNTIME.search(written):
-            yield Problem.from_subject(pool, "containerd is told another runtime nvidia than the image's")
+            yield Problem.from_subject(pool, "the NodeConfig replaces the node image's containerd runtime nvidia")
 
 
 @rule("GPU019", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
 def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """RuntimeClass of a DaemonSet that does not exist.
+    """DaemonSet or chart uses a RuntimeClass that doesn't exist.
 
-    The API server refuses its pods, so no node gets the device plugin or the exporter.
+    The API server rejects its pods, so no node gets the device plugin or the exporter.
 
-    Fix: Leave runtimeClassName out, nvidia is the default runtime of EKS images, or create the RuntimeClass.
+    Fix: Remove runtimeClassName (nvidia is the default runtime of EKS images), or create the RuntimeClass.
     """
     cluster = case.cluster
     if not cluster.shows_software or cluster.chart(GPU_OPERATOR):
@@ -379,10 +391,10 @@ def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Pr
     for chart in cluster.charts:
         name = known_text(chart.values.get("runtimeClassName")) if chart.name in _CHARTS else None
         if name and name not in known:
-            message = f"chart {chart.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
+            message = f"chart {chart.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
             yield Problem(chart, message)
     for daemon in cluster.objects_of_kind("DaemonSet"):
         name = read_pod_template(daemon).runtime_class
         if name and name not in known:
-            message = f"DaemonSet {daemon.name}: runtimeClassName {name} is no RuntimeClass of the cluster"
+            message = f"DaemonSet {daemon.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
             yield Problem(daemon, message)

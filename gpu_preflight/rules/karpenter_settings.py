@@ -1,4 +1,4 @@
-"""Settings of Karpenter's controller and its interruption queue."""
+"""Rules for the settings of Karpenter's controller and its interruption queue."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _KNOWN_GATES = (
     *("nodeRepair", "nodeOverlay", "reservedCapacity", "spotToSpotConsolidation", "staticCapacity"),
     "capacityBuffer",
 )
-# Names of older charts, with what they are called now.
+# Names in older charts, and their current names.
 _RENAMED = {
     "interruptionQueueName": "interruptionQueue",
-    "aws": "settings without aws",
-    "featureGates.drift": "nothing, it is always on",
+    "aws": "settings (without aws)",
+    "featureGates.drift": "",
 }
 _READ = (1, 14)
 _BUILT_IN_POOLS = ("system", "general-purpose")
@@ -64,47 +64,47 @@ def _settings(chart: Chart) -> dict[str, Any] | None:
 
 @rule("GPU179", "error", source=f"{_SETTINGS}#feature-gates")
 def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Iterator[Problem]:
-    """Karpenter with a feature switched off that a pool needs.
+    """Pool needs a Karpenter feature that is off.
 
     Karpenter ignores the object or the field, and its pods stay Pending.
 
-    Fix: Switch the gate on in settings.featureGates of the chart.
+    Fix: Set the gate to true in settings.featureGates of the chart.
     """
     cluster = case.cluster
     karpenter_pools = [each for each in gpu_node_pools(cluster) if each.kind == "karpenter"]
     overlays = cluster.objects_of_kind("NodeOverlay")
     if overlays and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO:
-        yield Problem(overlays[0], f"NodeOverlay {overlays[0].name}: featureGates.nodeOverlay is off")
+        text = f"NodeOverlay {overlays[0].name}: Karpenter ignores it, because featureGates.nodeOverlay is off"
+        yield Problem(overlays[0], text)
     for pool in karpenter_pools:
         if (
             pool.properties.get("replicas") is not None
             and feature_gate(cluster, "staticCapacity", default=False) is Answer.NO
         ):
-            yield Problem.from_subject(pool, "has replicas, and featureGates.staticCapacity is off")
+            yield Problem.from_subject(pool, "sets replicas, but featureGates.staticCapacity is off")
         if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
-            yield Problem.from_subject(pool, "allows reserved capacity, and its gate is off")
+            yield Problem.from_subject(pool, "allows reserved capacity, but featureGates.reservedCapacity is off")
 
 
 @rule(
     "GPU460", "warning", source="sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/controllers/nodeoverlay/controller.go"
 )
 def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
-    """NodeOverlay that another contradicts.
+    """Two NodeOverlays contradict each other.
 
-    Karpenter marks the one that it comes to second with the condition Conflict and applies it to no node.
+    Karpenter marks the second one with the condition Conflict and applies it to no node.
 
-    Fix: Give them different weights, the one that is to count the greater, or requirements that no node meets both.
+    Fix: Give them different weights (the higher weight wins), or requirements that no node meets both.
     """
     for each in case.overlays_in_conflict:
-        text = (
-            f"NodeOverlay {each.overlay.name}: {each.other.name} has the same weight and says {', '.join(each.about)}"
-        )
-        yield Problem(each.overlay, f"{text} too{_instance_type_suffix(each.labels)}")
+        text = f"NodeOverlay {each.overlay.name}: NodeOverlay {each.other.name} has the same weight"
+        text += f" and also sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"
+        yield Problem(each.overlay, text)
 
 
 def _instance_type_suffix(labels: Labels) -> str:
     named = labels.get(INSTANCE_TYPE)
-    return f", for instance of {named.only}" if isinstance(named, LabelValues) and named.only else ""
+    return f", for example of {named.only}" if isinstance(named, LabelValues) and named.only else ""
 
 
 def _wants_reserved(pool: Pool) -> bool:
@@ -113,11 +113,12 @@ def _wants_reserved(pool: Pool) -> bool:
 
 @rule("GPU185", "warning", source="https://karpenter.sh/docs/concepts/disruption/#interruption")
 def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
-    """Spot GPUs without interruption queue.
+    """Karpenter has no interruption queue for spot GPUs.
 
-    Karpenter then learns of an interruption when the instance is gone, and its pods are killed at once.
+    Without the queue, Karpenter detects an interruption only when the instance is gone, and its pods are killed at
+    once.
 
-    Fix: Make an SQS queue with its EventBridge rules and set settings.interruptionQueue.
+    Fix: Create an SQS queue with its EventBridge rules and set settings.interruptionQueue.
     """
     cluster = case.cluster
     chart = _chart(cluster)
@@ -131,7 +132,7 @@ def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
         return
     spot = [each.name for each in gpu_node_pools(cluster) if each.kind == "karpenter" and _takes_spot(each)]
     if spot:
-        text = f"Karpenter: has no interruption queue, and {', '.join(spot)} may run on spot"
+        text = f"Karpenter has no interruption queue, but pool {', '.join(spot)} may run on spot"
         yield Problem(chart, text)
 
 
@@ -142,11 +143,11 @@ def _takes_spot(pool: Pool) -> bool:
 
 @rule("GPU197", "warning", source="aws/karpenter-provider-aws v1.14.1 charts/karpenter/values.yaml")
 def setting_that_karpenters_chart_does_not_have(case: Case) -> Iterator[Problem]:
-    """Setting that Karpenter's chart does not have.
+    """Karpenter's chart doesn't have this setting.
 
-    Helm takes any value, so that the setting is silently off.
+    Helm accepts any value, so the setting is silently ignored.
 
-    Fix: Correct the name as the message says.
+    Fix: Correct the name as the message states.
     """
     chart = _chart(case.cluster)
     settings = _settings(chart) if chart else None
@@ -157,18 +158,19 @@ def setting_that_karpenters_chart_does_not_have(case: Case) -> Iterator[Problem]
     found = [(each, _KNOWN) for each in settings] + [(f"featureGates.{each}", _KNOWN_GATES) for each in gates]
     for name, known in found:
         if name in _RENAMED and minor(chart.version) >= (1, 0):
-            yield Problem(chart, f"chart karpenter: settings.{name} is gone, it is now {_RENAMED[name]}")
+            now = f"its name is now {_RENAMED[name]}" if _RENAMED[name] else "the feature is always on"
+            yield Problem(chart, f"chart karpenter: settings.{name} no longer exists; {now}")
         elif read and (bare := name.rpartition(".")[2]) not in known and (hint := did_you_mean(bare, known)):
-            yield Problem(chart, f"chart karpenter: settings.{name} does not exist{hint}")
+            yield Problem(chart, f"chart karpenter: settings.{name} doesn't exist{hint}")
 
 
 @rule("GPU195", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html")
 def built_in_pool_that_auto_mode_does_not_have(case: Case) -> Iterator[Problem]:
-    """Built-in pool that Auto Mode does not have.
+    """EKS Auto Mode doesn't have this built-in pool.
 
-    Auto Mode has system and general-purpose only, and neither has GPUs.
+    Auto Mode has only the pools system and general-purpose, and neither has GPUs.
 
-    Fix: Correct the name; GPUs need a NodePool of your own.
+    Fix: Correct the name; for GPUs, create your own NodePool.
     """
     cluster = case.cluster
     if cluster.resource is None or not cluster.auto_mode:
@@ -181,9 +183,9 @@ def built_in_pool_that_auto_mode_does_not_have(case: Case) -> Iterator[Problem]:
 
 @rule("GPU500", "warning", source="aws/karpenter-provider-aws v1.15.1 pkg/providers/sqs/sqs.go")
 def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Problem]:
-    """Karpenter can't read the interruption queue that it is configured with.
+    """Karpenter can't read its interruption queue.
 
-    It logs an error again and again, and doesn't drain nodes before EC2 takes them away.
+    Karpenter logs an error again and again, and doesn't drain nodes before EC2 reclaims them.
 
     Fix: Set settings.interruptionQueue to the name of the queue, and allow sqs:GetQueueUrl, sqs:ReceiveMessage and
     sqs:DeleteMessage on it.
@@ -196,28 +198,28 @@ def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Proble
         queue = _queue(name, cluster)
         if queue is not None and isinstance(name, Unknown) and name.attribute != "QueueName":
             what = name.attribute or "URL"
-            text = f"Karpenter: settings.interruptionQueue is the {what} of {queue.path}, and Karpenter needs its name"
+            text = f"Karpenter: settings.interruptionQueue must be the name of {queue.path}, got its {what}"
             yield Problem(karpenter, text)
             continue
         role = resolve_role(identity(karpenter, cluster), cluster.resources)
         denied = [each for each in _CALLS if role and allows(role, each, cluster.resources) is Answer.NO]
         if denied:
-            yield Problem(
-                karpenter, f"Karpenter: its role does not allow {', '.join(denied)} on its interruption queue"
-            )
+            yield Problem(karpenter, f"Karpenter: its role doesn't allow {', '.join(denied)} on its interruption queue")
         elif role is not None:
             granted = allowed_resources(role, _CALLS[0], cluster.resources)
             answers = [_covers(each, name, queue, cluster) for each in granted]
-            # Of a policy that can't be read nothing is known.
+            # Without known resources, the policy proves nothing.
             known = [each for each in granted if not isinstance(each, Unknown) or _queue(each, cluster)]
             if known and Answer.YES not in answers:
                 others = ", ".join(map(str, known))
-                text = f"Karpenter: its interruption queue is {queue.path if queue else name}, and its role may read"
-                yield Problem(karpenter, f"{text} {others}", unknown=Answer.UNKNOWN in answers)
+                text = (
+                    f"Karpenter: its interruption queue is {queue.path if queue else name}, but its role allows reading"
+                )
+                yield Problem(karpenter, f"{text} only {others}", unknown=Answer.UNKNOWN in answers)
 
 
 def _queue(name: Any, cluster: Cluster) -> Resource | None:
-    """Return the queue of the input that a setting means; ``None`` where it isn't there."""
+    """Return the queue of the input that a setting names; ``None`` if it isn't in the input."""
     if isinstance(name, Unknown):
         found = referred(name, cluster.resources)
         return found if found is not None and found.type == _QUEUE else None
@@ -226,13 +228,13 @@ def _queue(name: Any, cluster: Cluster) -> Resource | None:
 
 
 def _covers(granted: Any, name: str | Unknown, queue: Resource | None, cluster: Cluster) -> Answer:
-    """Say whether what a statement is allowed on is a queue: unknown where only the deployment decides."""
+    """Return whether a statement's resource covers a queue; unknown if only the deployment decides."""
     other = referred(granted, cluster.resources)
     if other is not None and other.type == _QUEUE:
         if queue is not None:
             return Answer.YES if other is queue else Answer.NO
         named = other.properties.get("QueueName")
-        # CloudFormation makes up a name that somebody may have copied.
+        # CloudFormation generates a name, which a user may have copied.
         known = isinstance(named, str) and isinstance(name, str)
         return Answer.NO if known and named != name else Answer.UNKNOWN
     wanted = queue.properties.get("QueueName") if queue is not None else name
@@ -248,12 +250,12 @@ def _covers(granted: Any, name: str | Unknown, queue: Resource | None, cluster: 
 
 @rule("GPU501", "warning", source=_DELIVERY)
 def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
-    """EventBridge sends Karpenter's interruption queue no events.
+    """EventBridge sends no events to Karpenter's interruption queue.
 
-    Karpenter doesn't drain nodes before EC2 takes them away.
+    Karpenter doesn't drain nodes before EC2 reclaims them.
 
-    Fix: Match events of the sources aws.ec2 and aws.health, and let events.amazonaws.com send messages in the queue's
-    policy.
+    Fix: Match events of the sources aws.ec2 and aws.health, and allow events.amazonaws.com to send messages in the
+    queue's policy.
     """
     cluster = case.cluster
     queue = _queue(option(cluster, "interruptionQueue"), cluster)
@@ -265,10 +267,10 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
     for each in rules:
         sources = _sources(each)
         if sources and not set(sources) & set(_EVENT_SOURCES):
-            text = f"{each.path}: matches events of {', '.join(sources)}, and Karpenter reads those of"
+            text = f"rule {each.path} matches events of {', '.join(sources)}, but Karpenter reads events of"
             yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", unknown=each.conditional)
     if queue is not None and rules and _may_send(queue, cluster) is Answer.NO:
-        yield Problem(queue, f"{queue.path}: no policy of the queue lets {_EVENTBRIDGE} send messages to it")
+        yield Problem(queue, f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it")
 
 
 def _sends(rule_: Resource, queue: Resource) -> bool:
@@ -276,13 +278,13 @@ def _sends(rule_: Resource, queue: Resource) -> bool:
 
 
 def _sources(rule_: Resource) -> list[str]:
-    """Return the sources whose events a rule matches; none where it matches others, or isn't known."""
+    """Return the sources whose events a rule matches; empty if it matches other fields, or isn't known."""
     listed_ = items(mapping(rule_.properties.get("EventPattern")).get("source"))
     return all_known(each if isinstance(each, str) and not is_expression(each) else None for each in listed_)
 
 
 def _may_send(queue: Resource, cluster: Cluster) -> Answer:
-    """Say whether EventBridge may send messages to a queue."""
+    """Return whether EventBridge is allowed to send messages to a queue."""
     for policy in cluster.resources_of_type("AWS::SQS::QueuePolicy", "AWS::SQS::QueueInlinePolicy"):
         queues = policy.properties.get("Queues", policy.properties.get("Queue"))
         if not any(_may_reference_queue(each, queue) for each in listed(queues)):
@@ -294,7 +296,7 @@ def _may_send(queue: Resource, cluster: Cluster) -> Answer:
 
 
 def _may_reference_queue(reference: Any, queue: Resource) -> bool:
-    """Whether a policy may be for a queue."""
+    """Whether a policy may apply to a queue."""
     named = queue.properties.get("QueueName")
     text = str(reference).rpartition("/")[2]
     literal = isinstance(named, str) and may_equal(text, named)

@@ -1,4 +1,4 @@
-"""Launch templates that EKS or EC2 refuses."""
+"""Rules for launch templates that EKS or EC2 rejects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIME = ("mime-version", "content-type")
 _AUTOSCALER = (
     "https://github.com/kubernetes/autoscaler/tree/cluster-autoscaler-1.36.1/cluster-autoscaler/cloudprovider/aws"
 )
-# Families that came before launch configurations stopped taking new ones, at the end of 2022.
+# Launch configurations support only families that EC2 released before the end of 2022.
 _OLD = ("g2", "g3", "g3s", "g4dn", "g5", "g5g", "p2", "p3", "p3dn", "p4d", "p4de")
 _INSTALLS = regex(
     r"NVIDIA-Linux-\S*\.run|\b(?:install|add-repo)\b[^\n]*(?:nvidia-driver|kmod-nvidia|cuda-drivers|cuda-toolkit|"
@@ -38,16 +38,17 @@ def _managed(cluster: Cluster) -> list[Pool]:
 
 @rule("GPU040", "error", source=_SUPPORT)
 def launch_template_with_what_a_managed_group_must_not_have(case: Case) -> Iterator[Problem]:
-    """Launch template with what a managed group must not have.
+    """Launch template has settings that a managed node group doesn't allow.
 
-    EKS sets these itself and refuses the node group.
+    EKS sets these itself and rejects the node group.
 
-    Fix: Remove it; subnets, role and CapacityType belong to the node group.
+    Fix: Remove them; set subnets, role and CapacityType on the node group.
     """
     for pool in _managed(case.cluster):
         names = list(_forbidden_parts(pool))
         if names:
-            yield Problem.from_subject(pool, f"the launch template must not have {', '.join(names)}")
+            text = f"its launch template sets {', '.join(names)}, which EKS rejects for managed node groups"
+            yield Problem.from_subject(pool, text)
 
 
 def _forbidden_parts(pool: Pool) -> Iterator[str]:
@@ -66,43 +67,48 @@ def _forbidden_parts(pool: Pool) -> Iterator[str]:
 
 @rule("GPU041", "error", source=_SUPPORT)
 def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
-    """Instance types in two places, or in none.
+    """Instance types are set in two places or in none.
 
-    EKS refuses types in both group and launch template; in neither it takes t3.medium, which has no GPU.
+    EKS rejects types in both the group and the launch template. If neither has one, EKS uses t3.medium, which has no
+    GPU.
 
-    Fix: Name the types once: InstanceTypes of the group, or InstanceType of the launch template.
+    Fix: Set the types once: InstanceTypes of the group, or InstanceType of the launch template.
     """
     for pool in case.cluster.pools:
         if pool.kind != "managed" or not is_visible(pool):
             continue
         group, template = pool.properties.get("InstanceTypes"), pool.launch.instance_type
         if is_given(group) and is_given(template):
-            yield Problem.from_subject(pool, "instance types in the group and in its launch template")
+            text = "both the group and its launch template set instance types, which EKS rejects"
+            yield Problem.from_subject(pool, text)
         elif group is None and template is None and pool.launch.attributes is None:
             ami_type = known_text(pool.properties.get("AmiType")) or ""
             if "NVIDIA" in ami_type:
-                yield Problem.from_subject(pool, f"{ami_type} without instance type is a t3.medium")
+                text = f"no instance type is set for AmiType {ami_type}, so EKS launches t3.medium, which has no GPU"
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU042", "error", source=_SUPPORT)
 def disk_size_or_remote_access_beside_a_launch_template(case: Case) -> Iterator[Problem]:
-    """Disk size or remote access beside a launch template.
+    """Node group sets disk size or remote access next to a launch template.
 
-    EKS refuses the node group.
+    EKS rejects the node group.
 
-    Fix: Size the disk by BlockDeviceMappings and name the key in the launch template.
+    Fix: Set the disk size by BlockDeviceMappings and the key by KeyName in the launch template.
     """
     for pool in case.cluster.pools:
         names = [name for name in ("DiskSize", "RemoteAccess") if is_given(pool.properties.get(name))]
         if pool.kind == "managed" and names and is_given(pool.properties.get("LaunchTemplate")):
-            yield Problem.from_subject(pool, f"{' and '.join(names)} beside a launch template")
+            text = f"it sets {' and '.join(names)} next to a launch template, which EKS rejects"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU043", "error", source=_SUPPORT)
 def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
-    """Image named twice, or not at all.
+    """Node image is set twice or not at all.
 
-    With ImageId in the launch template EKS refuses AmiType, Version and ReleaseVersion; CUSTOM needs one.
+    With ImageId in the launch template, EKS rejects AmiType, Version and ReleaseVersion. AmiType CUSTOM needs an
+    ImageId.
 
     Fix: Keep either ImageId in the launch template, or AmiType, Version and ReleaseVersion of the group.
     """
@@ -113,14 +119,15 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
         custom = pool.properties.get("AmiType") == "CUSTOM"
         beside = [name for name in given if not (name == "AmiType" and custom)]
         if is_given(pool.launch.image) and beside:
-            yield Problem.from_subject(pool, f"{', '.join(beside)} beside ImageId in the launch template")
+            text = f"it sets {', '.join(beside)} next to ImageId in the launch template, which EKS rejects"
+            yield Problem.from_subject(pool, text)
         elif custom and pool.launch.image is None:
-            yield Problem.from_subject(pool, "AmiType CUSTOM, but no ImageId in a launch template")
+            yield Problem.from_subject(pool, "AmiType is CUSTOM, but no launch template sets ImageId")
 
 
 @rule("GPU055", "error", source=_SUPPORT)
 def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
-    """User data that EC2 or EKS refuses.
+    """EC2 or EKS rejects the user data.
 
     The node group fails with Ec2LaunchTemplateInvalidConfiguration, or the node never joins.
 
@@ -129,17 +136,20 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
     for pool in launched_groups(case.cluster):
         size = len((pool.user_data.text or "").encode(errors="replace"))
         partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
-        why = f"has {size} bytes, EC2 takes {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
+        why = f"has {size} bytes, but EC2 allows {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
             yield Problem.from_subject(pool, f"user data {why}", unknown=partly)
     for pool in case.cluster.pools:
         text = pool.user_data.text or ""
         if pool.kind == "karpenter" and pool.operating_system == "bottlerocket" and text.strip() and _is_no_toml(pool):
-            yield Problem.from_subject(pool, "user data is no TOML, into which Karpenter writes", unknown="${" in text)
+            problem = "user data isn't valid TOML, so Karpenter can't add its settings"
+            yield Problem.from_subject(pool, problem, unknown="${" in text)
 
 
 def _is_no_toml(pool: Pool) -> bool:
-    """Whether Karpenter cannot read what it is to add to, so that it launches nothing; it adds to no custom family.
+    """Whether Karpenter can't parse the user data that it must extend, so it launches nothing.
+
+    Karpenter doesn't extend the user data of a custom family.
 
     Source: aws/karpenter-provider-aws 009da959 pkg/providers/amifamily/bootstrap/bottlerocket.go, custom.go ``Script``
     """
@@ -156,7 +166,7 @@ def _misformed(pool: Pool) -> str | None:
         return data.problem if data.format == "unknown" else None
     merged = pool.kind == "managed" and pool.operating_system in ("al2023", "al2") and pool.launch.image is None
     fits = data.format == "nodeadm" or _is_mime(data)
-    return "is no MIME message, which EKS merges" if merged and not fits else None
+    return "isn't a MIME message, so EKS can't merge its own part" if merged and not fits else None
 
 
 def _is_mime(data: UserData) -> bool:
@@ -173,16 +183,16 @@ def _is_base64(text: str) -> bool:
 
 @rule("GPU056", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html")
 def tag_that_only_aws_may_set(case: Case) -> Iterator[Problem]:
-    """Tag that only AWS may set.
+    """Tag key is reserved for AWS.
 
-    AWS refuses the tag, and with it the node group or each launch.
+    AWS rejects the tag, and with it the node group or each launch.
 
-    Fix: Rename the tag; 'aws:' is reserved.
+    Fix: Rename the tag; the prefix 'aws:' is reserved.
     """
     for pool in case.cluster.pools:
         keys = [key for key in _tag_keys(pool) if key.lower().startswith("aws:")]
         if pool.is_group and keys:
-            yield Problem.from_subject(pool, f"{', '.join(keys)} is a tag that only AWS may set")
+            yield Problem.from_subject(pool, f"tag {', '.join(keys)} has the prefix 'aws:', which only AWS may use")
 
 
 def _tag_keys(pool: Pool) -> list[str]:
@@ -195,9 +205,10 @@ def _tag_keys(pool: Pool) -> list[str]:
 
 @rule("GPU244", "error", source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-configurations.html")
 def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Problem]:
-    """Launch configuration instead of launch template.
+    """Auto Scaling group uses a launch configuration.
 
-    It takes no instance types of 2023 and later, and accounts from October 2024 on cannot make one.
+    Launch configurations don't support instance types of 2023 and later, and accounts since October 2024 can't create
+    one.
 
     Fix: Use AWS::EC2::LaunchTemplate.
     """
@@ -205,15 +216,16 @@ def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Prob
         configured = pool.kind == "self-managed" and pool.properties.get("LaunchConfigurationName") is not None
         if configured and (launches_gpus(pool) or not pool.instance_types):
             newer = [name for name in pool.instance_types if name.partition(".")[0] not in _OLD]
-            what = f"takes no {newer[0]}" if newer else "cannot be made in accounts from October 2024 on"
-            yield Problem.from_subject(pool, f"a launch configuration {what}", unknown=not newer or pool.undecided)
+            what = f"which doesn't support {newer[0]}" if newer else "which accounts since October 2024 can't create"
+            text = f"it uses a launch configuration, {what}"
+            yield Problem.from_subject(pool, text, unknown=not newer or pool.undecided)
 
 
 @rule("GPU343", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html")
 def gpu_group_that_names_no_cluster(case: Case) -> Iterator[Problem]:
-    """GPU group that names no cluster.
+    """GPU group names no cluster.
 
-    Its instances start, cost money and join nothing: neither tags nor user data say of which cluster they are nodes.
+    Its instances start and cost money, but join no cluster: neither tags nor user data name one.
 
     Fix: Tag the group kubernetes.io/cluster/<cluster> and name the cluster in its user data, or use a managed node
     group.
@@ -221,24 +233,25 @@ def gpu_group_that_names_no_cluster(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.unclaimed:
         nodes = "eks" in str(pool.launch.image).lower() or pool.operating_system in ("al2023", "bottlerocket")
         read = pool.user_data.format == "none" and is_visible(pool) and not has_open_tags(pool.properties)
-        text = f"neither its tags nor its user data name a cluster that its {pool.instance_types[0]} would join"
+        text = f"neither its tags nor its user data name a cluster that its {pool.instance_types[0]} nodes can join"
         yield Problem.from_subject(pool, text, unknown=not (nodes and read))
 
 
 @rule("GPU245", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/cas.html")
 def scaling_policy_on_the_group_of_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """Scaling policy on the group of GPU nodes.
+    """Scaling policy changes the size of a group of GPU nodes.
 
-    It knows nothing of pods: it ends nodes on which a job runs, and undoes what the autoscaler does.
+    The policy ignores pods. It terminates nodes on which a job runs, and reverts changes of the autoscaler.
 
-    Fix: Remove the policy; cluster autoscaler or Karpenter makes nodes for pods that are Pending.
+    Fix: Remove the policy; cluster autoscaler or Karpenter creates nodes for Pending pods.
     """
     for policy in case.cluster.resources_of_type("AWS::AutoScaling::ScalingPolicy"):
         group = policy.properties.get("AutoScalingGroupName")
         for pool in case.gpu_pools:
             if pool.kind == "self-managed" and pool.resource is not None and _is_group(group, pool):
                 kind = known_text(policy.properties.get("PolicyType")) or "SimpleScaling"
-                yield Problem.from_subject(pool, f"{kind} policy {policy.path} changes its size too")
+                text = f"{kind} policy {policy.path} changes the group's size without regard to its pods"
+                yield Problem.from_subject(pool, text)
 
 
 def _is_group(reference: object, pool: Pool) -> bool:
@@ -249,9 +262,9 @@ def _is_group(reference: object, pool: Pool) -> bool:
 
 @rule("GPU246", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html")
 def driver_installed_at_boot_over_the_images_own(case: Case) -> Iterator[Problem]:
-    """Driver installed at boot over the image's own.
+    """User data installs a driver at boot over the image's driver.
 
-    Boot takes minutes more and fails with the mirror; two drivers that differ leave the node without GPUs.
+    The boot takes minutes longer and fails if the mirror fails. If the two drivers differ, the node has no GPUs.
 
     Fix: Remove the installation: driver and container toolkit are in the image, CUDA belongs in the container.
     """
@@ -260,30 +273,32 @@ def driver_installed_at_boot_over_the_images_own(case: Case) -> Iterator[Problem
             found = next((match for text in pool.user_data.scripts if (match := _INSTALLS.search(text))), None)
             if found:
                 shown = " ".join(found.group().split())[:60]
-                yield Problem.from_subject(pool, f"its image has the driver, and user data runs '{shown}'")
+                yield Problem.from_subject(pool, f"its image already has the driver, but its user data runs '{shown}'")
 
 
 @rule("GPU247", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html")
 def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
-    """Image by a literal id.
+    """Node image has a fixed id.
 
-    It does not follow Kubernetes versions and fixes, and exists in one Region.
+    The image doesn't follow Kubernetes versions and fixes, and exists in only one region.
 
     Fix: Set AmiType, or resolve the SSM parameter of the accelerated image.
     """
     for pool in case.gpu_pools:
         image = known_text(pool_image(pool)) or ""
         if pool.is_group and re.fullmatch(r"ami-[0-9a-f]{8,17}", image):
-            yield Problem.from_subject(pool, f"image {image} is of one Region, version and day")
+            text = f"its fixed image id {image} exists in only one region and doesn't follow Kubernetes versions"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU248", "error", source=f"{_AUTOSCALER}/examples/cluster-autoscaler-autodiscover.yaml")
 def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem]:
     """Cluster autoscaler's Deployment is incomplete.
 
-    Without an image it is refused; without service account it may read nothing and makes no node.
+    Without an image, the API server rejects it. Without a service account, it has no access to the API and creates no
+    node.
 
-    Fix: Install the chart, or take all of the upstream manifest.
+    Fix: Install the chart, or copy the whole upstream manifest.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("Deployment"):
@@ -306,17 +321,20 @@ def cluster_autoscalers_deployment_is_incomplete(case: Case) -> Iterator[Problem
 
 @rule("GPU249", "warning", source=f"{_AUTOSCALER}/README.md")
 def cluster_autoscaler_takes_the_groups_of_other_clusters(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler takes the groups of other clusters.
+    """Cluster autoscaler also scales groups of other clusters.
 
-    It removes their nodes, which it does not know, and makes nodes there for pods that are here.
+    It removes their nodes, which it doesn't know, and creates nodes there for pods of this cluster.
 
-    Fix: Discover by k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/<cluster> together.
+    Fix: Use --node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/<cluster>.
     """
     for each in case.cluster.autoscalers:
-        told = known_text(each.flags.get("node-group-auto-discovery")) if each.kind == "cluster-autoscaler" else None
-        tags = [one for part in (told or "").split() for one in part.partition("asg:tag=")[2].split(",") if one]
+        flag = known_text(each.flags.get("node-group-auto-discovery")) if each.kind == "cluster-autoscaler" else None
+        tags = [one for part in (flag or "").split() for one in part.partition("asg:tag=")[2].split(",") if one]
         if tags and {tag.partition("=")[0] for tag in tags} == {AUTOSCALED_TAG}:
-            yield Problem(each, f"cluster autoscaler takes every group tagged {AUTOSCALED_TAG}, of any cluster")
+            text = (
+                f"cluster autoscaler scales every group with tag {AUTOSCALED_TAG}, including groups of other clusters"
+            )
+            yield Problem(each, text)
 
 
 @rule(
@@ -325,9 +343,9 @@ def cluster_autoscaler_takes_the_groups_of_other_clusters(case: Case) -> Iterato
     source="https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.1/cluster-autoscaler/FAQ.md",
 )
 def cluster_autoscaler_keeps_nodes_with_local_storage(case: Case) -> Iterator[Problem]:
-    """Cluster autoscaler keeps nodes with local storage.
+    """Cluster autoscaler keeps idle nodes whose pods have local storage.
 
-    skip-nodes-with-local-storage is on unless it is switched off; GPU nodes that nobody uses cost on.
+    skip-nodes-with-local-storage is true by default, so idle GPU nodes keep running and cost money.
 
     Fix: Set --skip-nodes-with-local-storage=false.
     """
@@ -336,6 +354,7 @@ def cluster_autoscaler_keeps_nodes_with_local_storage(case: Case) -> Iterator[Pr
         flag = each.flags.get("skip-nodes-with-local-storage", "true")
         if each.kind == "cluster-autoscaler" and names and str(flag).lower() == "true":
             message = (
-                f"a pod with an emptyDir, such as /dev/shm, keeps an idle node of pool {', '.join(names)} for ever"
+                f"cluster autoscaler never removes an idle node of pool {', '.join(names)} with an emptyDir, such as "
+                "/dev/shm"
             )
             yield Problem(each, message)

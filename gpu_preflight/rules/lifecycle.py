@@ -1,4 +1,4 @@
-"""Nodes while they run: repair, updates, interruptions, and nodes for the system."""
+"""Rules for running nodes: repair, updates, interruptions, and nodes for system pods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MINUTES = {"h": 60.0, "m": 1.0, "s": 1 / 60}
 _SHARE = regex(r"(\d{1,3})%")
 _WAIT_TAG = f"{OPTION_TAG}maxnodeprovisiontime"
 _SENTINEL = "nvsentinel"
-# Modules that act on a node, each off by default, under `global` in the values.
+# NVSentinel's modules that change a node. Each is off by default, under `global` in the values.
 # Source: NVIDIA/NVSentinel docs/configuration/README.md, fault-remediation.md, node-drainer.md (2026-11)
 _ACTING = ("faultQuarantine", "nodeDrainer", "faultRemediation")
 _REASON, _WITHIN_BUDGETS = "Unhealthy", (1, 15)
@@ -44,11 +44,11 @@ _UNLIMITED = 10**18
 
 @rule("GPU107", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/workload/")
 def jobs_that_each_hold_a_part_of_the_nodes_they_all_need(case: Case) -> Iterator[Problem]:
-    """Jobs that each hold a part of the nodes they all need.
+    """Jobs can block each other by each holding a part of the nodes.
 
-    Pods that must run together start one by one; two jobs may get half each, and wait on paid nodes.
+    Pods that must run together start one by one. Two jobs may get half of the nodes each, and wait on paid nodes.
 
-    Fix: Put the jobs into a queue that starts each of them whole, such as one of Kueue, or raise the maximum.
+    Fix: Put the jobs into a queue that starts each job as a whole, such as Kueue, or raise the maximum of the pool.
     """
     rivals: dict[str, list[tuple[Workload, int]]] = defaultdict(list)
     pools = {each.name: each for each in case.gpu_pools}
@@ -62,35 +62,37 @@ def jobs_that_each_hold_a_part_of_the_nodes_they_all_need(case: Case) -> Iterato
         needed = sum(nodes for _, nodes in jobs)
         if most is not None and len(jobs) > 1 and needed > most:
             names = ", ".join(each.name for each, _ in jobs[:4])
-            message = f"pool {name}: {names} need {needed} nodes at once, it has {most}, and no queue holds them apart"
+            message = (
+                f"pool {name}: {names} need {needed} nodes at once, but it has {most}, and no queue starts them in turn"
+            )
             yield Problem(jobs[0][0], message)
 
 
 def _starts_whole(workload: Workload) -> bool:
-    """Whether something else than the autoscaler starts all pods of a job together."""
+    """Whether a component other than the autoscaler starts all pods of a job together."""
     named = {*workload.labels, *workload.annotations, *workload.owner.labels, *workload.owner.annotations}
     return any(each in named for each in _QUEUES) or bool(workload.pod.scheduler)
 
 
 @rule("GPU108", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
 def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
-    """Spot nodes under jobs of several nodes.
+    """Job on several nodes uses spot nodes.
 
-    An interruption, or a rebalance that a managed group follows, takes one node and so the whole job.
+    An interruption, or a rebalance in a managed node group, removes one node and so stops the whole job.
 
-    Fix: Take on-demand or reserved capacity, or checkpoint often and acknowledge this.
+    Fix: Use on-demand or reserved capacity, or write checkpoints often and acknowledge this finding.
     """
     for pool in case.gpu_pools:
         if pool.is_group and "spot" in pool.capacity_types and pool.launch.efa_interfaces:
-            message = "nodes with EFA are spot; one that goes stops the job on all of them"
+            message = "its nodes with EFA are spot, so one interruption stops a job on all of them"
             yield Problem.from_subject(pool, message)
 
 
 @rule("GPU115", "note", source=_HEALTH)
 def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
-    """Node auto repair that does not see GPUs.
+    """Node auto repair doesn't detect GPU errors.
 
-    Without the agent EKS repairs nodes that are not Ready, and leaves those with a broken GPU.
+    Without the monitoring agent, EKS repairs only nodes that aren't Ready, and keeps nodes with a broken GPU.
 
     Fix: Add the add-on eks-node-monitoring-agent.
     """
@@ -104,15 +106,17 @@ def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
         return
     for pool in case.gpu_pools:
         if pool.kind == "managed" and is_true(dig(pool.properties, "NodeRepairConfig", "Enabled")):
-            message = f"node auto repair is on, and add-on {NODE_MONITORING_AGENT}, which sees GPU errors, is not there"
+            message = (
+                f"node auto repair is on, but add-on {NODE_MONITORING_AGENT}, which detects GPU errors, isn't installed"
+            )
             yield Problem.from_subject(pool, message)
 
 
 @rule("GPU110", "warning", source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts")
 def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """GPU diagnosis that does not run on the GPU nodes.
+    """GPU diagnosis doesn't run on the GPU nodes.
 
-    The DCGM server of the node monitoring agent tolerates nothing by default; GPU errors go unseen.
+    By default, the DCGM server of the node monitoring agent tolerates no taints, so GPU errors aren't detected.
 
     Fix: Set dcgmAgent.tolerations in the configuration of the add-on.
     """
@@ -122,16 +126,16 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
             continue
         for pool in case.gpu_pools:
             if taint := case.blocking_taint(daemon, pool):
-                message = f"pool {pool.name}: {daemon.name} does not tolerate its taint {taint}"
+                message = f"pool {pool.name}: DaemonSet {daemon.name} doesn't tolerate its taint {taint}"
                 yield Problem(daemon, message)
 
 
 @rule("GPU111", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
 def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
-    """Disruption budget that lets no GPU pod go.
+    """PodDisruptionBudget blocks eviction of every GPU pod.
 
     Without force, an update of a node group waits 15 minutes for each pod, then fails. Karpenter waits until
-    terminationGracePeriod, and permanently without one, while the node is paid.
+    terminationGracePeriod. Without one, it waits permanently while the node is paid.
 
     Fix: Allow one disruption with maxUnavailable: 1, or set ForceUpdateEnabled or terminationGracePeriod.
     """
@@ -142,18 +146,19 @@ def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
         for workload in case.gpu_workloads:
             if not _allows_none(budget, workload):
                 continue
+            blocks = f"PodDisruptionBudget {budget.name} blocks eviction"
             if stalled:
-                text = f"an update of {', '.join(stalled)} waits"
-                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+                text = f"an update of node group {', '.join(stalled)} fails"
+                yield Problem(budget, f"{blocks} of every pod of {workload.name}, so {text}")
                 continue
             drained = [each.name for each in case.candidate_pools(workload) if _drains_without_end(each)]
             if drained and not workload.ends:
-                text = f"Karpenter can't drain nodes of {', '.join(drained)}"
-                yield Problem(budget, f"{budget.name} blocks eviction of every pod of {workload.name}, and {text}")
+                text = f"Karpenter can't drain nodes of pool {', '.join(drained)}"
+                yield Problem(budget, f"{blocks} of every pod of {workload.name}, so {text}")
 
 
 def _drains_without_end(pool: Pool) -> bool:
-    """Whether Karpenter waits for the pods of a node that it replaces, however long that takes."""
+    """Whether Karpenter waits for the pods of a replaced node without a time limit."""
     return pool.kind == "karpenter" and pool.node_template.get("terminationGracePeriod") is None
 
 
@@ -186,24 +191,25 @@ def _allows_none(budget: Object, workload: Workload) -> bool:
 
 @rule("GPU113", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/fargate.html")
 def gpu_pods_on_fargate(case: Case) -> Iterator[Problem]:
-    """GPU pods on Fargate.
+    """Fargate profile selects GPU pods.
 
-    A profile that selects a pod sends it to Fargate, which has no GPUs; it stays Pending.
+    Fargate has no GPUs, so the pods that the profile selects stay Pending.
 
-    Fix: Give the pods another namespace, or add labels to the selector that they do not have.
+    Fix: Give the pods another namespace, or add labels to the profile's selector that the pods don't have.
     """
     for profile in fargate_profiles(case.cluster):
         for workload in case.cluster.workloads:
             if workload.asks_for_gpu and takes(profile, workload):
-                message = f"Fargate profile {profile.path} takes its pods, and Fargate has no GPUs"
+                message = f"Fargate profile {profile.path} selects its pods, but Fargate has no GPUs"
                 yield Problem.from_subject(workload, message)
 
 
 @rule("GPU114", "warning", source="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md")
 def autoscaler_that_gives_up_on_slow_nodes(case: Case) -> Iterator[Problem]:
-    """Autoscaler that gives up on nodes which are slow to come up.
+    """Autoscaler may give up on nodes that start slowly.
 
-    Bare metal and eight-GPU instances may take longer than 15 minutes; the node is removed and made again.
+    Bare metal and eight-GPU instances may take longer than 15 minutes. The autoscaler then removes the node and creates
+    a new one.
 
     Fix: Set --max-node-provision-time=30m.
     """
@@ -215,12 +221,13 @@ def autoscaler_that_gives_up_on_slow_nodes(case: Case) -> Iterator[Problem]:
         slow = [each for each in gpu_types(pool) if each.endswith(".metal") or catalogue()[each].nvswitch]
         tagged = any(_WAIT_TAG in str(each.get("Key")) for each in mappings(pool.properties.get("Tags")))
         if slow and pool.is_group and not tagged and minutes is not None and minutes < _ENOUGH_MINUTES:
-            message = f"pool {pool.name}: {', '.join(slow[:4])} may take longer to come up than {minutes:g} minutes"
+            message = f"pool {pool.name}: {', '.join(slow[:4])} may take longer to start than {minutes:g} minutes,"
+            message += " after which cluster autoscaler gives up"
             yield Problem(autoscaler, message)
 
 
 def _minutes(flag: Any) -> float | None:
-    """Return a duration in minutes, the autoscaler's own without a flag; ``None`` where it is not known."""
+    """Return a duration in minutes, cluster autoscaler's default without a flag; ``None`` if it isn't known."""
     if flag is None:
         return _DEFAULT_MINUTES
     parts = _DURATION.findall(flag) if isinstance(flag, str) else []
@@ -229,11 +236,12 @@ def _minutes(flag: Any) -> float | None:
 
 @rule("GPU450", "warning", source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/README.md")
 def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
-    """Two that repair the same nodes.
+    """Two components repair the same nodes.
 
-    NVSentinel cordons, drains and reboots what EKS or Karpenter replaces at the same time; nodes go twice.
+    NVSentinel cordons, drains and reboots nodes that EKS or Karpenter replaces at the same time, so nodes are repaired
+    twice.
 
-    Fix: Let NVSentinel observe (global.dryRun: true, or those modules off), or switch node repair off.
+    Fix: Set global.dryRun: true in NVSentinel's values (or turn its modules off), or turn node repair off.
     """
     chart = case.cluster.chart(_SENTINEL)
     acting = _acting(chart) if chart else []
@@ -242,15 +250,15 @@ def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         if _is_repaired(pool, case.cluster):
             who = "Karpenter" if pool.kind == "karpenter" else "EKS"
-            yield Problem.from_subject(pool, f"{who} repairs its nodes, and so does NVSentinel ({', '.join(acting)})")
+            yield Problem.from_subject(pool, f"both {who} and NVSentinel ({', '.join(acting)}) repair its nodes")
 
 
 def _acting(chart: Chart) -> list[str]:
-    """Return what NVSentinel does to nodes, nothing where it only says what it would do."""
-    said = chart.values.get("global") or {}
-    if is_true(dig(said, "dryRun")):
+    """Return the enabled modules with which NVSentinel changes nodes; empty in a dry run."""
+    values = chart.values.get("global") or {}
+    if is_true(dig(values, "dryRun")):
         return []
-    return [each for each in _ACTING if is_true(dig(said, each, "enabled"))]
+    return [each for each in _ACTING if is_true(dig(values, each, "enabled"))]
 
 
 def _is_repaired(pool: Pool, cluster: Cluster) -> bool:
@@ -261,11 +269,13 @@ def _is_repaired(pool: Pool, cluster: Cluster) -> bool:
 
 @rule("GPU451", "warning", source="https://karpenter.sh/v1.15/concepts/disruption/")
 def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]:
-    """Budget that lets no broken node be repaired.
+    """Disruption budget blocks the repair of broken nodes.
 
-    From 1.15 on Karpenter repairs within the budgets of the NodePool; a node whose GPU is lost stays, and is paid.
+    Since 1.15, Karpenter respects the budgets of the NodePool when it repairs nodes. A node whose GPU is lost remains
+    and is paid.
 
-    Fix: Name reasons in the budget of zero nodes, such as Drifted and Underutilized, and let one Unhealthy node go.
+    Fix: Add reasons to the budget of zero nodes, such as Drifted and Underutilized, and allow one node for reason
+    Unhealthy.
     """
     if not _repairs_within_budgets(case.cluster):
         return
@@ -273,7 +283,7 @@ def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]
         blocked = any(each.blocks(_REASON) and each.schedule is None for each in pool.budgets)
         if pool.kind == "karpenter" and blocked:
             yield Problem.from_subject(
-                pool, "a budget lets no node go, and Karpenter may not repair one that is broken"
+                pool, "a disruption budget of 0 nodes also applies to repair, so Karpenter can't replace a broken node"
             )
 
 
@@ -288,8 +298,8 @@ def _repairs_within_budgets(cluster: Cluster) -> bool:
 def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
     """Controllers request more than the nodes without GPUs have.
 
-    Some stay Pending: an autoscaler, a queue or a webhook among them keeps every GPU pod from starting. Without cluster
-    autoscaler a group keeps its minimum or desired size.
+    Some controllers stay Pending. If an autoscaler, a queue or a webhook is among them, no GPU pod starts. Without
+    cluster autoscaler, a group keeps its minimum or desired size.
 
     Fix: Raise the size or the instance type of the system nodes, or lower the requests of the controllers.
     """
@@ -298,7 +308,7 @@ def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
         return
     pods, nodes = list(_requests(case)), [_nodes(case, each) for each in pools]
     capacities = [_capacity(case, each) for each in pools]
-    # A node as large as the largest of any pool, so that the bound holds for all pools together.
+    # Assume the largest node of any pool, so the bound holds for all pools together.
     largest = {each: max(one.get(each, _UNLIMITED) for one in capacities) for each in RESOURCES}
     needed = nodes_at_least(pods, largest)
     short = next((each for each in RESOURCES if requested(pods, each) > _total_capacity(capacities, nodes, each)), None)
@@ -309,16 +319,19 @@ def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
     totals = {each.name: requested([each], resource) for each in pods}
     listed = sorted(totals, key=lambda name: -totals[name])[:_MAX_LISTED]
     parts = ", ".join(f"{name} {show(resource, totals[name])}" for name in listed)
-    sizes = " and ".join(f"{number} nodes of pool {each.name}" for number, each in zip(nodes, pools, strict=True))
-    text = f"controllers request at least {show(resource, wanted)} {resource} ({parts}), and {sizes} have"
-    apart = "" if short else f", where they don't fit next to each other on fewer than {needed} nodes"
+    sizes = " and ".join(
+        f"{number} node{'' if number == 1 else 's'} of pool {each.name}"
+        for number, each in zip(nodes, pools, strict=True)
+    )
+    text = f"controllers request at least {show(resource, wanted)} {resource} ({parts}), but {sizes} offer"
+    apart = "" if short else f", and the pods need at least {needed} nodes"
     if short is None and needed is None:
-        apart = ", and one of them fits no node"
+        apart = ", and one of the pods fits no node"
     yield Problem(pools[0], f"{text} {show(resource, most)} for pods{apart}")
 
 
 def _system_pools(case: Case) -> list[Pool]:
-    """Return the groups without GPUs of a known maximum, if nothing else of the cluster runs pods without GPUs."""
+    """Return the groups without GPUs if their maximum is known and no other nodes run pods without GPUs."""
     cluster = case.cluster
     gpu_pools = {id(each) for each in case.gpu_pools}
     others = [each for each in cluster.pools if id(each) not in gpu_pools]
@@ -331,7 +344,7 @@ def _system_pools(case: Case) -> list[Pool]:
 
 
 def _nodes(case: Case, pool: Pool) -> int:
-    """Return how many nodes a group can come to: its maximum if something may scale it, else what it starts with."""
+    """Return a group's maximum number of nodes: its maximum if an autoscaler may scale it, else its initial size."""
     most = pool.max_nodes or 0
     if case.cluster.runs("cluster-autoscaler") is not Answer.NO:
         return most
@@ -341,7 +354,7 @@ def _nodes(case: Case, pool: Pool) -> int:
 
 
 def _capacity(case: Case, pool: Pool) -> Mapping[str, int]:
-    """Return what pods can have on a node of a pool at most, where it is known."""
+    """Return the maximum resources for pods on a node of a pool, if known."""
     nodes = case.nodes(pool)
     found = {each: [node.most.get(each) for node in nodes] for each in RESOURCES}
     return {each: max(all_known(amounts)) for each, amounts in found.items() if all_known(amounts)}

@@ -1,4 +1,4 @@
-"""Load balancers before pods with GPUs that are never made, cut answers off, or let everybody in."""
+"""Rules for load balancers of GPU pods that aren't created, cut off responses, or are open to the internet."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from gpu_preflight.rule import Problem, rule
 _ANNOTATIONS = "https://kubernetes-sigs.github.io/aws-load-balancer-controller/v3.5/guide/ingress/annotations/"
 _IDLE = "idle_timeout.timeout_seconds"
 _DELAY = "deregistration_delay.timeout_seconds"
-# Of Kubernetes, for a pod that says none.
+# The default of Kubernetes in seconds.
 _GRACE = 30
-# By which IAM roles for service accounts are asked for; who gives them gives pods their region, too.
+# The annotation for IAM roles for service accounts, which also set the region of pods.
 _ROLE = "eks.amazonaws.com/role-arn"
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SHOWN = 3
@@ -43,20 +43,22 @@ _SHOWN = 3
 
 @rule("GPU435", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/aws-load-balancer-controller.html")
 def load_balancer_that_nobody_makes(case: Case) -> Iterator[Problem]:
-    """Load balancer that nobody makes.
+    """Load balancer isn't created, because no controller is installed.
 
-    The class is AWS Load Balancer Controller's, which nothing here installs: no address ever appears, and no error.
+    The class belongs to AWS Load Balancer Controller, which the input doesn't install. No address and no error ever
+    appears.
 
-    Fix: Install AWS Load Balancer Controller, with this library by LoadBalancerController, before what asks it.
+    Fix: Install AWS Load Balancer Controller before the object; with this library: LoadBalancerController.
     """
     cluster = case.cluster
     if not cluster.shows_software or runs_controller(cluster):
         return
     for each in (*application_load_balancers(cluster), *network_load_balancers(cluster)):
-        # Beside plain files somebody may have installed it by hand; of Auto Mode the class may be, under the same name.
+        # With plain files, a user may have installed it by hand. Auto Mode may own a class with the same name.
         by_hand = (each.origin.resource is None and not cluster.charts) or cluster.auto_mode
         unknown = by_hand or not cluster.sees_software
-        yield Problem.from_subject(each, f"nothing installs {LOAD_BALANCER_CONTROLLER}", unknown=unknown)
+        text = f"its load balancer is never created: {LOAD_BALANCER_CONTROLLER} isn't installed"
+        yield Problem.from_subject(each, text, unknown=unknown)
 
 
 def _before_gpus(case: Case) -> Iterator[tuple[Object, Object, Workload]]:
@@ -70,17 +72,17 @@ def _before_gpus(case: Case) -> Iterator[tuple[Object, Object, Workload]]:
 
 @rule("GPU438", "note", source=_ANNOTATIONS)
 def load_balancer_that_ends_long_answers(case: Case) -> Iterator[Problem]:
-    """Load balancer that ends long answers.
+    """Load balancer times out long responses.
 
-    After 60 seconds without a byte clients get 504: a long answer that is not streamed is lost, with its GPU time.
+    After 60 seconds without a byte, clients get 504. A long response that isn't streamed is lost, with its GPU time.
 
-    Fix: Annotate the Ingress with load-balancer-attributes: idle_timeout.timeout_seconds=900.
+    Fix: Annotate the Ingress with alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=900.
     """
     for ingress, _, workload in _before_gpus(case):
         set_to = attributes(alb_annotation(ingress, "load-balancer-attributes"))
         if set_to is None or is_shared(ingress) or has_class_parameters(ingress, case.cluster) or _IDLE in set_to:
             continue
-        text = f"60 s before {workload.name}, since {ALB}load-balancer-attributes sets no {_IDLE}"
+        text = f"ends responses of {workload.name} after 60 s idle: {ALB}load-balancer-attributes doesn't set {_IDLE}"
         yield Problem.from_subject(ingress, text)
 
 
@@ -91,11 +93,11 @@ def load_balancer_that_ends_long_answers(case: Case) -> Iterator[Problem]:
     stops=False,
 )
 def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -> Iterator[Problem]:
-    """Load balancer of instances before a Service without node ports.
+    """Load balancer needs node ports, but the Service has none.
 
-    The controller makes no load balancer at all: targets that are instances need a port on each node.
+    The controller creates no load balancer: targets of type instance need a port on each node.
 
-    Fix: Annotate the Ingress with target-type: ip, which also spares pods a hop.
+    Fix: Annotate the Ingress with alb.ingress.kubernetes.io/target-type: ip, which also saves a network hop.
     """
     for ingress in application_load_balancers(case.cluster):
         for service in services_behind(ingress, case.cluster):
@@ -103,12 +105,12 @@ def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -
                 continue
             kind = _target_type(ingress, service, case.cluster)
             if kind in ("instance", None):
-                message = f"sends to instances, and Service {service.name} is a ClusterIP"
+                message = f"its target type instance needs node ports, but Service {service.name} has type ClusterIP"
                 yield Problem.from_subject(ingress, message, unknown=kind is None)
 
 
 def _target_type(ingress: Object, service: Object, cluster: Cluster) -> str | None:
-    """Return what targets are; ``None`` where that is not known."""
+    """Return the target type; ``None`` if it isn't known."""
     for each in (service, ingress):
         written = alb_annotation(each, "target-type")
         if written is not None:
@@ -122,23 +124,24 @@ def _target_type(ingress: Object, service: Object, cluster: Cluster) -> str | No
 
 @rule("GPU440", "warning", source=_ANNOTATIONS)
 def gpus_for_everybody_on_the_internet_in_the_clear(case: Case) -> Iterator[Problem]:
-    """GPUs for the internet in the clear.
+    """GPU endpoint is served to the internet over plain HTTP.
 
-    Who is on the way reads prompts, answers and keys, and uses the GPUs with them.
+    Anyone on the network path can read prompts, responses and keys, and use the GPUs with them.
 
-    Fix: Annotate the Ingress with certificate-arn, or make its scheme internal.
+    Fix: Annotate the Ingress with alb.ingress.kubernetes.io/certificate-arn, or set its scheme to internal.
     """
     for ingress, _, workload in _before_gpus(case):
         known = not is_shared(ingress) and not has_class_parameters(ingress, case.cluster)
         if known and alb_annotation(ingress, "scheme") == "internet-facing" and not has_https(ingress):
-            yield Problem.from_subject(ingress, f"plain HTTP from the internet to {workload.name}")
+            yield Problem.from_subject(ingress, f"serves {workload.name} to the internet over plain HTTP")
 
 
 @rule("GPU441", "note", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination")
 def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
-    """Pod that ends before its answers.
+    """Pod's grace period is shorter than the load balancer's deregistration delay.
 
-    Its load balancer lets answers end for longer than kubelet lets the pod live: in every update clients lose some.
+    kubelet kills the pod before the load balancer has finished its responses, so clients lose responses in every
+    update.
 
     Fix: Set terminationGracePeriodSeconds to at least the deregistration delay.
     """
@@ -151,17 +154,18 @@ def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
         lives = known_number(grace)
         if delay is not None and lives is not None and lives < delay:
             yield Problem.from_subject(
-                workload, f"is ended after {lives} s, and {ingress.title} lets its answers end for {delay} s"
+                workload, f"is killed after {lives} s, but {ingress.title} waits {delay} s for its responses"
             )
 
 
 @rule("GPU436", "error", source="kubernetes-sigs/aws-load-balancer-controller v3.5.0 pkg/aws/cloud.go", stops=False)
 def load_balancer_controller_out_of_reach_of_what_it_asks(case: Case) -> Iterator[Problem]:
-    """Load Balancer Controller out of reach of the metadata it asks.
+    """Load Balancer Controller can't read the instance metadata that it needs.
 
-    It asks its node for region and VPC; with a hop limit of 1 nobody answers, and it starts anew for ever.
+    The controller reads region and VPC from its node's metadata. With a hop limit of 1, the request fails, and the
+    controller restarts permanently.
 
-    Fix: Set the chart's values region and vpcId, as LoadBalancerController of this library does.
+    Fix: Set the chart's values region and vpcId; LoadBalancerController of this library sets them.
     """
     cluster, chart = case.cluster, case.cluster.chart(LOAD_BALANCER_CONTROLLER)
     if chart is None or not cluster.pools or not all(is_one_hop(each) for each in cluster.pools):
@@ -171,17 +175,18 @@ def load_balancer_controller_out_of_reach_of_what_it_asks(case: Case) -> Iterato
     known = {"region": _knows_region(chart, cluster), "vpcId": _knows_vpc(chart)}
     missing = [name for name, given in known.items() if not given]
     if missing:
-        message = f"chart {chart.name}: {' and '.join(missing)} missing, and metadata is one hop away on every pool"
+        names = " and ".join(missing)
+        message = f"chart {chart.name}: {names} must be set, because every pool limits instance metadata to 1 hop"
         yield Problem(chart, message, unknown=not cluster.whole or bool(cluster.hidden))
 
 
 def _knows_region(chart: Chart, cluster: Cluster) -> bool:
-    # Pod Identity, too, gives pods their region with the credentials.
+    # Pod Identity also sets the region of pods.
     name = known_text(dig(chart.values, "serviceAccount", "name")) or LOAD_BALANCER_CONTROLLER
     if is_associated((chart.namespace, name), cluster) is not Answer.NO:
         return True
     by_role = dig(chart.values, "serviceAccount", "annotations", _ROLE) is not None
-    # An account made elsewhere may have the annotation.
+    # A service account that another object creates may have the annotation.
     elsewhere = dig(chart.values, "serviceAccount", "create") is False
     by_variable = any(dig(chart.values, "env", each) is not None for each in _REGION_VARIABLES)
     return bool(chart.values.get("region")) or by_role or elsewhere or by_variable or "envFrom" in chart.values
@@ -193,9 +198,10 @@ def _knows_vpc(chart: Chart) -> bool:
 
 @rule("GPU437", "warning", source="https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/4140")
 def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem]:
-    """Service webhook that holds up other software.
+    """Webhook of the Load Balancer Controller blocks other software.
 
-    Until the controller's pods run, its webhook refuses every new Service; what is installed meanwhile fails.
+    Until the controller's pods run, its webhook rejects every new Service. Software that is installed in the meantime
+    fails.
 
     Fix: Set the chart's value enableServiceMutatorWebhook to false, or install the rest after the controller.
     """
@@ -210,14 +216,16 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
     if beside:
         more = f" and {len(beside) - _SHOWN} more" if len(beside) > _SHOWN else ""
         yield Problem(
-            chart, f"chart {chart.name}: refuses Services while it starts, of {', '.join(beside[:_SHOWN])}{more}"
+            chart,
+            f"chart {chart.name}: its webhook rejects new Services while it starts, and may block"
+            f" {', '.join(beside[:_SHOWN])}{more}",
         )
 
 
 def _concurrent_service_sources(release: Resource, cluster: Cluster) -> Iterator[str]:
-    """Yield what brings Services of the same template neither before nor after a release."""
+    """Yield the charts and Services of the same template that are created neither before nor after a release."""
     earlier = created_before(release, cluster)
-    # What brings definitions alone has no Services.
+    # Charts that contain only CRDs have no Services.
     charts = [each for each in cluster.charts if not each.name.endswith(("-crd", "-crds"))]
     named = {each.origin.resource: f"chart {each.name}" for each in charts}
     named |= {each.origin.resource: f"Service {each.name}" for each in cluster.objects_of_kind("Service")}

@@ -1,4 +1,4 @@
-"""Model servers: memory for the weights, and options of their programs."""
+"""Rules for model servers: memory for the weights, and options of their programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gpu_preflight.rule import Problem, check_each_pod, rule
 _DEFAULT_SHARE = 0.92
 # Formats whose weights don't come from files on the disk of the container.
 _STREAMED = ("runai_streamer", "runai_streamer_sharded", "tensorizer", "dummy", "remote", "fastsafetensors", "gguf")
-# Where the libraries of Hugging Face keep what they download, the first variable that is set.
+# The first of these variables that is set is the download folder of Hugging Face's libraries.
 # Source: https://huggingface.co/docs/huggingface_hub/v1.1.0/package_reference/environment_variables (2026-11)
 _CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME")
 # The files of weights are mapped into memory, so that the kernel can drop what was copied to the GPU. With much less
@@ -40,9 +40,9 @@ _RESIDENT_SHARE = 0.8
 _DEFAULT_CACHE = "/root/.cache/huggingface"
 _TGI_CACHE = "/data"
 _ENGINE = "vllm-project/vllm v0.11.2 vllm/engine/arg_utils.py"
-# Methods whose weights no other of these methods can read; names of kernels begin with them, as in ``awq_marlin``.
+# Methods that can't read each other's weights. Names of kernels start with them, as in ``awq_marlin``.
 _QUANTIZED = regex(r"(?i)(?<![a-z])(awq|gptq)(?![a-z])")
-# Options shorter than this aren't compared, and how much like a known one an option must be, from 0 to 1.
+# Shorter options aren't compared. The likeness to a known option is from 0 to 1.
 _MIN_LETTERS, _LIKENESS = 6, 0.88
 _SIZES = ("tensor", "pipeline", "data", "nodes")
 # Lengths may have a unit, and -1 or auto chooses one that fits.
@@ -61,9 +61,9 @@ _MAY_RUN_FROM = {"fp8": (7, 5), "fbgemm_fp8": (7, 5)}
 
 @rule("GPU475", "error", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html", at_start=True)
 def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
-    """Model is larger than the memory of the GPUs that hold it.
+    """Model is larger than the memory of its GPUs.
 
-    The server ends with "CUDA out of memory" while it loads the weights, and its pod restarts and keeps its GPUs.
+    The server fails with "CUDA out of memory" while it loads the weights. Its pod restarts and keeps its GPUs.
 
     Fix: Use GPUs with more memory, raise the tensor parallel size together with the GPUs of the container, or serve a
     quantized model.
@@ -72,7 +72,7 @@ def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
         group = program.gpus_of_a_model
         if not isinstance(group, int) or count_whole_gpus(container) is None:
             continue
-        # More of them than the container has is a fault of its own.
+        # GPU472 reports a group of more GPUs than the container has.
         memory_of = _gpu_memory(case, workload)
         types = {name: memory for name, memory in memory_of.items() if memory is not None}
         open_types = len(types) < len(memory_of)
@@ -86,7 +86,7 @@ def model_larger_than_the_memory_of_its_gpus(case: Case) -> Iterator[Problem]:
         certain = certain and all(weights.bytes_min > most for most in largest.values())
         name = max(short, key=lambda each: largest[each])
         gpus = f"{group} GPUs of {_names(short)} have" if group > 1 else f"a GPU of {_names(short)} has"
-        text = f"the weights of {program.model} are {weights.text}, and {gpus} {largest[name] / 1e9:.0f} GB"
+        text = f"the weights of {program.model} are {weights.text}, but {gpus} {largest[name] / 1e9:.0f} GB"
         if weights.bytes_likely <= largest[name]:
             text += f", of which {program.name} uses {share:.0%}"
         yield Problem.from_subject(workload, text, unknown=not certain)
@@ -104,7 +104,7 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
     """
     for workload, container, program, weights in _served_models(case):
         folder = _download_folder(container, program)
-        # Variables of a ConfigMap may name another folder.
+        # Variables of a ConfigMap may set another folder.
         if folder is None or container.has_env_from or not _is_on_disk(workload, container, folder):
             continue
         pools = [each.pool for each in case.verdict(workload).pools if each.answer is not Answer.NO]
@@ -112,21 +112,22 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
         small = [(pool, most) for pool, most in disks if most is not None and weights.bytes_likely > most]
         for pool, most in small:
             text = (
-                f"container {container.name} downloads {weights.text} of {program.model} to its disk {folder}, and pods"
+                f"container {container.name} downloads {weights.text} of {program.model} to {folder} on the node's "
+                "disk, but"
             )
-            text += f" have {show(DISK, most)} of the disk of pool {pool.name}{_unused(pool)}"
+            text += f" pods of pool {pool.name} have {show(DISK, most)} of it{_unused(pool)}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
             yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
 def memory_limit_smaller_than_the_weights(case: Case) -> Iterator[Problem]:
-    """Memory limit of the container is too small for the weights of its model.
+    """Memory limit of the container is too small for the model's weights.
 
-    Offloaded weights above the limit end the container with the reason OOMKilled. Weights that are only read from files
-    are dropped from memory and read again, so that the model loads slowly.
+    If offloaded weights exceed the limit, the container is killed with the reason OOMKilled. Weights that are only read
+    from files are dropped from memory and read again, so the model loads slowly.
 
-    Fix: Raise limits.memory above the weights that stay in memory and the size of /dev/shm, or remove the limit.
+    Fix: Raise limits.memory above the weights that stay in memory plus the size of /dev/shm, or remove the limit.
     """
     for workload, container, program, weights in _served_models(case):
         limit = quantity("memory", mapping(container.limits).get("memory"))
@@ -138,16 +139,16 @@ def memory_limit_smaller_than_the_weights(case: Case) -> Iterator[Problem]:
         if isinstance(offloaded, int) and isinstance(group, int) and offloaded * GIB * group + shared > limit:
             text = f"container {container.name} keeps {offloaded} GiB of weights for each of {group} GPUs in memory"
             yield Problem.from_subject(
-                workload, f"{text}, and its limit is {show('memory', limit)}", unknown=not program.is_sure
+                workload, f"{text}, but its limit is {show('memory', limit)}", unknown=not program.is_sure
             )
         elif limit < weights.bytes_min * _RESIDENT_SHARE:
             text = f"container {container.name} loads {weights.text} of {program.model}"
-            text += f", and its memory limit is {show('memory', limit)}"
+            text += f", but its memory limit is {show('memory', limit)}"
             yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _memory_volumes(workload: Workload, container: Container) -> int:
-    """Return the bytes of the emptyDirs in memory that a container mounts; those without a limit count as none."""
+    """Return the bytes of the memory emptyDirs that a container mounts; emptyDirs without a limit count as 0."""
     mounted = (each for each in workload.pod.volumes if each.name in container.mounts.values())
     return sum(quantity("memory", each.memory_limit) or 0 for each in mounted)
 
@@ -164,7 +165,7 @@ def _served_models(case: Case) -> Iterator[tuple[Workload, Container, Program, W
 
 
 def _quantization(program: Program) -> str | None:
-    """Return the method by which a server quantizes, empty for none, ``None`` where it is not known."""
+    """Return the quantization method of a server; empty for none, ``None`` if it isn't known."""
     if program.load_format == "bitsandbytes":
         return "bitsandbytes"
     other = any(
@@ -174,12 +175,12 @@ def _quantization(program: Program) -> str | None:
 
 
 def _known(value: Any) -> str | None:
-    """Return a setting, empty where nothing sets it, ``None`` where it is not known."""
+    """Return a setting; empty if it isn't set, ``None`` if it isn't known."""
     return "" if value is None else known_text(value)
 
 
 def _share(program: Program) -> float:
-    """Return the share of a GPU's memory that a server uses at most; 1 where it computes the share itself."""
+    """Return the maximum share of a GPU's memory that a server uses; 1 if it computes the share itself."""
     default = _DEFAULT_SHARE if program.name == "vllm" else 1.0
     written = program.gpu_memory_utilization
     try:
@@ -190,7 +191,7 @@ def _share(program: Program) -> float:
 
 
 def _gpu_memory(case: Case, workload: Workload) -> Mapping[str, int | None]:
-    """Return the bytes of one GPU of each instance type whose nodes take the pods of a workload."""
+    """Return the bytes of one GPU of each instance type whose nodes can run the pods of a workload."""
     rows = {str(node.instance_type): node.row for _, node in case.candidate_nodes(workload)}
     return {
         name: None if row is None or row.gpu_memory_mib is None else row.gpu_memory_mib * MIB
@@ -204,7 +205,7 @@ def _names(types: list[str]) -> str:
 
 
 def _download_folder(container: Container, program: Program) -> str | None:
-    """Return the folder that a server downloads its model to; ``None`` where it downloads none, or it is not known."""
+    """Return the folder that a server downloads its model to; ``None`` if there is none or it isn't known."""
     model, env = program.model, program.variables
     owner, _, name = str(model).partition("/")
     if not owner or not name or "/" in name or "." in owner[:1] or ":" in str(model) or is_expression(str(model)):
@@ -232,25 +233,25 @@ def _is_on_disk(workload: Workload, container: Container, folder: str) -> bool:
     mounts = {posixpath.normpath(path): name for path, name in container.mounts.items()}
     inside = [path for path in mounts if folder == path or folder.startswith(f"{path.rstrip('/')}/")]
     if not inside:
-        # A cache of another user or program may be the one that is used.
+        # The server may use the cache of another user or program.
         return not any(path.startswith(f"{folder}/") or "huggingface" in path or "cache" in path for path in mounts)
     volume = {each.name: each for each in workload.pod.volumes}.get(mounts[max(inside, key=len)])
     return volume is not None and "emptyDir" in volume.source and not dig(volume.source, "emptyDir", "medium")
 
 
 def _unused(pool: Pool) -> str:
-    """Return that local disks stay unused, where they do."""
+    """Return a text if local disks are unused, else an empty one."""
     names = [each for each in gpu_types(pool) if catalogue()[each].nvme_disks]
     if not names or uses_local_disks(pool) or root_gib(pool) is None:
         return ""
-    return f", whose local NVMe of {catalogue()[names[0]].nvme_gb} GB stays unused"
+    return f", and the local NVMe of {catalogue()[names[0]].nvme_gb} GB is unused"
 
 
 @rule("GPU482", "error", source=_ENGINE, at_start=True)
 def option_with_a_value_that_the_program_rejects(case: Case) -> Iterator[Problem]:
-    """Option of a model server has a value that the server rejects.
+    """Model server rejects the value of an option.
 
-    The program ends at its start with a usage message, and its pod restarts and keeps its GPUs.
+    The program exits at its start with a usage message. Its pod restarts and keeps its GPUs.
 
     Fix: Set a value within the range of the message.
     """
@@ -265,13 +266,13 @@ def _rejected(program: Program) -> Iterator[tuple[str, str, str]]:
         return
     share = program.gpu_memory_utilization
     if isinstance(share, str) and not _is_share(share):
-        yield "a share of GPU memory of", share, "above 0 and at most 1"
+        yield "a GPU memory share of", share, "above 0 and at most 1"
     length = program.setting("max_model_len")
     if isinstance(length, str) and program.name == "vllm" and not _LENGTH.fullmatch(length):
         yield "--max-model-len", length, "a positive number of tokens"
     for name in _SIZES:
         size = program.setting(name)
-        # Text of another program may name its sizes otherwise.
+        # Other programs may use other names for sizes.
         if isinstance(size, str) and size and not _COUNT.fullmatch(size):
             yield f"a {name} {'count' if name == 'nodes' else 'parallel size'} of", size, "a whole number from 1"
     dtype = program.dtype
@@ -281,11 +282,11 @@ def _rejected(program: Program) -> Iterator[tuple[str, str, str]]:
 
 @rule("GPU497", "warning", source=_ENGINE)
 def misspelt_option_of_a_server(case: Case) -> Iterator[Problem]:
-    """Option of a model server looks misspelt.
+    """Option of a model server looks misspelled.
 
-    The server ends at its start with "unrecognized arguments", and its pod restarts and keeps its GPUs.
+    The server exits at its start with "unrecognized arguments". Its pod restarts and keeps its GPUs.
 
-    Fix: Use the option that the message names, or check the options of the release of the server.
+    Fix: Use the option that the message names, or check the options of the server's release.
     """
     for workload, container, program in case.gpu_programs:
         known = SERVER_OPTIONS.get(program.name, frozenset())
@@ -296,11 +297,11 @@ def misspelt_option_of_a_server(case: Case) -> Iterator[Problem]:
 
 
 def _likely_option(option: str, known: frozenset[str]) -> str:
-    """Return the known option of which another one is probably a typo; empty where it is known, or like none."""
-    # Fields of an option that is JSON follow a dot, and `no-` negates a switch.
+    """Return the known option of which another one is probably a typo; empty if it is known or unlike any known one."""
+    # A dot precedes fields of a JSON option, and `no-` negates a switch.
     name = option.partition(".")[0]
     names = {name, name.removeprefix("no-")}
-    # Parsers accept the beginning of an option. Short names are too much alike.
+    # Parsers accept prefixes of options. Short names are too similar.
     if len(name) < _MIN_LETTERS or any(each.startswith(one) for each in known for one in names):
         return ""
     return next(iter(get_close_matches(name, known, 1, _LIKENESS)), "")
@@ -308,10 +309,10 @@ def _likely_option(option: str, known: frozenset[str]) -> str:
 
 @rule("GPU498", "warning", source="vllm-project/vllm v0.11.2 vllm/config/model.py _verify_quantization")
 def quantization_that_contradicts_the_name_of_the_model(case: Case) -> Iterator[Problem]:
-    """Quantization of a model server contradicts the name of its model.
+    """Quantization option contradicts the model's name.
 
-    The server ends at its start if the configuration of the model names another method, e.g. with "Quantization method
-    specified in the model config (awq) does not match".
+    If the configuration of the model names another method, the server exits at its start, for example with
+    "Quantization method specified in the model config (awq) does not match".
 
     Fix: Remove the option: the server reads the method from the configuration of the model.
     """
@@ -322,8 +323,8 @@ def quantization_that_contradicts_the_name_of_the_model(case: Case) -> Iterator[
         named = _QUANTIZED.search(model.rstrip("/").rpartition("/")[2])
         written = _QUANTIZED.match(method)
         if named and written and named[1].lower() != written[1].lower():
-            text = f"container {container.name} runs {program.name} with quantization {method}, and the name of model"
-            yield Problem.from_subject(workload, f"{text} {model} names {named[1]}", unknown=True)
+            text = f"container {container.name} runs {program.name} with quantization {method}, but the name of model"
+            yield Problem.from_subject(workload, f"{text} {model} contains {named[1]}", unknown=True)
 
 
 def _is_share(text: str) -> bool:
@@ -335,10 +336,10 @@ def _is_share(text: str) -> bool:
 
 @rule("GPU483", "error", source="vllm-project/vllm v0.11.2 vllm/platforms/cuda.py", at_start=True)
 def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
-    """Data type or quantization is not supported by the GPU.
+    """GPU doesn't support the data type or quantization.
 
-    The server ends at its start, e.g. with "Bfloat16 is only supported on GPUs with compute capability of at least
-    8.0".
+    The server exits at its start, for example with "Bfloat16 is only supported on GPUs with compute capability of at
+    least 8.0".
 
     Fix: Use --dtype half on T4 and V100, or instance types with newer GPUs.
     """
@@ -359,7 +360,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
                 text = (
                     f"container {container.name} runs vllm with {name}, which needs compute capability {_dotted(least)}"
                 )
-                text += f", and {models[first]} of {first} has {_dotted(found[first])}"
+                text += f", but {models[first]} of {first} has {_dotted(found[first])}"
                 certain = len(lacking) == len(found) and program.is_sure and not may_run
                 yield Problem.from_subject(workload, text, unknown=not certain)
 
@@ -377,8 +378,8 @@ def _dotted(capability: tuple[int, int]) -> str:
 def cuda_visible_devices_that_the_container_lacks(case: Case) -> Iterator[Problem]:
     """CUDA_VISIBLE_DEVICES names GPUs that the container doesn't have.
 
-    CUDA numbers the GPUs of a container from 0. It hides the first number that doesn't exist and all after it, so that
-    the program finds too few GPUs or none.
+    CUDA numbers the GPUs of a container from 0. It hides the first number that doesn't exist and all later ones, so the
+    program finds too few GPUs or none.
 
     Fix: Remove CUDA_VISIBLE_DEVICES: the container sees only the GPUs that it requests.
     """
@@ -395,6 +396,6 @@ def _lacking_devices(workload: Workload) -> Iterator[Problem]:
         numbers = [int(each) for each in re.split(r"\s*,\s*", listed.strip()) if each.isdigit()]
         lacking = [each for each in numbers if each >= gpus]
         if lacking:
-            text = f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, numbered from 0, and"
+            text = f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, numbered from 0, but"
             text += f" CUDA_VISIBLE_DEVICES={listed} names {', '.join(map(str, lacking))}"
             yield Problem.from_subject(workload, text, unknown=lacking[0] != numbers[0])

@@ -1,4 +1,4 @@
-"""Nodes that can't reach the cluster, AWS or a registry, or get no addresses."""
+"""Rules for nodes that can't connect to the cluster, AWS or a registry, or that get no addresses."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _ENDPOINT = "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.h
 _REQUIREMENTS = "https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"
 _PRIVATE = "https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"
 _SERVICES = ("ec2", "ecr.api", "ecr.dkr", "s3")
-# VPC keeps the first four addresses of a subnet and the last.
+# VPC reserves the first four addresses of a subnet and the last one.
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 _KEPT_ADDRESSES = 5
 _LET_IN = (
     "Add the cluster's ClusterSecurityGroupId to the security groups of the nodes, or rules for port 443 to the API "
     "server and for port 10250 back."
 )
-# With one of them set, the network plugin takes fewer addresses than whole interfaces, or takes them elsewhere.
+# If one of these is set, the network plugin allocates fewer addresses than whole interfaces, or elsewhere.
 _FRUGAL = ("WARM_IP_TARGET", "MINIMUM_IP_TARGET", "ENABLE_PREFIX_DELEGATION", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG")
 # A name such as us-east-1a is a region and a letter.
 _NAME = regex(r"(.+-\d)[a-z]")
 _PREFIXES = "ENABLE_PREFIX_DELEGATION"
 _SWITCH = "enableNetworkPolicy"
-# What of other networks enforces policies, where no chart brings it.
+# DaemonSets of other network plugins that enforce policies, if no chart installs them.
 _OTHERS = ("calico-node", "cilium", "kube-router", "antrea-agent")
 
 
@@ -59,22 +59,22 @@ def _groups(case: Case) -> list[Pool]:
 
 
 def _placed(case: Case) -> list[Pool]:
-    """Return the GPU pools whose subnets are known: groups, and NodePools whose class selects no others."""
+    """Return the GPU pools whose subnets are known: groups, and NodePools whose class selects only known subnets."""
     selecting = [each for each in case.gpu_pools if each.kind == "karpenter" and each.class_zones_known]
     return [*_groups(case), *selecting]
 
 
 def _is_private(cluster: Cluster) -> bool | None:
-    """Return whether nodes reach the API server inside the VPC, ``None`` where it is not known."""
+    """Return whether nodes connect to the API server inside the VPC; ``None`` if it isn't known."""
     access = setting(cluster, "ResourcesVpcConfig", "EndpointPrivateAccess")
     return None if isinstance(access, Unknown) else is_true(access)
 
 
 @rule("GPU075", "error", source=_ENDPOINT)
 def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
-    """Nodes cannot reach the API server.
+    """Nodes can't connect to the API server.
 
-    Kubelet never registers; a managed group fails with NodeCreationFailure.
+    kubelet never registers the node, and a managed group fails with NodeCreationFailure.
 
     Fix: Set ResourcesVpcConfig.EndpointPrivateAccess of the cluster to true.
     """
@@ -85,7 +85,7 @@ def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
     for pool in cluster.pools if private is not False else ():
         if groups := shut_out(pool, cluster):
             names = ", ".join(each.path for each in groups)
-            text = f"its nodes have security group {names}, and no rule lets them call the API server on port 443"
+            text = f"its nodes have security group {names}, but no rule allows them to call the API server on port 443"
             yield Problem.from_subject(pool, text, fix=_LET_IN, unknown=private is None)
     if private is not False:
         return
@@ -93,11 +93,11 @@ def nodes_cannot_reach_the_api_server(case: Case) -> Iterator[Problem]:
     open_to_all = not listed or "0.0.0.0/0" in listed or any(isinstance(each, Unknown) for each in listed)
     for pool in _placed(case):
         if is_isolated(pool, cluster.resources):
-            message = "the API server is public only, and nothing leads out of its subnets"
+            message = "the API server has only a public endpoint, but its subnets have no route out"
             yield Problem.from_subject(pool, message)
         elif not open_to_all:
             cidrs = ", ".join(str(each) for each in listed[:4])
-            message = f"its nodes reach the API server from a public address, which {cidrs} must cover"
+            message = f"its nodes call the API server from a public address, which PublicAccessCidrs {cidrs} must cover"
             yield Problem.from_subject(pool, message, unknown=True)
 
 
@@ -109,11 +109,11 @@ def _offers(endpoint: Resource, service: str) -> bool:
 
 @rule("GPU077", "error", source=_PRIVATE)
 def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[Problem]:
-    """Isolated nodes without the VPC endpoints they need.
+    """Isolated nodes lack VPC endpoints that they need.
 
-    Nodes cannot find out about themselves, pull images or get credentials for pods, and do not become Ready.
+    Nodes can't describe themselves, pull images or get credentials for pods, and don't become Ready.
 
-    Fix: Add interface endpoints for the services, and a gateway endpoint for S3, or a NAT gateway.
+    Fix: Add interface endpoints for the services and a gateway endpoint for S3, or a NAT gateway.
     """
     cluster = case.cluster
     identities = cluster_resources(cluster, "AWS::EKS::PodIdentityAssociation")
@@ -132,16 +132,17 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             ]
             lacking = [service for service in wanted if not any(_offers(each, service) for each in own)]
             if lacking:
-                message = f"nothing leads out of {where}, and {vpc.path} has no endpoint for "
-                # A node starts in any of the subnets.
+                has = "have" if every or len(shut) > 1 else "has"
+                message = f"{where} {has} no route out, and VPC {vpc.path} has no endpoint for "
+                # A node can start in any of the subnets.
                 yield Problem.from_subject(pool, message + ", ".join(lacking), unknown=not every)
 
 
 @rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
 def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem]:
-    """Public subnet that gives no public addresses.
+    """Public subnet assigns no public addresses.
 
-    Nodes there have no way out; EKS reports Ec2SubnetInvalidConfiguration of a managed group.
+    Nodes there have no way out. For a managed group, EKS reports Ec2SubnetInvalidConfiguration.
 
     Fix: Set MapPublicIpOnLaunch of the subnet to true, or put the nodes into private subnets.
     """
@@ -149,16 +150,17 @@ def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem
     private = _is_private(cluster)
     for pool in _groups(case):
         interfaces = pool.launch.interfaces
-        # EKS looks at the subnets of a managed group whichever way its nodes reach the API server.
-        asks = pool.kind == "managed" or private is False
-        # Of nodes with several interfaces another rule speaks.
-        if not asks or len(interfaces) > 1 or not cluster.whole:
+        # EKS checks the subnets of a managed group even if its nodes use a private API endpoint.
+        checked = pool.kind == "managed" or private is False
+        # GPU105 reports nodes with several interfaces.
+        if not checked or len(interfaces) > 1 or not cluster.whole:
             continue
-        asked = any(each.public not in (None, False, "false") for each in interfaces)
+        requested = any(each.public not in (None, False, "false") for each in interfaces)
         bare = [each for each in pool.subnets if _is_bare(each, cluster)]
-        if bare and not asked:
+        if bare and not requested:
             names = ", ".join(str(each.resource) for each in bare)
-            yield Problem.from_subject(pool, f"public subnet {names} gives its nodes no public address")
+            text = f"public subnet {names} assigns no public address to its nodes, so they have no way out"
+            yield Problem.from_subject(pool, text)
 
 
 def _is_bare(subnet: Any, cluster: Cluster) -> bool:
@@ -170,11 +172,11 @@ def _is_bare(subnet: Any, cluster: Cluster) -> bool:
 
 @rule("GPU079", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html")
 def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iterator[Problem]:
-    """Security groups of the nodes let nothing out on port 443.
+    """Security groups of the nodes block outbound port 443.
 
-    Nodes reach neither the API server nor a registry, and do not join.
+    Nodes can't connect to the API server or a registry, and don't join.
 
-    Fix: Allow TCP 443 out, or give the nodes the cluster's security group.
+    Fix: Allow outbound TCP 443, or give the nodes the cluster's security group.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -182,19 +184,19 @@ def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iter
         if groups is None:
             continue
         written = [rules(each, "Egress", cluster.resources) for each in groups]
-        # A group without rules lets everything out.
+        # A group without rules allows all outbound traffic.
         if not all(written):
             continue
         if not any(covers_port(rule, 443) for each in written for rule in each or ()):
             names = ", ".join(each.path for each in groups)
-            yield Problem.from_subject(pool, f"{names} lets nothing out on port 443")
+            yield Problem.from_subject(pool, f"security group {names} of its nodes doesn't allow outbound TCP 443")
 
 
 @rule("GPU080", "error", source=_REQUIREMENTS)
 def vpc_dns_is_disabled(case: Case) -> Iterator[Problem]:
     """DNS of the VPC is off.
 
-    Nodes cannot register: the names of a private API server and of endpoints do not resolve.
+    Nodes can't register: the names of a private API server and of endpoints don't resolve.
 
     Fix: Set EnableDnsSupport and EnableDnsHostnames of the VPC to true.
     """
@@ -208,16 +210,19 @@ def vpc_dns_is_disabled(case: Case) -> Iterator[Problem]:
             ]
             if off and vpc.key not in seen:
                 seen.add(vpc.key)
-                yield Problem.from_subject(pool, f"{' and '.join(off)} of {vpc.path} is off")
+                text = (
+                    f"{' and '.join(off)} of its VPC {vpc.path} is off, so its nodes can't resolve names that they need"
+                )
+                yield Problem.from_subject(pool, text)
 
 
 @rule("GPU081", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/ip-opt.html")
 def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
-    """More nodes than the subnets have addresses for.
+    """Pool can have more nodes than its subnets have addresses for.
 
     Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
 
-    Fix: Take larger subnets, efa-only interfaces, or WARM_IP_TARGET or prefix delegation of the network plugin.
+    Fix: Use larger subnets, efa-only interfaces, or WARM_IP_TARGET or prefix delegation of the network plugin.
     """
     cluster = case.cluster
     for pool in _groups(case):
@@ -227,9 +232,9 @@ def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
             continue
         each_takes = min(_addresses(pool, row, cluster) for row in rows)
         if each_takes * pool.max_nodes > free:
-            message = f"{pool.max_nodes} nodes take at least {each_takes * pool.max_nodes} addresses, "
+            message = f"{pool.max_nodes} nodes need at least {each_takes * pool.max_nodes} addresses, "
             guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
-            yield Problem.from_subject(pool, message + f"its subnets have {free}", unknown=guessed)
+            yield Problem.from_subject(pool, message + f"but its subnets have {free}", unknown=guessed)
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
@@ -253,15 +258,15 @@ def _addresses(pool: Pool, row: InstanceType, cluster: Cluster) -> int:
 
 
 def _fills_interfaces(cluster: Cluster) -> bool:
-    """Whether the network plugin certainly keeps every address of an interface ready, as it does by default."""
+    """Whether the network plugin certainly keeps every address of an interface ready, which is its default."""
     addon = cluster.addon(VPC_CNI)
-    told = mapping(dig(addon.configuration, "env")) if addon else {}
+    env = mapping(dig(addon.configuration, "env")) if addon else {}
     ipv6 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") not in (None, "ipv4")
-    return (addon is not None or _is_eks_own(cluster)) and not ipv6 and not any(each in told for each in _FRUGAL)
+    return (addon is not None or _is_eks_own(cluster)) and not ipv6 and not any(each in env for each in _FRUGAL)
 
 
 def _is_eks_own(cluster: Cluster) -> bool:
-    """Whether the network plugin is the one that EKS puts into a new cluster, and nothing in the input changes it."""
+    """Whether EKS installs the network plugin in a new cluster, and the input doesn't change it."""
     bare = setting(cluster, "BootstrapSelfManagedAddons") in (None, True, "true")
     brought = any(cluster.chart(each) for each in (VPC_CNI, *NETWORKS))
     written = any(each.name == AWS_NODE for each in cluster.objects_of_kind("DaemonSet"))
@@ -270,11 +275,11 @@ def _is_eks_own(cluster: Cluster) -> bool:
 
 @rule("GPU294", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", presumed=True)
 def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]:
-    """Zone that EKS refuses for the control plane.
+    """EKS doesn't support a zone of the cluster's subnets.
 
-    CreateCluster fails. It is one zone by its id, and which name that is differs from account to account.
+    CreateCluster fails. The zone has a fixed id, but its name differs between accounts.
 
-    Fix: Give the cluster subnets whose AvailabilityZoneId is another one; nodes may stay where they are.
+    Fix: Give the cluster subnets with another AvailabilityZoneId; nodes can stay in this zone.
     """
     cluster = case.cluster
     if cluster.resource is None:
@@ -283,21 +288,24 @@ def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]
     refused = [each for each in (_refused(subnet, cluster) for subnet in subnets) if each]
     surely = [zone for zone, sure in refused if sure]
     if surely:
-        yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in {surely[0]}")
+        yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in zone {surely[0]}, which EKS rejects")
     elif refused:
-        text = f"cluster {cluster.name}: {len(refused)} of its subnets may be in {refused[0][0]}"
+        text = (
+            f"cluster {cluster.name}: {len(refused)} of its subnets may be in zone {refused[0][0]}, which EKS rejects"
+        )
         fix = (
-            "aws ec2 describe-availability-zones lists the id of each zone; name others, or leave availability_zones "
-            "of gpu_vpc out, and a GpuCluster avoids this one"
+            "Run 'aws ec2 describe-availability-zones' to find the id of each zone and use other zones; with this "
+            "library, "
+            "GpuCluster avoids the zone if availability_zones of gpu_vpc isn't set."
         )
         yield Problem(cluster.resource, text, fix, unknown=True)
 
 
 @rule("GPU385", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html", stops=False)
 def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
-    """Control plane in one zone.
+    """All subnets of the control plane are in one zone.
 
-    CreateCluster fails: EKS puts its interfaces into at least two Availability Zones.
+    CreateCluster fails: EKS needs subnets in at least two Availability Zones.
 
     Fix: Give the cluster subnets in two zones or more; nodes may stay in one.
     """
@@ -311,11 +319,12 @@ def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
     if cluster.resource is None or setting(cluster, "OutpostConfig") is not None or not alike:
         return
     unsure = any(each.conditional for each in found if each)
-    yield Problem(cluster.resource, f"cluster {cluster.name}: its subnets are all in {zones[0]}", unknown=unsure)
+    text = f"cluster {cluster.name}: EKS needs subnets in at least 2 zones, but all of them are in {zones[0]}"
+    yield Problem(cluster.resource, text, unknown=unsure)
 
 
 def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
-    """Return the refused zone that a subnet is in, and whether that is sure; ``None`` where it is in none."""
+    """Return the rejected zone that a subnet is in, and whether it surely is; ``None`` for other zones."""
     found = referred(subnet, cluster.resources)
     placed = found.properties if found else {}
     if isinstance(zone := placed.get("AvailabilityZoneId"), str):
@@ -328,36 +337,38 @@ def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:
 
 @rule("GPU454", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html")
 def more_pods_than_addresses_of_a_node(case: Case) -> Iterator[Problem]:
-    """More pods than a node has addresses for.
+    """Node accepts more pods than it has addresses for.
 
-    The scheduler fills the node, and pods beyond its addresses wait in ContainerCreating.
+    The scheduler fills the node, and pods without an address wait in ContainerCreating.
 
-    Fix: Switch prefix delegation of the network plugin on, GpuCluster(prefix_delegation=True), or lower maxPods.
+    Fix: Turn prefix delegation of the network plugin on (with this library: GpuCluster(prefix_delegation=True)), or
+    lower maxPods.
     """
     if not _gives_single_addresses(case.cluster):
         return
-    # They have the address of their node.
+    # Pods on the host network use the address of their node.
     without = sum(each.pod.host_network for each in case.cluster.daemon_sets)
     for pool in case.gpu_pools:
-        told = kubelet_max_pods(pool)
+        max_pods = kubelet_max_pods(pool)
         room = {name: eni_pods(catalogue()[name]) for name in gpu_types(pool)}
         known = {name: pods for name, pods in room.items() if pods is not None}
-        if told is not None and known and len(known) == len(room) and told > max(known.values()) + without:
+        if max_pods is not None and known and len(known) == len(room) and max_pods > max(known.values()) + without:
             most = max(known, key=lambda name: known[name])
-            yield Problem.from_subject(pool, f"kubelet takes {told} pods, and {most} has addresses for {known[most]}")
+            text = f"kubelet accepts {max_pods} pods, but {most} has addresses for only {known[most]}"
+            yield Problem.from_subject(pool, text)
 
 
 def _gives_single_addresses(cluster: Cluster) -> bool:
-    """Whether the add-on of the network plugin is in the input, and certainly gives no blocks of addresses."""
+    """Whether the input has the network plugin's add-on, and it certainly assigns no address prefixes."""
     addon = cluster.addon(VPC_CNI)
     others = any(cluster.chart(each) for each in NETWORKS)
     if addon is None or others or any(each.name == AWS_NODE for each in cluster.objects_of_kind("DaemonSet")):
         return False
     if isinstance(addon.resource.properties.get("ConfigurationValues"), Unknown) and not addon.configuration:
         return False
-    told = dig(addon.configuration, "env", _PREFIXES)
+    prefixes = dig(addon.configuration, "env", _PREFIXES)
     ipv4 = setting(cluster, "KubernetesNetworkConfig", "IpFamily") in (None, "ipv4")
-    return ipv4 and not isinstance(told, Unknown) and not is_true(told)
+    return ipv4 and not isinstance(prefixes, Unknown) and not is_true(prefixes)
 
 
 @rule(
@@ -366,11 +377,12 @@ def _gives_single_addresses(cluster: Cluster) -> bool:
     source="https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html",
 )
 def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:
-    """Network policy that nothing enforces.
+    """NetworkPolicy isn't enforced.
 
-    The API server takes it, and every pod stays open: the VPC CNI enforces policies only when it is told to.
+    The API server accepts the policy, but every pod stays open: the VPC CNI enforces policies only if it is configured
+    to.
 
-    Fix: Have enableNetworkPolicy: "true" in the add-on's ConfigurationValues, with this library by
+    Fix: Set enableNetworkPolicy: "true" in the add-on's ConfigurationValues; with this library:
     GpuCluster(network_policies=True).
     """
     cluster = case.cluster
@@ -380,7 +392,7 @@ def network_policy_that_nothing_enforces(case: Case) -> Iterator[Problem]:
     unknown = bool(cluster.unknown_software) or addon.resource.conditional or _is_open(addon)
     for each in cluster.objects_of_kind("NetworkPolicy"):
         if each.group == "networking.k8s.io":
-            text = f"NetworkPolicy {each.namespace}/{each.name}: add-on {VPC_CNI} has {_SWITCH} off"
+            text = f"NetworkPolicy {each.namespace}/{each.name} has no effect: {_SWITCH} of add-on {VPC_CNI} is off"
             yield Problem(each, text, unknown=unknown)
 
 

@@ -1,4 +1,4 @@
-"""Node classes that make no node, or nodes that never join."""
+"""Rules for node classes that create no node, or nodes that never join."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.demand import claim_requests
 
 _CLASSES = "https://karpenter.sh/docs/concepts/nodeclasses/"
+_NOUNS = {"subnetSelectorTerms": "subnet", "securityGroupSelectorTerms": "security group"}
 _CLASS_KINDS = {KARPENTER_AWS_DOMAIN: "EC2NodeClass", EKS_DOMAIN: "NodeClass"}
 _ENTRY_TYPES = {"karpenter": ("EC2_LINUX",), "auto-mode": ("EC2",)}
-# Of the security group that EKS makes for each cluster.
+# Tags of the security group that EKS creates for each cluster.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
 _TAGS_OF_EKS = ("aws:eks:cluster-name", CLUSTER_TAG)
-# From here on the class takes every field of kubelet.
+# The class accepts every kubelet field since this version.
 # Source: aws/karpenter-provider-aws v1.15.0, pull request 9461
 _FREE_FROM = (1, 15)
 # Source: aws/karpenter-provider-aws v1.14.1 pkg/apis/crds/karpenter.k8s.aws_ec2nodeclasses.yaml
@@ -41,9 +42,9 @@ _KUBELET = tuple(_NAMES.split())
 
 @rule("GPU174", "error", source="https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref")
 def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """NodePool of a class that does not exist.
+    """NodePool refers to a node class that doesn't exist.
 
-    The NodePool is never Ready, and makes no node.
+    The NodePool is never Ready and creates no node.
 
     Fix: Create the class, or correct group, kind and name of nodeClassRef.
     """
@@ -59,30 +60,31 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         known = [each.name for each in cluster.objects_of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
-        yield Problem.from_subject(pool, f"{kind} {name} does not exist", unknown=not cluster.has_every_object(kind))
+        text = f"nodeClassRef names {kind} {name}, which doesn't exist"
+        yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind))
 
 
 def _unmanaged_reason(group: str | None, kind: str) -> str | None:
-    """Return why nobody takes a NodePool for its own: Karpenter leaves those of other classes alone.
+    """Return why no controller manages a NodePool: Karpenter ignores NodePools with other classes.
 
     Source: sigs.k8s.io/karpenter 2266468 (2026-08-20) pkg/utils/nodepool/nodepool.go ``IsManaged``
     """
     if group is None or is_expression(group) or is_expression(kind) or _CLASS_KINDS.get(group) == kind:
         return None
-    known = " nor ".join(f"{each} of {domain}" for domain, each in _CLASS_KINDS.items())
-    return f"nodeClassRef is of {kind} of {group}, which is neither {known}"
+    known = " or ".join(f"{each} of {domain}" for domain, each in _CLASS_KINDS.items())
+    return f"nodeClassRef must name {known}, got {kind} of {group}, so no controller creates its nodes"
 
 
 def _has_default(cluster: Cluster) -> bool:
-    """Whether EKS makes a class of that name itself, which comes with its built-in pools."""
+    """Whether EKS creates a class with this name itself, together with its built-in pools."""
     return not cluster.whole or (cluster.auto_mode and setting(cluster, "ComputeConfig", "NodePools") not in (None, []))
 
 
 @rule("GPU175", "error", source=f"{_CLASSES}#specsubnetselectorterms")
 def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
-    """Selector tags that nothing carries.
+    """Selector tags match no subnet or security group.
 
-    The class finds no subnet or security group and is never Ready, so that its pools make no node.
+    The class finds no subnet or security group and is never Ready, so its pools create no node.
 
     Fix: Tag the subnets and security groups, or select them by id.
     """
@@ -101,8 +103,10 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
             used = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
             own = is_own_network(used, cluster.resources)
             if own and candidates and terms and not any(may_select(one, each) for one in terms for each in candidates):
-                asked = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
-                text = f"{each.kind} {each.name}: {field} ask for {asked}, which nothing in the template carries"
+                tags = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
+                text = (
+                    f"{each.kind} {each.name}: {field} select tag {tags}, which no {_NOUNS[field]} in the template has"
+                )
                 yield Problem(each, text, unknown=kind == "AWS::EC2::SecurityGroup")
 
 
@@ -113,28 +117,30 @@ def _selects_group_of_eks(term: Mapping[str, Any]) -> bool:
 
 @rule("GPU392", "error", source="https://karpenter.sh/docs/concepts/nodeclasses/#specrole")
 def role_of_a_node_class_by_its_arn(case: Case) -> Iterator[Problem]:
-    """Role of a node class by its ARN.
+    """Node class names its role by ARN instead of name.
 
-    Karpenter puts the text into an instance profile as a name, which IAM refuses; the class stays unready.
+    Karpenter uses the value as a role name in an instance profile, which IAM rejects. The class stays unready.
 
-    Fix: Write the name of the role alone.
+    Fix: Write only the name of the role.
     """
     for pool in case.cluster.pools:
         role = dig(dict(pool.node_class.spec), "role") if pool.node_class else None
         if isinstance(role, str) and role.startswith("arn:"):
             yield Problem.from_subject(
-                pool, f"its class {pool.node_class.name if pool.node_class else ''} names role {role}"
+                pool,
+                f"role of EC2NodeClass {pool.node_class.name if pool.node_class else ''} must be a name, got the ARN "
+                f"{role}",
             )
 
 
 @rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
 def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
-    """Role of a node class that the cluster does not let in.
+    """Role of a node class has no access to the cluster.
 
-    The instance starts and is paid for, cannot join, and is replaced after 15 minutes.
+    The instance starts and is paid for, can't join, and is replaced after 15 minutes.
 
-    Fix: Add an AWS::EKS::AccessEntry of the role: EC2_LINUX for Karpenter, EC2 with AmazonEKSAutoNodePolicy for Auto
-    Mode.
+    Fix: Add an AWS::EKS::AccessEntry for the role: type EC2_LINUX for Karpenter, or EC2 with AmazonEKSAutoNodePolicy
+    for Auto Mode.
     """
     cluster = case.cluster
     if not cluster.whole:
@@ -142,20 +148,20 @@ def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
     for each in cluster.objects_of_kind("EC2NodeClass", "NodeClass"):
         kind = "karpenter" if each.kind == "EC2NodeClass" else "auto-mode"
         role = resolve_role(each.spec.get("role") or each.spec.get("instanceProfile"), cluster.resources)
-        if role is None or _is_let_in_by_eks(role, cluster) or _is_mapped(role, cluster):
+        if role is None or _has_access_by_eks(role, cluster) or _is_mapped(role, cluster):
             continue
         types = _entry_types(role, cluster)
         wanted = _ENTRY_TYPES[kind]
         if types is None or any(one in wanted or one is None for one in types):
             continue
         has = f"an access entry of type {', '.join(map(str, types))}" if types else "no access entry"
-        text = f"{each.kind} {each.name}: role {role.path} has {has}, it needs one of type {wanted[0]}"
+        text = f"{each.kind} {each.name}: role {role.path} has {has}, but needs one of type {wanted[0]}"
         unknown = setting(cluster, "AccessConfig", "AuthenticationMode") != "API"
         yield Problem(each, text, unknown=unknown)
 
 
-def _is_let_in_by_eks(role: Resource, cluster: Cluster) -> bool:
-    """Whether EKS makes the entry itself: of managed groups, and of Auto Mode's own role."""
+def _has_access_by_eks(role: Resource, cluster: Cluster) -> bool:
+    """Whether EKS creates the access entry itself: for managed groups, and for Auto Mode's own role."""
     known = [each.properties.get("NodeRole") for each in cluster.pools if each.kind == "managed"]
     known.append(setting(cluster, "ComputeConfig", "NodeRoleArn"))
     return any(resolve_role(each, cluster.resources) is role for each in known if each is not None)
@@ -170,7 +176,7 @@ def _is_mapped(role: Resource, cluster: Cluster) -> bool:
 
 
 def _entry_types(role: Resource, cluster: Cluster) -> list[str | None] | None:
-    """Return the type of each access entry of a role, ``None`` where an entry may be of any role."""
+    """Return the type of each access entry of a role; ``None`` if an entry may be for any role."""
     found: list[str | None] = []
     for each in cluster_resources(cluster, "AWS::EKS::AccessEntry"):
         principal = each.properties.get("PrincipalArn")
@@ -185,28 +191,29 @@ def _entry_types(role: Resource, cluster: Cluster) -> list[str | None] | None:
 
 @rule("GPU188", "warning", source=f"{_CLASSES}#specamiselectorterms")
 def gpu_nodes_on_the_latest_image(case: Case) -> Iterator[Problem]:
-    """GPU nodes on the latest image.
+    """GPU nodes use the latest image.
 
-    Each release of the image makes the nodes drift: they are replaced while they work, with another driver.
+    Each release of the image makes the nodes drift. Karpenter replaces them while they work, with another driver.
 
-    Fix: Pin the alias to a release, and move it on purpose.
+    Fix: Pin the alias to a release, and change the release on purpose.
     """
     for pool in gpu_node_pools(case.cluster):
         alias = ami_alias(pool) if pool.kind == "karpenter" else None
         if alias and alias.endswith("@latest"):
-            text = f"alias {alias} replaces its nodes, driver and all, at each release of the image"
+            text = f"image alias {alias} makes Karpenter replace its nodes, and their driver, at each image release"
             family = alias.partition("@")[0]
-            pinned = f", as {family}@{NEWEST_WITHOUT_FAULT}" if family == "al2023" else ""
-            yield Problem.from_subject(pool, text, fix=f"Pin the alias to a release{pinned}, and move it on purpose.")
+            pinned = f", for example {family}@{NEWEST_WITHOUT_FAULT}" if family == "al2023" else ""
+            fix = f"Pin the alias to a release{pinned}, and change the release on purpose."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU193", "warning", source="https://karpenter.sh/docs/tasks/dra/")
 def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator[Problem]:
-    """Network interfaces listed beside claimed EFA devices.
+    """Node class lists network interfaces although pods claim EFA devices.
 
-    Karpenter attaches every EFA interface for claims only where the class lists none.
+    Karpenter attaches every EFA interface for claims only if the class lists no network interfaces.
 
-    Fix: Leave networkInterfaces out of the class.
+    Fix: Remove networkInterfaces from the class.
     """
     cluster = case.cluster
     claims = cluster.objects_of_kind("ResourceClaim", "ResourceClaimTemplate")
@@ -215,17 +222,17 @@ def network_interfaces_listed_beside_claimed_efa_devices(case: Case) -> Iterator
         return
     for pool in gpu_node_pools(cluster):
         if pool.launch.interfaces:
-            text = "its class lists networkInterfaces, and pods claim EFA devices"
+            text = "its class lists networkInterfaces, so Karpenter doesn't attach the EFA devices that pods claim"
             yield Problem.from_subject(pool, text)
 
 
 @rule("GPU398", "warning", source=f"{_CLASSES}#speckubelet")
 def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Problem]:
-    """Field of kubelet that the class does not have.
+    """EC2NodeClass doesn't have this kubelet field.
 
-    Before 1.15 the definition of the class has twelve fields of kubelet; others are refused, or dropped.
+    Before 1.15, the CRD of the class has twelve kubelet fields. The API server rejects or drops others.
 
-    Fix: Use a field that the class has, or Karpenter 1.15.
+    Fix: Use a field that the class has, or upgrade Karpenter to 1.15.
     """
     karpenter = case.cluster.autoscaler("karpenter")
     if karpenter is None or karpenter.version is None or minor(karpenter.version) >= _FREE_FROM:
@@ -233,26 +240,27 @@ def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Proble
     for each in case.cluster.objects_of_kind("EC2NodeClass"):
         for name in mapping(each.spec.get("kubelet")):
             if name not in _KUBELET:
-                yield Problem(each, f"EC2NodeClass {each.name}: kubelet has no {name} in Karpenter {karpenter.version}")
+                text = f"EC2NodeClass {each.name}: Karpenter {karpenter.version} has no field spec.kubelet.{name}"
+                yield Problem(each, text)
 
 
 @rule("GPU399", "error", source=f"{_CLASSES}#specsubnetselectorterms")
 def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
-    """Zone in which the class has no subnet.
+    """Node class has no subnet in the zone that the pool requires.
 
-    Karpenter launches into subnets of the class only, so that the pool makes no node. It is certain where the template
-    has the cluster's VPC, else subnets of the same tags may stand elsewhere.
+    Karpenter launches only into subnets of the class, so the pool creates no node. The result is certain if the
+    template contains the cluster's VPC. Otherwise subnets with the same tags may exist elsewhere.
 
-    Fix: Tag a subnet of that zone, or ask for a zone that has one.
+    Fix: Tag a subnet in this zone, or require a zone that has one.
     """
     for pool in case.cluster.pools:
         answer = class_has_subnet(pool)
-        # That nothing is known of a zone is no finding.
+        # An unknown zone isn't a finding.
         if answer is Answer.NO or (
             answer is Answer.UNKNOWN and all(isinstance(each, str) for each in pool.class_zones)
         ):
-            asked, there = _format_requirements(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
-            text = f"asks for zone {asked}, and the subnets of its class are in {there}"
+            zones, there = _format_requirements(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
+            text = f"it requires zone {zones}, but the subnets of its class are in {there}"
             yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 

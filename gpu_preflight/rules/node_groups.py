@@ -1,4 +1,4 @@
-"""Node groups: sizes, names, access to the cluster, and values that eksctl rejects."""
+"""Rules for node groups: sizes, names, access to the cluster, and values that eksctl rejects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCESS = "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entr
 _ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
 _ANYTHING = ("AdministratorAccess", "PowerUserAccess")
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
-# What the network plugin calls for the addresses of pods.
+# The action that the network plugin calls to assign addresses to pods.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html (2026-11-24)
 _ASSIGNS = {"ipv4": "ec2:AssignPrivateIpAddresses", "ipv6": "ec2:AssignIpv6Addresses"}
 _PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
@@ -40,64 +40,65 @@ def _managed(cluster: Cluster) -> list[Pool]:
 
 @rule("GPU058", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html")
 def sizes_that_contradict_each_other(case: Case) -> Iterator[Problem]:
-    """Sizes that contradict each other.
+    """Sizes of a group contradict each other.
 
-    EKS and Auto Scaling refuse the group.
+    EKS and Auto Scaling reject the group.
 
-    Fix: Keep MinSize, the wanted size and MaxSize in this order, with MaxSize 1 or more.
+    Fix: Set MinSize <= desired size <= MaxSize, with MaxSize 1 or more.
     """
     for pool in case.cluster.pools:
         if not pool.is_group or pool.max_nodes is None:
             continue
         desired, least, most = desired_nodes(pool), pool.min_nodes, pool.max_nodes
         if pool.kind == "managed" and most == 0:
-            yield Problem.from_subject(pool, "MaxSize is 0, EKS takes 1 or more")
+            yield Problem.from_subject(pool, "MaxSize is 0, but EKS requires 1 or more")
         elif least is not None and least > most:
             yield Problem.from_subject(pool, f"MinSize {least} is above MaxSize {most}")
         elif desired is not None and not (least or 0) <= desired <= most:
-            yield Problem.from_subject(pool, f"{desired} nodes wanted, MinSize {least}, MaxSize {most}")
+            text = f"desired size {desired} must be between MinSize {least} and MaxSize {most}"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU059", "warning", source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html")
 def group_that_can_have_no_node(case: Case) -> Iterator[Problem]:
-    """Group that can have no node.
+    """Group can't have any node.
 
-    No autoscaler goes above MaxSize, and its pods stay Pending.
+    No autoscaler exceeds MaxSize, so its pods stay Pending.
 
     Fix: Raise MaxSize.
     """
     for pool in case.gpu_groups:
         if pool.kind == "self-managed" and pool.max_nodes == 0:
-            yield Problem.from_subject(pool, "MaxSize is 0")
+            yield Problem.from_subject(pool, "MaxSize is 0, so it never has a node")
 
 
 @rule("GPU060", "warning", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupScalingConfig.html")
 def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
-    """Wanted size beside an autoscaler.
+    """Desired size is set although an autoscaler changes it.
 
-    A deployment that touches the sizes ends nodes the autoscaler started, with what runs on them.
+    A deployment that changes the sizes terminates nodes that the autoscaler started, with their pods.
 
-    Fix: Leave DesiredSize or DesiredCapacity out and set MinSize.
+    Fix: Remove DesiredSize or DesiredCapacity, and set MinSize.
     """
     for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
         desired = desired_nodes(pool)
         if desired is not None and pool.min_nodes != pool.max_nodes:
             yield Problem.from_subject(
                 pool,
-                f"a deployment may set it back to {_nodes(desired)}",
+                f"its desired size is fixed, so a deployment may reset it to {_nodes(desired)}",
                 fix=_without_size(pool),
                 field="ScalingConfig.DesiredSize" if pool.kind == "managed" else "DesiredCapacity",
             )
 
 
 def _without_size(pool: Pool) -> str:
-    """Return how the CDK leaves out the size that its own node group always writes; nothing for other templates."""
+    """Return how to remove the size that CDK's Nodegroup always writes; empty for other templates."""
     if pool.kind != "managed" or pool.resource is None or "aws:cdk:path" not in pool.resource.metadata:
         return ""
     named = "ScalingConfig.DesiredSize"
     return (
-        "The CDK's Nodegroup always writes DesiredSize: leave it out by "
-        f"group.node.default_child.add_property_deletion_override('{named}'), in TypeScript "
+        "Remove DesiredSize, which CDK's Nodegroup always writes, by "
+        f"group.node.default_child.add_property_deletion_override('{named}'); in TypeScript: "
         f"(group.node.defaultChild as CfnNodegroup).addPropertyDeletionOverride('{named}')."
     )
 
@@ -108,9 +109,9 @@ def _nodes(number: int) -> str:
 
 @rule("GPU061", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html")
 def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
-    """Warm pool that EKS refuses.
+    """EKS rejects the warm pool.
 
-    Groups with ImageId have no warm pools, and those of Bottlerocket neither hibernate nor are reused.
+    Groups with ImageId can't have warm pools. Bottlerocket nodes can neither hibernate nor be reused.
 
     Fix: Remove WarmPoolConfig, or use an AL2023 image that EKS publishes.
     """
@@ -119,17 +120,17 @@ def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
         if not is_true(warm.get("Enabled")):
             continue
         if is_given(pool.launch.image):
-            yield Problem.from_subject(pool, "a warm pool with an image of its own")
+            yield Problem.from_subject(pool, "it has a warm pool, which EKS rejects for groups with a custom image")
         hibernates = str(warm.get("PoolState")).upper() == "HIBERNATED"
         if pool.operating_system == "bottlerocket" and (hibernates or is_true(warm.get("ReuseOnScaleIn"))):
-            yield Problem.from_subject(pool, "a warm pool of Bottlerocket that hibernates or is reused")
+            yield Problem.from_subject(pool, "its warm pool hibernates or reuses Bottlerocket nodes, which EKS rejects")
 
 
 @rule("GPU062", "note", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
 def fixed_version_of_a_launch_template(case: Case) -> Iterator[Problem]:
-    """Fixed version of a launch template.
+    """Node group uses a fixed version of its launch template.
 
-    Changes of the launch template reach no node, because the version that the group uses stays the same.
+    Changes of the launch template don't apply to nodes, because the group keeps its version.
 
     Fix: Set Version to Fn::GetAtt LatestVersionNumber of the launch template.
     """
@@ -139,30 +140,32 @@ def fixed_version_of_a_launch_template(case: Case) -> Iterator[Problem]:
         )
         version = mapping(specification).get("Version", "$Default")
         if pool.launch_resource is not None and isinstance(version, (str, int)):
-            yield Problem.from_subject(pool, f"uses version {version} of its launch template for good")
+            text = f"it always uses version {version} of its launch template, so changes of the template have no effect"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU063", "note", source=_NODE_GROUP)
 def node_group_with_a_name_of_its_own(case: Case) -> Iterator[Problem]:
-    """Node group with a name of its own.
+    """Node group has a fixed name.
 
-    A change that replaces the group fails, because CloudFormation makes the new one before the old one goes.
+    CloudFormation creates the new group before it deletes the old one, so a change that replaces the group fails.
 
-    Fix: Leave NodegroupName out.
+    Fix: Remove NodegroupName.
     """
     for pool in case.gpu_groups:
         name = pool.properties.get("NodegroupName")
         if pool.kind == "managed" and is_given(name) and not is_of_eksctl(pool):
-            yield Problem.from_subject(pool, f"NodegroupName is {name}")
+            text = f"its name {name} is fixed by NodegroupName, so a change that replaces the group fails"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU064", "warning", source="aws/eks-node-monitoring-agent v1.7.0 pkg/conditions/conditions.go")
 def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem]:
-    """Node repair for a condition that no node has.
+    """Node repair override names a condition that no node has.
 
-    The override never applies, and a broken GPU is repaired by EKS' own choice.
+    The override never applies, so EKS chooses how to repair a broken GPU.
 
-    Fix: Name a condition of the node monitoring agent; that of GPUs is AcceleratedHardwareReady.
+    Fix: Use a condition of the node monitoring agent; for GPUs: AcceleratedHardwareReady.
     """
     for pool in _managed(case.cluster):
         config = mapping(pool.properties.get("NodeRepairConfig"))
@@ -170,7 +173,7 @@ def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem
             condition = known_text(override.get("NodeMonitoringCondition"))
             if condition is not None and condition not in _CONDITIONS:
                 hint = did_you_mean(condition, _CONDITIONS)
-                yield Problem.from_subject(pool, f"no node has a condition {condition}{hint}")
+                yield Problem.from_subject(pool, f"node repair names condition {condition}, which no node has{hint}")
 
 
 def _mode(cluster: Cluster) -> str | None:
@@ -179,7 +182,7 @@ def _mode(cluster: Cluster) -> str | None:
 
 
 def _entries(cluster: Cluster, role: Resource) -> list[Resource] | None:
-    """Return the access entries of a role, ``None`` when one of the cluster's may be for any role."""
+    """Return the access entries of a role; ``None`` if one of the cluster's entries may be for any role."""
     found = cluster_resources(cluster, _ENTRY)
     if any(referred(each.properties.get("PrincipalArn"), cluster.resources) is None for each in found):
         return None
@@ -197,16 +200,16 @@ def _mentions(mapped: Object | None, role: Resource) -> bool:
 
 
 def _is_known_to_eks(cluster: Cluster, role: Resource) -> bool:
-    """Whether a managed group has the role too: EKS lets in the role of each of its groups."""
+    """Whether a managed group has the role too: EKS grants access to the roles of its managed groups."""
     managed = (each for each in cluster.pools if each.kind == "managed")
     return any(refers(each.properties.get("NodeRole"), role) for each in managed)
 
 
 @rule("GPU070", "error", source=_ACCESS)
 def self_managed_role_unauthorized(case: Case) -> Iterator[Problem]:
-    """Role of self-managed nodes is not let in.
+    """Role of self-managed nodes has no access to the cluster.
 
-    Kubelet is refused as Unauthorized; instances run and cost money, and no node appears.
+    The API server rejects kubelet as Unauthorized. Instances run and cost money, but no node appears.
 
     Fix: Add an AWS::EKS::AccessEntry of type EC2_LINUX for the role of the nodes.
     """
@@ -221,10 +224,12 @@ def self_managed_role_unauthorized(case: Case) -> Iterator[Problem]:
             continue
         if mode != "API" and _mentions(mapped, role):
             continue
-        wrong = f"has an access entry of type {_type(entries[0])}" if entries else "has no access entry"
-        told = wrong if mode == "API" else f"{wrong}, and aws-auth does not map it"
-        # Whoever writes aws-auth may do so after the deployment.
-        yield Problem.from_subject(pool, f"role {role.path} {told}", unknown=mode != "API")
+        wrong = "has no access entry"
+        if entries:
+            wrong = f"has an access entry of type {_type(entries[0])} instead of EC2_LINUX"
+        reason = wrong if mode == "API" else f"{wrong}, and aws-auth doesn't map it"
+        # A user may write aws-auth after the deployment.
+        yield Problem.from_subject(pool, f"its node role {role.path} {reason}", unknown=mode != "API")
 
 
 def _type(entry: Resource) -> str:
@@ -240,9 +245,9 @@ def _admits_nodes(entry: Resource) -> bool:
     "GPU071", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html"
 )
 def access_entry_on_a_cluster_that_reads_only_aws_auth(case: Case) -> Iterator[Problem]:
-    """Access entry on a cluster that reads only aws-auth.
+    """Cluster reads only aws-auth, so it rejects access entries.
 
-    EKS refuses the entry, and the deployment fails; without AccessConfig a cluster is in mode CONFIG_MAP.
+    EKS rejects the entry, and the deployment fails. A cluster without AccessConfig has mode CONFIG_MAP.
 
     Fix: Set AccessConfig.AuthenticationMode of the cluster to API or API_AND_CONFIG_MAP.
     """
@@ -250,15 +255,15 @@ def access_entry_on_a_cluster_that_reads_only_aws_auth(case: Case) -> Iterator[P
     if not cluster.whole or _mode(cluster) != "CONFIG_MAP":
         return
     for each in cluster_resources(cluster, _ENTRY):
-        message = f"access entry {each.path}: the cluster's authentication mode is CONFIG_MAP, which has no entries"
+        message = f"access entry {each.path}: EKS rejects it, because the cluster's authentication mode is CONFIG_MAP"
         yield Problem(each, message)
 
 
 @rule("GPU072", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html")
 def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
-    """Role with a path in aws-auth.
+    """aws-auth maps a role that has a path.
 
-    The authenticator compares roles without their path, so the nodes are not let in.
+    The authenticator compares roles without their path, so the nodes have no access.
 
     Fix: Give the role the path /, or use an access entry instead of aws-auth.
     """
@@ -268,17 +273,17 @@ def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
         role = node_role(pool, cluster.resources)
         path = known_text(role.properties.get("Path")) if role else None
         if role and path not in (None, "/") and _mentions(mapped, role) and _mode(cluster) != "API":
-            message = f"aws-auth maps role {role.path}, whose path is {path}"
+            message = f"aws-auth maps its role {role.path} with path {path}, which the authenticator ignores"
             yield Problem.from_subject(pool, message, unknown=bool(_entries(cluster, role)))
 
 
 @rule("GPU073", "error", source=_ROLE)
 def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
-    """Role of the nodes lacks a policy.
+    """Node role lacks a policy.
 
-    Nodes do not join, get no addresses for pods, or cannot pull images.
+    Nodes don't join, get no addresses for pods, or can't pull images.
 
-    Fix: Attach the policies to the role of the nodes; the one of the network plugin may be on a role of its own.
+    Fix: Attach the policies to the node role; the policy of the network plugin may be on the plugin's own role.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -288,12 +293,12 @@ def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
             continue
         lacking = [name for name, prefixes in _needed(cluster, pool, names) if not _allow(actions, prefixes)]
         if lacking:
-            yield Problem.from_subject(pool, f"role {role.path} lacks {', '.join(lacking)}")
+            yield Problem.from_subject(pool, f"its node role {role.path} lacks {', '.join(lacking)}")
     plugin = _powerless_network_role(cluster)
     for pool in case.gpu_pools if plugin else ():
         if plugin and pool.kind != "auto-mode":
             calls = " and ".join(_assigning(cluster))
-            text = f"its pods get no addresses: role {plugin.path} of the network plugin does not allow {calls}"
+            text = f"its pods get no addresses: role {plugin.path} of the network plugin doesn't allow {calls}"
             yield Problem.from_subject(pool, text)
 
 
@@ -302,7 +307,7 @@ def _allow(actions: list[str], prefixes: tuple[str, ...]) -> bool:
 
 
 def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the policies that a role lacks, each with actions of a policy of its own that make up for it."""
+    """Yield the policies that a role lacks, each with prefixes of equivalent actions in other policies."""
     auto = pool.kind == "auto-mode"
     worker = "AmazonEKSWorkerNodeMinimalPolicy" if auto else "AmazonEKSWorkerNodePolicy"
     by_id = pool.user_data.has_feature_gate("InstanceIdNodeName")
@@ -315,7 +320,7 @@ def _needed(cluster: Cluster, pool: Pool, names: tuple[str, ...]) -> Iterator[tu
 
 
 def _network_needs_role(cluster: Cluster) -> bool:
-    """Whether the network plugin has certainly no role of its own."""
+    """Whether the network plugin certainly has no own role."""
     if (
         not cluster.whole
         or cluster.unknown_software
@@ -334,7 +339,7 @@ def _network_needs_role(cluster: Cluster) -> bool:
 
 
 def _powerless_network_role(cluster: Cluster) -> Resource | None:
-    """Return the network plugin's own role if it certainly lets the plugin assign no address."""
+    """Return the network plugin's own role if it certainly doesn't allow the plugin to assign addresses."""
     addon = cluster.addon(VPC_CNI)
     if addon is None or any(cluster.chart(each) for each in NETWORKS):
         return None
@@ -348,7 +353,7 @@ def _powerless_network_role(cluster: Cluster) -> Resource | None:
 
 
 def _assigning(cluster: Cluster) -> list[str]:
-    """Return the action by which the network plugin assigns addresses, both where the family isn't known."""
+    """Return the action by which the network plugin assigns addresses; both actions if the IP family isn't known."""
     family = setting(cluster, "KubernetesNetworkConfig", "IpFamily") or "ipv4"
     return [_ASSIGNS[family]] if family in _ASSIGNS else [*_ASSIGNS.values()]
 
@@ -359,7 +364,7 @@ def _denies(role: Resource, action: str, cluster: Cluster) -> bool:
 
 @rule("GPU074", "error", source=_ROLE)
 def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
-    """Role of the nodes cannot be assumed by EC2.
+    """Node role doesn't trust EC2.
 
     The instances get no credentials, and no node appears.
 
@@ -370,32 +375,32 @@ def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
         trusted = trusted_services(role) if role else None
         if role and trusted is not None and not any(each.startswith(("ec2.", "${")) for each in trusted):
             names = ", ".join(trusted) or "no service"
-            yield Problem.from_subject(pool, f"role {role.path} trusts {names}, not ec2.amazonaws.com")
+            yield Problem.from_subject(pool, f"its node role {role.path} trusts {names} instead of ec2.amazonaws.com")
 
 
 @rule("GPU329", "error", source=_ROLE)
 def self_managed_nodes_without_an_instance_profile(case: Case) -> Iterator[Problem]:
-    """Self-managed nodes without an instance profile.
+    """Launch template of self-managed nodes has no instance profile.
 
-    Without a role an instance has no credentials to join with; it runs and costs money, and no node appears.
+    Without a role, an instance has no credentials to join. It runs and costs money, but no node appears.
 
-    Fix: Name an instance profile with the role of the nodes in IamInstanceProfile of the launch template.
+    Fix: Set an instance profile with the node role in IamInstanceProfile of the launch template.
     """
     for pool in case.cluster.pools:
         data = pool.launch_resource.properties.get("LaunchTemplateData") if pool.launch_resource else None
         if pool.kind == "self-managed" and isinstance(data, dict) and data.get("IamInstanceProfile") is None:
             yield Problem.from_subject(
-                pool, "its launch template names no instance profile, so that its nodes have no role"
+                pool, "its launch template sets no instance profile, so its nodes have no role and can't join"
             )
 
 
 @rule("GPU094", "error", source="https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/")
 def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
-    """Nodes named by instance id without an access entry of type EC2.
+    """Nodes named by instance id have no access entry of type EC2.
 
-    An entry of type EC2_LINUX admits a node by its private DNS name only; kubelet may not register another.
+    An entry of type EC2_LINUX accepts a node only by its private DNS name. kubelet can't register under another name.
 
-    Fix: Give the pool a role of its own with an access entry of type EC2, or leave InstanceIdNodeName off.
+    Fix: Give the pool its own role with an access entry of type EC2, or turn InstanceIdNodeName off.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -407,24 +412,25 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
         ):
             continue
         if "SessionName" not in str(_map(cluster)):
-            message = "its nodes are named by instance id, and its role has no access entry of type EC2"
+            message = "its nodes are named by instance id, but its role has no access entry of type EC2"
             yield Problem.from_subject(pool, message, unknown=not cluster.whole)
 
 
 @rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)
 def value_that_eksctl_rejects(case: Case) -> Iterator[Problem]:
-    """Value that eksctl rejects.
+    """ClusterConfig has a value that eksctl rejects.
 
-    eksctl checks the whole config first and creates nothing. It finds a fault in user data only after it created the
-    cluster, and then leaves out that group.
+    eksctl validates the whole config first and creates nothing. It detects errors in user data only after it created
+    the cluster, and then omits the node group.
 
-    Fix: Correct the value as the message says.
+    Fix: Correct the value as the message states.
     """
     cluster = case.cluster
-    # The input may hold configs of several clusters.
+    # The input may contain configs of several clusters.
     for config in (each for each in configs(list(cluster.objects)) if each.name == cluster.name):
         for found in rejections(config):
-            yield Problem(_subject(found, config, cluster), found.text, unknown=found.unknown)
+            text = f"ClusterConfig {config.name}: {found.text}"
+            yield Problem(_subject(found, config, cluster), text, unknown=found.unknown)
 
 
 def _subject(found: Rejection, config: Object, cluster: Cluster) -> Subject:

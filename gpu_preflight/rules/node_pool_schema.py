@@ -1,4 +1,4 @@
-"""NodePools and EC2NodeClasses that the API server refuses.
+"""Rules for NodePools and EC2NodeClasses that the API server rejects.
 
 Source: aws/karpenter-provider-aws v1.14.1 pkg/apis/crds, the rules in the CustomResourceDefinitions.
 """
@@ -53,17 +53,17 @@ _SERVED = "v1"
 _WITH_DEFAULT = (1, 15)
 _CHOOSES = ("instance-gpu-name", "instance-gpu-memory", "instance-family", "instance-type", "nodepool")
 _SPREAD = 2
-# Below so many zones, GPU021 reports a pool of spot instances of one type.
+# With fewer zones, GPU021 reports a pool of spot instances of one type.
 _SPOT_ZONES = 3
 
 
 @rule("GPU180", "error", source=_CRDS)
 def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
-    """NodePool that the API server refuses.
+    """API server rejects the NodePool.
 
-    The deployment fails, or the pool is not there and its pods stay Pending.
+    The deployment fails, or the pool doesn't exist and its pods stay Pending.
 
-    Fix: Correct the field as the message says.
+    Fix: Correct the field as the message states.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("NodePool"):
@@ -79,7 +79,7 @@ def _problems(each: Object, faults: Iterable[str], cluster: Cluster, *, unknown:
 
 
 def _version(cluster: Cluster) -> tuple[int, int] | None:
-    """Return the minor version of Karpenter, ``None`` where it is not known."""
+    """Return the minor version of Karpenter; ``None`` if it isn't known."""
     karpenter = cluster.autoscaler("karpenter")
     return minor(karpenter.version) if karpenter and karpenter.version else None
 
@@ -87,7 +87,7 @@ def _version(cluster: Cluster) -> tuple[int, int] | None:
 def _without_pause(pool: Object, cluster: Cluster) -> Iterator[Problem]:
     disruption, version = pool.spec.get("disruption"), _version(cluster)
     if isinstance(disruption, dict) and "consolidateAfter" not in disruption:
-        text = "disruption is given without consolidateAfter, which Karpenter before 1.15 wants"
+        text = "disruption has no consolidateAfter, which Karpenter before 1.15 requires"
         if version is None or version < _WITH_DEFAULT:
             yield from _problems(pool, [text], cluster, unknown=version is None)
 
@@ -104,17 +104,17 @@ def _pool_faults(pool: Object) -> Iterator[str]:
 def _disruption_faults(disruption: Any) -> Iterator[str]:
     for budget in mappings(mapping(disruption).get("budgets")):
         if ("schedule" in budget) != ("duration" in budget):
-            yield "a budget has only one of schedule and duration"
+            yield "a disruption budget must set both schedule and duration, but sets only one"
 
 
 def _static_faults(spec: Any) -> Iterator[str]:
     if spec.get("replicas") is None:
         return
     if spec.get("weight") is not None:
-        yield "replicas and weight exclude each other"
+        yield "replicas and weight exclude each other, but both are set"
     others = [key for key in mapping(spec.get("limits")) if key != "nodes"]
     if others:
-        yield f"with replicas only limits.nodes is allowed, not {', '.join(others)}"
+        yield f"a pool with replicas allows only limits.nodes, got limits.{', limits.'.join(others)}"
 
 
 def _requirement_faults(requirement: dict[str, Any]) -> Iterator[str]:
@@ -124,11 +124,11 @@ def _requirement_faults(requirement: dict[str, Any]) -> Iterator[str]:
         return
     listed, least = items(values), known_number(requirement.get("minValues"))
     if operator == "In" and not listed:
-        yield f"{key}: operator In has no values"
+        yield f"requirement {key}: operator In has no values"
     if operator in _NUMERIC and not _is_one_number(listed):
-        yield f"{key}: operator {operator} needs one whole number"
+        yield f"requirement {key}: operator {operator} needs one whole number"
     if operator == "In" and least is not None and least > len(listed):
-        yield f"{key}: minValues {least} is more than its {len(listed)} values"
+        yield f"requirement {key}: minValues {least} is more than its {len(listed)} values"
     yield from _label_faults(key)
 
 
@@ -141,19 +141,19 @@ def _label_faults(key: Any) -> Iterator[str]:
     text = known_text(key) or ""
     domain = text.partition("/")[0]
     if domain.endswith(KARPENTER_AWS_DOMAIN) and text not in _LABELS and "${" not in text:
-        yield f"{text} is no label of Karpenter{did_you_mean(text, _LABELS)}"
+        yield f"Karpenter has no label {text}{did_you_mean(text, _LABELS)}"
     restricted = domain == KARPENTER_DOMAIN or domain.endswith(f".{KARPENTER_DOMAIN}")
     if text in (NODE_POOL, HOSTNAME) or (restricted and text != CAPACITY_TYPE):
-        yield f"label {text} cannot be chosen{did_you_mean(text, (CAPACITY_TYPE,))}"
+        yield f"label {text} is reserved and can't be set{did_you_mean(text, (CAPACITY_TYPE,))}"
 
 
 @rule("GPU181", "error", source=_CRDS)
 def ec2nodeclass_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
-    """EC2NodeClass that the API server refuses.
+    """API server rejects the EC2NodeClass.
 
-    The deployment fails, or the class is not there and its pools make no node.
+    The deployment fails, or the class doesn't exist and its pools create no node.
 
-    Fix: Correct the field as the message says.
+    Fix: Correct the field as the message states.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("EC2NodeClass"):
@@ -165,7 +165,7 @@ def ec2nodeclass_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 def _class_faults(spec: dict[str, Any]) -> Iterator[str]:
     identities = [key for key in ("role", "instanceProfile") if spec.get(key) is not None]
     if len(identities) != 1:
-        yield "exactly one of role and instanceProfile must be given"
+        yield f"exactly one of role and instanceProfile must be set, got {' and '.join(identities) or 'none'}"
     terms = spec.get("amiSelectorTerms")
     if isinstance(terms, Unknown):
         return
@@ -174,9 +174,9 @@ def _class_faults(spec: dict[str, Any]) -> Iterator[str]:
     if aliased and (
         len(listed) > 1 or any(each.get(key) for each in aliased for key in ("id", "tags", "name", "owner"))
     ):
-        yield "an alias stands alone, without further terms"
+        yield "amiSelectorTerms must contain only the alias, without other terms or keys"
     if listed and not aliased and spec.get("amiFamily") is None and all(map(_is_plain, items(terms))):
-        yield "amiFamily must be given where no alias is"
+        yield "amiFamily must be set if amiSelectorTerms has no alias"
     for each in aliased:
         yield from _alias_faults(known_text(each.get("alias")), known_text(spec.get("amiFamily")))
 
@@ -190,11 +190,11 @@ def _alias_faults(alias: str | None, family: str | None) -> Iterator[str]:
         return
     name, at, version = alias.partition("@")
     if not at or name not in _FAMILIES:
-        yield f"alias {alias!r} is not <family>@<version>{did_you_mean(name, _FAMILIES)}"
+        yield f"alias must have the form <family>@<version>, got {alias!r}{did_you_mean(name, _FAMILIES)}"
     elif family not in (None, "Custom", _FAMILIES[name]):
         yield f"alias {alias} and amiFamily {family} contradict each other"
     if name.startswith("windows") and version != "latest":
-        yield f"alias {alias}: Windows has only version latest"
+        yield f"alias {alias} must end with @latest, the only version for Windows"
 
 
 def _rows(pool: Pool) -> list[InstanceType]:
@@ -205,11 +205,11 @@ def _rows(pool: Pool) -> list[InstanceType]:
     "GPU256", "warning", source="kubernetes-sigs/karpenter v1.14.1 pkg/controllers/provisioning/scheduling/scheduler.go"
 )
 def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iterator[Problem]:
-    """NodePool whose CPU or memory limit stops before its GPUs.
+    """NodePool's CPU or memory limit blocks some of its GPUs.
 
-    Karpenter leaves out types that are larger than what is left of a limit, so the GPUs are never made.
+    Karpenter skips types that exceed the rest of a limit, so these GPUs are never launched.
 
-    Fix: Limit nvidia.com/gpu only, or raise cpu and memory to what so many nodes have.
+    Fix: Limit only nvidia.com/gpu, or raise cpu and memory to the sum of that many nodes.
     """
     for pool in case.gpu_pools:
         gpus = pool.limits.get(GPU)
@@ -227,7 +227,7 @@ def nodepool_whose_cpu_or_memory_limit_stops_before_its_gpus(case: Case) -> Iter
 
 
 def _nodes(pool: Pool, row: InstanceType) -> int:
-    """Return how many nodes of a type the limits of CPU and memory allow."""
+    """Return how many nodes of a type the CPU and memory limits allow."""
     figures = ((pool.limits.get("cpu"), (row.vcpus or 0) * 1000), (pool.limits.get("memory"), least_memory(row)))
     counts = [limit // figure for limit, figure in figures if limit is not None and figure]
     return min(counts, default=10**9)
@@ -236,17 +236,18 @@ def _nodes(pool: Pool, row: InstanceType) -> int:
 def _bound_text(pool: Pool, reached: dict[str, int], gpus: int) -> str:
     shown = " and ".join(f"{show(name, pool.limits[name])} {name}" for name in ("cpu", "memory") if name in pool.limits)
     best, least = max(reached, key=lambda name: reached[name]), min(reached, key=lambda name: reached[name])
-    tail = f", {reached[least]} as {least}" if reached[least] < reached[best] else ""
-    return f"limits {shown} allow {reached[best]} of its {gpus} GPUs as {best}{tail}"
+    tail = f", or {reached[least]} as {least}" if reached[least] < reached[best] else ""
+    return f"its limits of {shown} allow only {reached[best]} of its {gpus} GPUs as {best}{tail}"
 
 
 @rule("GPU257", "warning", source="https://karpenter.sh/v1.14/reference/instance-types/")
 def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
-    """NodePool with GPUs that are not alike.
+    """NodePool offers GPUs of very different sizes.
 
-    nvidia.com/gpu: 1 takes whichever is cheapest and there: too small for the model, or far too dear.
+    A pod that requests nvidia.com/gpu: 1 gets the cheapest available GPU. It may be too small for the model, or far too
+    expensive.
 
-    Fix: Make a NodePool for each model, or let pods select instance-gpu-name.
+    Fix: Create a NodePool for each GPU model, or make pods select instance-gpu-name.
     """
     if _chosen(case.cluster):
         return
@@ -258,12 +259,12 @@ def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
         if sizes and sizes[most] >= _SPREAD * sizes[least]:
             figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
             others = ", ".join(each.name for each in pools[1:])
-            beside = f"; NodePool {others} of the same weight takes it too" if others else ""
-            yield Problem.from_subject(pools[0], f"a pod that asks for one GPU gets {figures}{beside}")
+            also = f"; NodePool {others} with the same weight accepts it too" if others else ""
+            yield Problem.from_subject(pools[0], f"a pod that requests one GPU may get {figures}{also}")
 
 
 def _interchangeable(pools: list[Pool]) -> list[list[Pool]]:
-    """Return NodePools that take the same pods, by weight, taints and labels; Karpenter uses any of them.
+    """Return NodePools that accept the same pods, by weight, taints and labels; Karpenter uses any of them.
 
     Source: https://karpenter.sh/v1.14/concepts/scheduling/#weighted-nodepools (2026-11)
     """
@@ -277,18 +278,18 @@ def _interchangeable(pools: list[Pool]) -> list[list[Pool]]:
 
 
 def _is_of_karpenter(key: str) -> bool:
-    """Whether Karpenter or Kubernetes defines a label, rather than whoever wrote a NodePool."""
+    """Whether Karpenter or Kubernetes defines a label, instead of the NodePool's author."""
     return key.partition("/")[0].endswith((KARPENTER_DOMAIN, "k8s.aws", "kubernetes.io", "amazonaws.com"))
 
 
 def _is_for_gpus(pool: Pool) -> bool:
-    """Whether whoever wrote the pool meant GPUs, and not just every instance type."""
+    """Whether the pool is meant for GPUs, and not for all instance types."""
     tainted = any(taint.key == GPU_TAINT for taint in pool.taints)
     return tainted or any("instance-gpu-" in each.key for each in pool.requirements)
 
 
 def _chosen(cluster: Cluster) -> bool:
-    """Whether every pod with GPUs says which it takes."""
+    """Whether every GPU pod selects the GPU that it uses."""
     asking = [each for each in cluster.workloads if each.asks_for_gpu]
     return bool(asking) and all(_chooses(each.pod.selection) for each in asking)
 
@@ -301,9 +302,9 @@ def _chooses(chosen: Selection) -> bool:
 
 @rule("GPU479", "note", source="https://github.com/aws/karpenter-provider-aws/issues/9554")
 def nodepool_with_one_instance_type(case: Case) -> Iterator[Problem]:
-    """NodePool allows one instance type.
+    """NodePool allows only one instance type.
 
-    If EC2 has no capacity of that type, Karpenter has no other type to launch, and the pods stay Pending.
+    If EC2 has no capacity of this type, Karpenter has no other type to launch, and the pods stay Pending.
 
     Fix: Allow more sizes or families with the same GPU, add a second NodePool that the pods accept, or reserve capacity
     with capacityReservationSelectorTerms.
@@ -311,25 +312,25 @@ def nodepool_with_one_instance_type(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         types = gpu_types(pool)
         zones = {str(each) for each in pool.zones}
-        # A type in one zone is GPU022, and too little to choose spot from is GPU021.
+        # GPU022 reports one type in one zone, and GPU021 too few spot combinations.
         known = len(zones) == 1 or (pool.capacity_types == ("spot",) and len(zones) < _SPOT_ZONES)
         if pool.is_group or len(types) != 1 or known or _is_reserved(pool) or pool.limits.get("nodes") == 0:
             continue
         if not _has_fallback(case, pool):
             how = " or ".join(pool.capacity_types) or "on-demand"
             yield Problem.from_subject(
-                pool, f"its requirements leave only {types[0]} ({how}), and its pods have no other pool"
+                pool, f"its requirements allow only {types[0]} ({how}), and its pods have no other pool"
             )
 
 
 def _is_reserved(pool: Pool) -> bool:
-    """Whether nodes of a pool come, or may come, out of reserved capacity."""
+    """Whether nodes of a pool use, or may use, reserved capacity."""
     terms = pool.launch.written.get("capacityReservationSelectorTerms")
     return "reserved" in pool.capacity_types or "capacity-block" in pool.capacity_types or bool(terms)
 
 
 def _has_fallback(case: Case, pool: Pool) -> bool:
-    """Whether pods that the pool takes can go to another pool as well."""
+    """Whether pods of the pool can also run in another pool."""
     open_to = [case.candidate_pools(each) for each in case.gpu_workloads]
     taking = [pools for pools in open_to if any(each is pool for each in pools)]
     return bool(taking) and all(len(pools) > 1 for pools in taking)
@@ -337,11 +338,11 @@ def _has_fallback(case: Case, pool: Pool) -> bool:
 
 @rule("GPU258", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
 def nodepool_of_karpenter_in_a_cluster_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
-    """NodePool of Karpenter in a cluster of EKS Auto Mode.
+    """Karpenter NodePool is in a cluster with EKS Auto Mode.
 
-    Auto Mode makes nodes of NodePools with a NodeClass of eks.amazonaws.com, and not of this one.
+    Auto Mode creates nodes only for NodePools with a NodeClass of eks.amazonaws.com.
 
-    Fix: Refer to a NodeClass of group eks.amazonaws.com, and write requirements on eks.amazonaws.com/instance-*.
+    Fix: Refer to a NodeClass of group eks.amazonaws.com, and write requirements with eks.amazonaws.com/instance-*.
     """
     cluster = case.cluster
     runs = cluster.runs("karpenter")
@@ -349,15 +350,16 @@ def nodepool_of_karpenter_in_a_cluster_of_eks_auto_mode(case: Case) -> Iterator[
         return
     for pool in cluster.pools:
         if pool.kind == "karpenter":
-            text = "EKS Auto Mode runs here, and it knows no EC2NodeClass"
+            text = "it uses an EC2NodeClass, which EKS Auto Mode of this cluster doesn't support"
             yield Problem.from_subject(pool, text, unknown=runs is not Answer.NO)
 
 
 @rule("GPU259", "warning", source="https://karpenter.sh/v1.15/upgrading/compatibility/")
 def karpenter_that_is_older_than_the_cluster_allows(case: Case) -> Iterator[Problem]:
-    """Karpenter that is older than the cluster allows.
+    """Karpenter is too old for the cluster's Kubernetes version.
 
-    It was not made for this Kubernetes: it may find no image, or fail on fields it does not know.
+    This Karpenter version doesn't support this Kubernetes version. It may find no image, or fail on fields that it
+    doesn't know.
 
     Fix: Upgrade Karpenter before the cluster.
     """
@@ -366,6 +368,7 @@ def karpenter_that_is_older_than_the_cluster_allows(case: Case) -> Iterator[Prob
     least = LEAST_KARPENTER.get(minor(cluster.version)[1]) if cluster.version else None
     if karpenter and karpenter.version and least and (0, 0) < minor(karpenter.version) < least:
         message = (
-            f"Karpenter {karpenter.version} on Kubernetes {cluster.version}, which needs {least[0]}.{least[1]} or later"
+            f"Karpenter {karpenter.version} is too old for Kubernetes {cluster.version}, which needs"
+            f" Karpenter {least[0]}.{least[1]} or later"
         )
         yield Problem(karpenter, message)

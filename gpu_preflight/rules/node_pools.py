@@ -1,4 +1,4 @@
-"""NodePools that make no GPU node, another than expected, or more than wanted."""
+"""Rules for NodePools that create no GPU node, another node than expected, or more nodes than intended."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from gpu_preflight.rule import Problem, rule
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
 _RESERVED = exactly("reserved")
 _NOT_LISTED_YET = regex(r"[gp]\d+[a-z]*(-[a-z0-9]+)?(\..+)?")
-# Kubernetes needs it for the devices of GB200.
+# Kubernetes needs this version for the devices of GB200.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html
 _ULTRASERVER_FROM = (1, 33)
-# Shares and slices of GPUs count, where a NodeOverlay adds them.
+# Shares and slices of GPUs count if a NodeOverlay adds them.
 _LIMITED = ("cpu", "memory", DISK, "pods", "nodes", GPU)
 _NEAR = 0.85
 _BOUNDING = (NVIDIA, "cpu", "memory")
@@ -54,18 +54,18 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     ARCH: ("amd64", "arm64"),
     OS: ("linux", "windows"),
 }
-# What is meant to be one, and is no word such as YOUR_ZONE that somebody fills in.
+# A value meant as a zone, not a placeholder such as YOUR_ZONE.
 _MEANT = regex(r"(af|ap|ca|cn|eu|il|me|mx|sa|us)[a-z-]*\d[a-z0-9-]*")
 _DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
 _JOBS = ("Job", "CronJob", "JobSet", "RayJob", "TrainJob", *TRAINING_JOBS)
-# Half of the GPUs in use keep a node, unless a flag says otherwise.
+# By default, cluster autoscaler keeps a node if at least half of its GPUs are in use.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
 _UTILIZATION = 0.5
 
 
 @rule("GPU171", "error", source="https://karpenter.sh/docs/reference/instance-types/")
 def nodepool_for_gpus_that_no_gpu_type_meets(case: Case) -> Iterator[Problem]:
-    """NodePool for GPUs that no GPU type meets.
+    """No NVIDIA instance type meets the NodePool's requirements.
 
     Karpenter finds no instance type, and the pods stay Pending.
 
@@ -76,13 +76,13 @@ def nodepool_for_gpus_that_no_gpu_type_meets(case: Case) -> Iterator[Problem]:
         if foreign is None or any(each.key.startswith(foreign) for each in pool.requirements):
             continue
         if names_gpus(pool) and not gpu_types(pool):
-            asked = "; ".join(str(each) for each in pool.requirements)
-            text = f"no NVIDIA instance type meets {asked}"
+            wanted = "; ".join(str(each) for each in pool.requirements)
+            text = f"no NVIDIA instance type meets its requirements {wanted}"
             yield Problem.from_subject(pool, text, unknown=_may_be_newer(pool))
 
 
 def _may_be_newer(pool: Pool) -> bool:
-    """Whether a value may be a type or a family that the catalogue does not know yet."""
+    """Whether a value may be a type or a family that the catalogue doesn't contain yet."""
     families = {each.family for each in catalogue().values()}
     values = [one for each in pool.requirements for one in each.values or ("g999",)]
     looks = (each for each in values if _NOT_LISTED_YET.fullmatch(each))
@@ -91,9 +91,9 @@ def _may_be_newer(pool: Pool) -> bool:
 
 @rule("GPU172", "error", source=f"{_NODE_POOLS}#speclimits")
 def limits_below_one_gpu_node(case: Case) -> Iterator[Problem]:
-    """Limits below one GPU node.
+    """Limits of a NodePool don't allow one GPU node.
 
-    Every instance type would exceed the limits, so that the pool makes no node at all.
+    Every instance type exceeds the limits, so the pool creates no node.
 
     Fix: Raise the limits to at least one node, or allow a smaller type.
     """
@@ -102,7 +102,7 @@ def limits_below_one_gpu_node(case: Case) -> Iterator[Problem]:
         if rows and not any(_fits(pool, row) for row in rows):
             limits = ", ".join(f"{show(name, amount)} {name}" for name, amount in pool.limits.items())
             smallest = min(rows, key=lambda row: (row.gpus, row.vcpus or 0))
-            text = f"limits of {limits} are below its smallest type, {smallest.name}"
+            text = f"its limits of {limits} don't allow one node of its smallest type, {smallest.name}"
             yield Problem.from_subject(pool, text)
 
 
@@ -117,58 +117,58 @@ def _fits(pool: Pool, row: InstanceType) -> bool:
 
 @rule("GPU173", "warning", source=f"{_NODE_POOLS}#speclimits")
 def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
-    """NodePool for GPUs without limits.
+    """GPU NodePool has no limits.
 
     A mistake in one workload may start GPU nodes until the account's quota is used up.
 
-    Fix: Set limits nvidia.com/gpu to the most GPUs that the pool may have.
+    Fix: Set nvidia.com/gpu in limits to the maximum number of GPUs of the pool.
     """
     for pool in gpu_node_pools(case.cluster):
         static = pool.properties.get("replicas") is not None
         known = isinstance(pool.properties.get("limits", {}), dict)
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
-            yield Problem.from_subject(pool, "has no limits on GPUs, CPU, memory or nodes")
+            yield Problem.from_subject(pool, "it has no limits on GPUs, CPU, memory or nodes")
 
 
 @rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
 def limit_on_a_resource_that_no_node_has(case: Case) -> Iterator[Problem]:
-    """Limit on a resource that no node has.
+    """Limit names a resource that no node has.
 
-    Karpenter counts nothing against it, so that it limits nothing.
+    Karpenter counts no usage for this name, so the limit has no effect.
 
-    Fix: Write the name that nodes report, nvidia.com/gpu.
+    Fix: Use the name that nodes report: nvidia.com/gpu.
     """
     for pool in gpu_node_pools(case.cluster):
         for name in mapping(pool.properties.get("limits")):
             near = did_you_mean(name, _LIMITED, closeness=_NEAR)
             if near and name not in _LIMITED:
-                yield Problem.from_subject(pool, f"limits {name}, which no node has{near}")
+                yield Problem.from_subject(pool, f"its limit names resource {name}, which no node has{near}")
 
 
 @rule("GPU177", "warning", source=f"{_NODE_POOLS}#spectemplatespecstartuptaints")
 def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
-    """Taint that Karpenter does not know.
+    """Karpenter doesn't know a taint that user data sets.
 
-    Karpenter makes a node for pods that the taint then keeps off, and makes another.
+    Karpenter creates a node for pods that don't tolerate the taint, and then creates another.
 
-    Fix: List the taint in the NodePool's taints, or in startupTaints when something removes it.
+    Fix: Add the taint to the NodePool's taints, or to startupTaints if a component removes it.
     """
     for pool in gpu_node_pools(case.cluster):
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
         for taint in boot_taints(pool.user_data):
             if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
-                text = f"user data taints its nodes with {taint}, of which Karpenter does not know"
+                text = f"user data sets taint {taint} on its nodes, which the NodePool doesn't list"
                 yield Problem.from_subject(pool, text)
 
 
 @rule("GPU178", "error", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
 def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
-    """Shares, slices or fractions that Karpenter does not know.
+    """Karpenter doesn't know the GPU shares, slices or fractions of a pool.
 
-    Karpenter knows the whole GPUs that EC2 reports; a pod that asks for anything else starts no node.
+    Karpenter knows only the whole GPUs that EC2 reports. A pod that requests another resource starts no node.
 
-    Fix: Add a NodeOverlay whose capacity names the resource and how much of it a node offers.
+    Fix: Add a NodeOverlay whose capacity sets the resource to the number that a node offers.
     """
     cluster = case.cluster
     for pool in gpu_node_pools(cluster):
@@ -179,17 +179,17 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         offered |= {GPU} if all(node.row is not None and node.row.ec2_gpus == 0 for node in nodes) else set()
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
-                text = f"its nodes offer {name}, and Karpenter expects none"
+                text = f"its nodes offer {name}, but Karpenter expects none"
                 yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU148", "warning", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
 def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
-    """More shares than Karpenter expects.
+    """Karpenter expects fewer GPU shares than a node offers.
 
-    Karpenter counts whole GPUs and starts a node for each, where one would take several pods.
+    Karpenter counts whole GPUs and starts a node for each pod, although one node could run several pods.
 
-    Fix: Add a NodeOverlay whose capacity gives nvidia.com/gpu as many as a node offers.
+    Fix: Add a NodeOverlay whose capacity sets nvidia.com/gpu to the number that a node offers.
     """
     cluster = case.cluster
     for pool in gpu_node_pools(cluster):
@@ -198,26 +198,26 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         node = case.nodes(pool)[0]
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
-            text = f"a {node.instance_type} offers {have} {GPU}, and Karpenter expects {expected}"
+            text = f"a {node.instance_type} offers {have} {GPU}, but Karpenter expects only {expected}"
             yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 
 @rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")
 def nodepool_for_gpus_without_taint(case: Case) -> Iterator[Problem]:
-    """NodePool for GPUs without taint.
+    """GPU NodePool has no taint.
 
-    Pods without GPUs fill GPU nodes and keep them from being removed.
+    Pods without GPUs fill GPU nodes and keep Karpenter from removing them.
 
     Fix: Taint the pool nvidia.com/gpu=true:NoSchedule.
     """
     for pool in gpu_node_pools(case.cluster):
         if not any(each.effect in ("NoSchedule", "NoExecute") for each in pool.taints):
-            yield Problem.from_subject(pool, "no taint keeps pods without GPUs off its nodes")
+            yield Problem.from_subject(pool, "it has no taint, so pods without GPUs can use its nodes")
 
 
 @rule("GPU190", "warning", source=f"{_NODE_POOLS}#spectemplatespecrequirements")
 def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem]:
-    """NodePool that may launch either architecture.
+    """NodePool may launch either CPU architecture.
 
     An image for amd64 fails on a Graviton node with an exec format error.
 
@@ -226,38 +226,40 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
     for pool in gpu_node_pools(case.cluster):
         image = _architecture_of_images(pool)
         rows = [catalogue()[each] for each in gpu_types(pool)]
-        # Karpenter launches no type that none of the images of the class boots.
+        # Karpenter doesn't launch a type that no image of the class supports.
         found = {each.architecture: each.name for each in rows if image in (None, each.architecture)}
         if len(found) > 1 and not any(each.key == ARCH for each in pool.requirements):
             text = " and ".join(f"{name} ({kind})" for kind, name in sorted(found.items()))
-            yield Problem.from_subject(pool, f"may launch {text}")
+            text = f"it may launch {text}, but a container image may support only one CPU architecture"
+            yield Problem.from_subject(pool, text)
 
 
 def _architecture_of_images(pool: Pool) -> str | None:
-    """Return the architecture that the names of all images of a class tell, ``None`` where they tell none or two."""
+    """Return the architecture in the names of all images of a class; ``None`` if there are none or two."""
     names = [str(each.get("name")) for each in pool.launch.image_terms]
-    told = {next((each for each in ("x86_64", "arm64") if each in name), None) for name in names}
-    return next(iter(told)) if len(told) == 1 else None
+    found = {next((each for each in ("x86_64", "arm64") if each in name), None) for name in names}
+    return next(iter(found)) if len(found) == 1 else None
 
 
 @rule("GPU191", "warning", source=f"{_NODE_POOLS}#capacity-type")
 def nodepool_that_names_no_capacity_type(case: Case) -> Iterator[Problem]:
-    """NodePool that names no capacity type.
+    """NodePool doesn't require a capacity type.
 
-    Without the requirement Karpenter prefers spot, whose GPU nodes may be taken back at two minutes' notice.
+    Without the requirement, Karpenter prefers spot. EC2 may reclaim spot nodes with two minutes' notice.
 
     Fix: Require karpenter.sh/capacity-type.
     """
     for pool in gpu_node_pools(case.cluster):
         if pool.kind == "karpenter" and not any(each.key == CAPACITY_TYPE for each in pool.requirements):
-            yield Problem.from_subject(pool, f"names no {CAPACITY_TYPE}, so it takes spot before on-demand")
+            text = f"it doesn't require {CAPACITY_TYPE}, so Karpenter launches spot before on-demand"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU192", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html")
 def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
-    """UltraServer type where it cannot run.
+    """UltraServer type is used where it can't run.
 
-    These instances come with Capacity Blocks of an UltraServer, for node groups of Kubernetes 1.33 or later.
+    These instances need a Capacity Block for an UltraServer, and a node group with Kubernetes 1.33 or later.
 
     Fix: Use a managed or self-managed node group with the Capacity Block.
     """
@@ -267,20 +269,20 @@ def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
         if not types or len(types) < len(gpu_types(pool)):
             continue
         if not pool.is_group:
-            text = f"{', '.join(types)} comes in UltraServers, which NodePools do not launch"
+            text = f"{', '.join(types)} is an UltraServer type, which NodePools can't launch"
             yield Problem.from_subject(pool, text)
         elif cluster.version and (0, 0) < minor(cluster.version) < _ULTRASERVER_FROM:
-            text = f"{', '.join(types)} needs Kubernetes 1.33, the cluster has {cluster.version}"
+            text = f"{', '.join(types)} needs Kubernetes 1.33 or newer, but the cluster has {cluster.version}"
             yield Problem.from_subject(pool, text)
 
 
 @rule("GPU186", "warning", source="https://karpenter.sh/docs/tasks/odcrs/")
 def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
-    """Reservations that pool and class do not agree on.
+    """NodePool and node class disagree about reserved capacity.
 
-    Reserved capacity is used where the class selects it and the pool allows it; else it is paid and idle.
+    Karpenter uses reserved capacity only if the class selects it and the pool allows it. Otherwise it is paid and idle.
 
-    Fix: Give the class capacityReservationSelectorTerms and the pool karpenter.sh/capacity-type reserved.
+    Fix: Set capacityReservationSelectorTerms in the class, and allow karpenter.sh/capacity-type reserved in the pool.
     """
     for pool in gpu_node_pools(case.cluster):
         wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
@@ -288,9 +290,10 @@ def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
         allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
         refuses = any(each.matches({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
         if allows and pool.launch and not terms:
-            yield Problem.from_subject(pool, "allows reserved capacity, and its class selects no reservation")
+            yield Problem.from_subject(pool, "it allows reserved capacity, but its class selects no reservation")
         if refuses and terms:
-            yield Problem.from_subject(pool, "its class selects reservations, and the pool does not use them")
+            text = "its class selects reservations, but the pool doesn't allow reserved capacity"
+            yield Problem.from_subject(pool, text)
 
 
 @rule(
@@ -299,11 +302,12 @@ def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
     source="kubernetes-sigs/karpenter v1.15.0 pkg/apis/v1/nodeclaim_validation.go (validateWellKnownValues)",
 )
 def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
-    """Requirement of values that Karpenter does not know.
+    """Karpenter doesn't know the value of a requirement.
 
-    With none that it knows the NodePool is not Ready and makes no node; what it does not know of several, it ignores.
+    If Karpenter knows none of the values, the NodePool isn't Ready and creates no node. It ignores single unknown
+    values.
 
-    Fix: Write the value as Karpenter does.
+    Fix: Write the value as Karpenter defines it.
     """
     region = _region(case.cluster)
     for pool in case.cluster.pools:
@@ -312,37 +316,38 @@ def requirement_of_values_that_karpenter_does_not_know(case: Case) -> Iterator[P
             wrong = [each for each in values if each not in known and not is_expression(each)]
             if wrong:
                 hint = did_you_mean(wrong[0], known)
-                text = f"{key} is one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
+                text = f"requirement {key} must be one of {', '.join(known)}, got {', '.join(wrong)}{hint}"
                 yield Problem.from_subject(pool, text, unknown=len(wrong) < len(values))
         yield from _in_no_zone(pool, region)
 
 
 def _in_no_zone(pool: Pool, region: str | None) -> Iterator[Problem]:
-    """Yield the zones that a pool asks for and its region does not have, or did not when zones were read."""
+    """Yield the required zones that the pool's region doesn't have, or didn't have at the date of the data."""
     for each in zone_requirements(pool):
         values = [one for one in each.values or () if each.operator == "In" and not is_expression(one)]
         never = [one for one in values if is_no_zone(one) or _is_meant_elsewhere(one, region)]
         if wrong := [one for one in values if one in never or not is_seen_zone(one)]:
             where = f"a zone of {region}" if region else "a zone such as us-east-1a"
-            text = f"{each.key} is {where}, got {', '.join(wrong)}{last_letter(wrong[0])}"
+            text = f"requirement {each.key} must be {where}, got {', '.join(wrong)}{last_letter(wrong[0])}"
             yield Problem.from_subject(pool, text, unknown=len(never) < len(each.values or ()))
     for _, ids in _listed(pool, (ZONE_ID,)):
         known = [one for one in ids if not is_expression(one)]
         never = [one for one in known if is_no_zone(one) or is_elsewhere(one, region)]
         if wrong := [one for one in known if one in never or not is_seen_zone(one)]:
-            text = f"{ZONE_ID} is that of a zone{f' of {region}' if region else ''}, got {', '.join(wrong)}"
+            of_region = f" of {region}" if region else ""
+            text = f"requirement {ZONE_ID} must be the id of a zone{of_region}, got {', '.join(wrong)}"
             yield Problem.from_subject(pool, text, unknown=len(never) < len(ids))
 
 
 def _region(cluster: Cluster) -> str | None:
-    """Return the region of a cluster or of its groups, ``None`` where they say none or several: not what is judged."""
+    """Return the region of a cluster or its groups; ``None`` if it is unknown or ambiguous."""
     stack = cluster.resource.region if cluster.resource else None
     named = {pool_region(each, cluster) for each in cluster.pools if each.is_group} - {None}
     return stack or (named.pop() if len(named) == 1 else None)
 
 
 def _is_meant_elsewhere(zone: str, region: str | None) -> bool:
-    """Whether a text is the name of no zone of a region, or of no zone at all."""
+    """Whether a text is the name of a zone outside a region, or of no zone at all."""
     return is_elsewhere(zone, region) if is_zone_name(zone) else bool(_MEANT.fullmatch(zone))
 
 
@@ -354,19 +359,20 @@ def _listed(pool: Pool, keys: Container[str] = _KNOWN) -> Iterator[tuple[str, tu
 
 @rule("GPU411", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
 def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterator[Problem]:
-    """Label of instance types that is called otherwise there.
+    """Instance type label belongs to the other provisioner.
 
-    Auto Mode knows labels of eks.amazonaws.com, Karpenter those of karpenter.k8s.aws. By the others neither chooses an
-    instance type, and the pool makes other nodes than meant, or none.
+    Auto Mode uses labels of eks.amazonaws.com, and Karpenter uses labels of karpenter.k8s.aws. Each ignores the other's
+    labels when it chooses an instance type, so the pool creates unexpected nodes, or none.
 
-    Fix: Write the label as the message names it.
+    Fix: Use the label that the message names.
     """
     for pool in case.cluster.pools:
         for key in dict.fromkeys((*(each.key for each in pool.requirements), *pool.template_labels)):
             name = own_name(key, pool.kind)
             if name:
                 who = "EKS Auto Mode" if pool.kind == "auto-mode" else "Karpenter"
-                yield Problem.from_subject(pool, f"{who} chooses no instance type by {key}; it calls the label {name}")
+                text = f"{who} doesn't use label {key} to choose an instance type; use {name}"
+                yield Problem.from_subject(pool, text)
 
 
 def _jobs(case: Case) -> Iterator[tuple[Workload, Pool]]:
@@ -379,9 +385,9 @@ def _jobs(case: Case) -> Iterator[tuple[Workload, Pool]]:
 
 @rule("GPU183", "warning", source=f"{_DISRUPTION}#consolidation")
 def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
-    """Job on nodes that Karpenter empties.
+    """Karpenter may evict a running job to save a node.
 
-    Consolidation evicts a running job to save a node, and the work since its last checkpoint is lost.
+    Consolidation evicts a running job, and the work since its last checkpoint is lost.
 
     Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set consolidationPolicy WhenEmpty.
     """
@@ -391,15 +397,15 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
         kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() not in ("", "false")
         blocked = any(each.blocks("Underutilized") for each in pool.budgets)
         if pool.kind in ("karpenter", "auto-mode") and moves and not kept and not blocked:
-            text = f"moves pods to save nodes ({policy or 'the default policy'}), and this job with them"
+            text = f"may evict the running job to save nodes (consolidationPolicy {policy or 'is the default'})"
             yield Problem.from_subject(workload, f"pool {pool.name} {text}")
 
 
 @rule("GPU184", "note", source=f"{_DISRUPTION}#expiration")
 def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
-    """Job on nodes that expire.
+    """Job runs on nodes that expire.
 
-    Expiry drains the node whatever runs there; a job that is longer than that never ends.
+    Expiry drains the node even if a job runs there. A job that takes longer than the expiry never completes.
 
     Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
     """
@@ -408,17 +414,17 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
         default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
-            yield Problem.from_subject(workload, f"nodes of pool {pool.name} are replaced after {after}")
+            yield Problem.from_subject(workload, f"nodes of pool {pool.name} expire after {after}, which ends the job")
 
 
 @rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")
 def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
-    """Pod that must not be disrupted runs permanently on nodes that expire.
+    """Pod with do-not-disrupt keeps an expired node permanently.
 
-    Karpenter taints the expired node and waits for the pod. The pod never ends, and the node is paid and takes no other
-    pods.
+    Karpenter taints the expired node and waits for the pod. The pod never ends, so the node is paid and accepts no
+    other pods.
 
-    Fix: Set terminationGracePeriod in the NodePool, expireAfter: Never, or remove karpenter.sh/do-not-disrupt.
+    Fix: Set terminationGracePeriod in the NodePool, or expireAfter: Never, or remove karpenter.sh/do-not-disrupt.
     """
     for workload in case.gpu_workloads:
         kept = str(workload.annotations.get(DO_NOT_DISRUPT, "")).lower() == "true"
@@ -428,31 +434,33 @@ def service_that_never_leaves_an_expired_node(case: Case) -> Iterator[Problem]:
             after = known_text(pool.node_template.get("expireAfter"))
             drains = pool.node_template.get("terminationGracePeriod") is None
             if pool.kind == "karpenter" and after not in (None, "Never") and drains:
-                text = f"nodes of pool {pool.name} expire after {after}, and {DO_NOT_DISRUPT} keeps them from draining"
+                text = f"nodes of pool {pool.name} expire after {after}, but {DO_NOT_DISRUPT} keeps them from draining"
                 yield Problem.from_subject(workload, text)
 
 
 @rule("GPU496", "warning", source=f"{_DISRUPTION}#nodepool-disruption-budgets")
 def budget_that_never_removes_an_idle_node(case: Case) -> Iterator[Problem]:
-    """NodePool budget never lets Karpenter remove an empty node.
+    """Disruption budget keeps empty nodes permanently.
 
     Empty nodes stay, so idle GPUs are billed until the nodes expire. Expiration ignores budgets.
 
-    Fix: Add a schedule and a duration to the budget of 0 nodes, or name reasons in it, such as Drifted.
+    Fix: Add a schedule and a duration to the budget of 0 nodes, or add reasons to it, such as Drifted.
     """
     for pool in case.gpu_pools:
         static = pool.properties.get("replicas") is not None
         for each in pool.budgets if not static else ():
             if each.blocks("Empty"):
-                text = f"budget of {each.nodes} nodes has no schedule, so Karpenter removes no empty node"
+                text = (
+                    f"its disruption budget of {each.nodes} nodes has no schedule, so Karpenter removes no empty node"
+                )
                 yield Problem.from_subject(pool, text)
 
 
 @rule("GPU140", "note", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
 def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
-    """Job that cluster autoscaler may move.
+    """Cluster autoscaler may evict a running job.
 
-    A node of which less than half of the GPUs is in use is removed, and the job starts again elsewhere.
+    Cluster autoscaler removes a node if less than half of its GPUs are in use, and the job starts again elsewhere.
 
     Fix: Annotate its pods cluster-autoscaler.kubernetes.io/safe-to-evict: "false".
     """
@@ -460,9 +468,9 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     if autoscaler is None or str(autoscaler.flags.get("scale-down-gpu-utilization-threshold")) in ("0", "0.0"):
         return
     for workload, pool in _jobs(case):
-        asked = workload.pod.requests.get(GPU, 0)
+        wanted = workload.pod.requests.get(GPU, 0)
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
-        if pool.is_group and not kept and asked and asked < have * _UTILIZATION:
-            text = f"uses {asked} of {have} GPUs of pool {pool.name}, less than half, and may be moved"
+        if pool.is_group and not kept and wanted and wanted < have * _UTILIZATION:
+            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name}, so cluster autoscaler may evict it"
             yield Problem.from_subject(workload, text)

@@ -1,4 +1,4 @@
-"""Parallel jobs: numbers of nodes and processes, and shared memory."""
+"""Rules for parallel jobs: numbers of nodes and processes, and shared memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_preflight.model.programs import LAUNCHERS, Program, count_whole_gpus, p
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 
-# Kinds of which every pod takes part in the same job.
+# Kinds whose pods all take part in the same job.
 _JOBS = ("Job", "JobSet", "StatefulSet", "LeaderWorkerSet", "PyTorchJob", "TrainJob")
 _MPI = regex(r"\b(?:mpirun|mpiexec)\b(.*)", re.DOTALL)
 _RANKS = regex(r"\s(?:-np|-n|--np)[ =](\d{1,6})(?=\s|$)")
@@ -30,7 +30,7 @@ _SETS_PROCESSES = ("PyTorchJob", "TrainJob")
 _SHM = "/dev/shm"
 # Source: containerd/containerd internal/cri/server/podsandbox/helpers.go ``defaultShmSize`` (2026-11)
 _DEFAULT_BYTES = 64 * MIB
-# Images of frameworks whose processes, and workers that load data, share memory.
+# Images of frameworks whose processes and data loaders share memory.
 # Source: https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("shared memory", 2026-11)
 _IMAGE = regex(r"(^|/)(nvidia/(pytorch|nemo|tensorrt-llm/release)|pytorch/pytorch|pytorch-training|sglang)(:|@|$)")
 _NO_WORK = regex(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
@@ -40,7 +40,7 @@ _NO_WORK = regex(r"\b(sleep|nvidia-smi|sshd|infinity|tail -f)\b")
 def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
     """Program waits for more nodes than its job has pods.
 
-    Each process waits for the others at its start. They time out, and the pods hold their GPUs until then.
+    Each process waits for the others at its start, while the pods keep their GPUs. After a timeout, they fail.
 
     Fix: Set the number of nodes to the number of pods, or raise the number of pods.
     """
@@ -53,17 +53,18 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
             # torchrun sets the variable itself.
             if world is not None and gpus is not None and not programs(container) and world > pods * max(gpus, 1):
                 text = (
-                    f"container {container.name} has WORLD_SIZE={world}, and its job has {pods} pods with {gpus} GPUs"
+                    f"container {container.name} has WORLD_SIZE={world}, but its job has {pods} pods with {gpus} GPUs "
+                    "each"
                 )
                 yield Problem.from_subject(workload, text, unknown=True)
             for program in programs(container):
                 nodes = program.nodes
                 if isinstance(nodes, int) and nodes != pods and nodes > 1:
-                    text = f"container {container.name} runs {program.name} over {nodes} nodes, and its job has {pods}"
+                    text = f"container {container.name} runs {program.name} on {nodes} nodes, but its job has {pods}"
                     text += f" pod{'' if pods == 1 else 's'}"
-                    # Pods above the number of nodes may be meant as spare ones, or for other groups.
+                    # More pods than nodes may be spare ones, or for other groups.
                     if nodes > pods:
-                        # An elastic job may come to more pods.
+                        # An elastic job may get more pods.
                         elastic = workload.owner.spec.get("elasticPolicy") is not None
                         certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
                         yield Problem.from_subject(workload, text, unknown=not certain)
@@ -72,7 +73,7 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
 
 
 def _has_other_parts(workload: Workload, program: Program, case: Case) -> bool:
-    """Whether other objects may have the other pods, such as one StatefulSet for each node."""
+    """Whether other objects may contain the other pods, such as one StatefulSet for each node."""
     if workload.owner.kind == "StatefulSet":
         return True
     return any(
@@ -83,13 +84,13 @@ def _has_other_parts(workload: Workload, program: Program, case: Case) -> bool:
 
 
 def _pods(workload: Workload, case: Case) -> int | None:
-    """Return how many pods exchange data with one of a workload, itself included; ``None`` where it is not known."""
+    """Return how many pods exchange data with one pod of a workload, including it; ``None`` if it isn't known."""
     owner = workload.owner
     if owner.kind == "LeaderWorkerSet":
         size = dig(dict(owner.spec), "leaderWorkerTemplate", "size")
         return 1 if size is None else known_number(size)
     if owner.kind == "Job" and owner.spec.get("completionMode") != "Indexed":
-        # Several Jobs, of one pod each, may form one.
+        # Several Jobs with one pod each may form one parallel job.
         return None
     counts = [each.replicas for each in case.cluster.owned_workloads(owner)]
     return None if None in counts else sum(each or 0 for each in counts)
@@ -102,11 +103,11 @@ def _pods(workload: Workload, case: Case) -> int | None:
     at_start=True,
 )
 def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
-    """Mpirun starts more processes than the workers of its MPIJob have slots.
+    """MPIJob has fewer slots than mpirun starts processes.
 
-    Open MPI ends with "There are not enough slots available", and the job fails.
+    Open MPI fails with "There are not enough slots available", and so does the job.
 
-    Fix: Set -np to slotsPerWorker times the workers.
+    Fix: Set -np to slotsPerWorker times the number of workers.
     """
     for job in case.cluster.objects_of_kind("MPIJob"):
         workers = known_number(dig(job.spec, "mpiReplicaSpecs", "Worker", "replicas"))
@@ -119,15 +120,15 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
         if workers is not None and is_true(job.spec.get("runLauncherAsWorker")):
             workers += 1
         if workers is not None and slots is not None and ranks > workers * slots and "oversubscribe" not in words:
-            text = f"mpirun starts {ranks} processes, and {workers} workers with"
+            text = f"mpirun starts {ranks} processes, but {workers} workers with"
             yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
 
 
 @rule("GPU487", "warning", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")
 def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
-    """MPIJob has another number of slots than its workers have GPUs.
+    """MPIJob's slots differ from the GPUs of a worker.
 
-    With more slots, several processes share a GPU, which NCCL rejects. With fewer, GPUs stay idle.
+    With more slots, several processes share a GPU, which NCCL rejects. With fewer slots, GPUs are idle.
 
     Fix: Set slotsPerWorker to the GPUs of a worker.
     """
@@ -138,17 +139,17 @@ def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
         slots, gpus = known_number(job.spec.get("slotsPerWorker", 1)), workload.pod.requests.get(GPU, 0)
         if slots is not None and gpus and slots != gpus:
             yield Problem.from_subject(
-                workload, f"slotsPerWorker is {slots}, and a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
+                workload, f"slotsPerWorker is {slots}, but a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
             )
 
 
 @rule("GPU488", "warning", source="https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html")
 def ray_that_counts_other_gpus_than_the_pod_has(case: Case) -> Iterator[Problem]:
-    """Ray counts another number of GPUs than the pods of the group have.
+    """Ray counts a different number of GPUs than the pod has.
 
-    Ray starts tasks by num-gpus. With a larger number, tasks find no GPU. With a smaller one, GPUs stay idle.
+    Ray schedules tasks by num-gpus. With a larger number, tasks find no GPU. With a smaller one, GPUs are idle.
 
-    Fix: Remove num-gpus from rayStartParams: KubeRay takes it from the limits of the container.
+    Fix: Remove num-gpus from rayStartParams: KubeRay uses the limits of the container.
     """
     for workload in case.gpu_workloads:
         owner = workload.owner
@@ -161,17 +162,18 @@ def ray_that_counts_other_gpus_than_the_pod_has(case: Case) -> Iterator[Problem]
         group = groups.get(workload.name.rpartition(" ")[2], {})
         counted = known_number(mapping(group.get("rayStartParams")).get("num-gpus"))
         gpus = workload.pod.requests.get(GPU, 0)
-        # A head with 0 runs no tasks on GPUs, which is meant.
+        # A head with 0 runs no tasks on GPUs, which is intended.
         if counted and gpus and counted != gpus:
-            yield Problem.from_subject(workload, f"rayStartParams sets num-gpus {counted}, and the pod has {gpus}")
+            text = f"rayStartParams sets num-gpus {counted}, but the pod has {gpus} GPU{'s' if gpus > 1 else ''}"
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU472", "error", source=_VLLM, at_start=True)
 def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
     """Program starts more GPU processes than its container has GPUs.
 
-    Each process needs a GPU of its own. The program ends at its start, e.g. vLLM with "World size (8) is larger than
-    the number of available GPUs (4)", and its pod restarts and keeps its GPUs.
+    Each process needs its own GPU. The program fails at its start, for example vLLM with "World size (8) is larger than
+    the number of available GPUs (4)". Its pod restarts and keeps its GPUs.
 
     Fix: Set the parallel size to the GPUs of the container, or request as many GPUs in limits.
     """
@@ -180,7 +182,7 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         if gpus is None or "NVIDIA_VISIBLE_DEVICES" in container.env:
             continue
         certain = program.is_sure and not program.is_open and isinstance(needed, int)
-        # Without a Ray cluster, Ray has the GPUs of the pod alone.
+        # Without a Ray cluster, Ray has only the GPUs of the pod.
         certain = certain and program.setting("backend") in (None, "mp")
         wanted = program.gpus_per_node_min
         if wanted > gpus and not _spans_pods(workload, container, program):
@@ -193,7 +195,7 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
 def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
     """Program uses fewer GPUs than its container has.
 
-    The other GPUs stay idle, and no other pod can use them.
+    The other GPUs are idle, and no other pod can use them.
 
     Fix: Set the parallel size to the GPUs of the container, or request fewer GPUs in limits.
     """
@@ -219,7 +221,7 @@ def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
 
 
 def _spans_pods(workload: Workload, container: Container, program: Program) -> bool:
-    """Whether the processes of a program may be in several pods, in a way that its own settings don't show."""
+    """Whether the processes of a program may be in several pods without its own settings showing it."""
     if isinstance(program.nodes, int) and program.nodes > 1:
         # Then its settings state how many processes each node has.
         return False
@@ -232,7 +234,7 @@ def _spans_pods(workload: Workload, container: Container, program: Program) -> b
 
 
 def _gpus_of_group(workload: Workload, case: Case) -> int | None:
-    """Return the GPUs of one group of a LeaderWorkerSet; ``None`` where they are not known or it is another kind."""
+    """Return the GPUs of one group of a LeaderWorkerSet; ``None`` for other kinds, or if they aren't known."""
     groups = count(workload.owner.spec.get("replicas"))
     if workload.owner.kind != "LeaderWorkerSet" or not groups:
         return None
@@ -253,11 +255,11 @@ def _world(program: Program) -> int:
 def _text(container: Container, program: Program, needed: int, gpus: int) -> str:
     per_node = " on each node" if isinstance(program.nodes, int) and program.nodes > 1 else ""
     uses = f"{program.name} uses {needed} GPU{'s' if needed > 1 else ''}{per_node} ({_sizes(program)})"
-    return f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, and {uses}"
+    return f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, but {uses}"
 
 
 def _group_text(program: Program, total: int) -> str:
-    return f"the pods of its group have {total} GPUs, and {program.name} uses {_world(program)} ({_sizes(program)})"
+    return f"the pods of its group have {total} GPUs, but {program.name} uses {_world(program)} ({_sizes(program)})"
 
 
 def _sizes(program: Program) -> str:
@@ -274,10 +276,10 @@ def _sizes(program: Program) -> str:
 
 @rule("GPU474", "warning", source="https://github.com/NVIDIA/nccl/issues/525")
 def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
-    """Container with several GPUs has a /dev/shm of 64 MiB or less.
+    """Container with several GPUs has too little shared memory.
 
     Processes on several GPUs exchange data through /dev/shm. NCCL fails with "Error while creating shared memory
-    segment", and workers that load data end with a bus error.
+    segment", and data loaders fail with a bus error.
 
     Fix: Mount an emptyDir with medium: Memory and a sizeLimit of some GiB at /dev/shm.
     """
@@ -290,18 +292,18 @@ def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
                 continue
             several = next((each for each in programs(container) if _is_distributed(each)), None)
             if several is not None:
-                text = f"container {container.name} runs {several.name} on {gpus} GPUs, and {_found(container)}"
+                text = f"container {container.name} runs {several.name} on {gpus} GPUs, but {_found(container)}"
                 yield Problem.from_subject(workload, text)
             elif _IMAGE.search(container.image_text) and not _is_idle(container) and not programs(container):
-                text = f"container {container.name} has {gpus} GPUs, and {_found(container)}"
+                text = f"container {container.name} has {gpus} GPUs, but {_found(container)}"
                 yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _found(container: Container) -> str:
-    """Return what is wrong at ``/dev/shm``."""
+    """Return the fault at ``/dev/shm``."""
     if any(path.rstrip("/") == _SHM for path in container.mounts):
-        return f"the volume at {_SHM} has 64 MiB or less"
-    return f"nothing is mounted at {_SHM}"
+        return f"the volume at {_SHM} has only 64 MiB or less"
+    return f"{_SHM} has the default size of 64 MiB, because no volume is mounted there"
 
 
 def _is_distributed(program: Program) -> bool:
@@ -317,7 +319,7 @@ def _is_idle(container: Container) -> bool:
 def _has_shared_memory(workload: Workload, container: Container) -> bool:
     """Whether a container has, or may have, a volume at ``/dev/shm`` or above that is larger than the default."""
     limits = {each.name: quantity("memory", each.memory_limit) for each in workload.pod.volumes}
-    # Volumes in memory that are no larger than /dev/shm is anyway.
+    # Memory volumes that aren't larger than the default /dev/shm.
     small = {name for name, size in limits.items() if size is not None and size <= _DEFAULT_BYTES}
     paths = [path.rstrip("/") for path, volume in container.mounts.items() if volume not in small]
     return container.volume_mounts is None or any(

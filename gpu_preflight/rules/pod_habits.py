@@ -1,4 +1,4 @@
-"""Pod templates that don't do what they say: data, zones, options."""
+"""Rules for pod templates with settings that have no effect or an unexpected one: data, zones, options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
 _KNOWN = frozenset(_CAPABILITIES.split())
 _ENDS = regex(r"(?:^|[\s;&/])nvidia-smi(?:\s|;|&|$)")
 _GOES_ON = regex(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]{0,200}\s-l")
-# Anything else is a placeholder.
+# Other texts are placeholders.
 _IMAGE = regex(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
@@ -44,24 +44,25 @@ _ZONE_KEYS = (ZONE, EBS_ZONE, "topology.ebs.csi.eks.amazonaws.com/zone")
 
 @rule("GPU251", "error", source="https://man7.org/linux/man-pages/man7/capabilities.7.html")
 def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Linux capability that does not exist.
+    """Linux capability doesn't exist.
 
-    The container runtime does not create the container.
+    The container runtime doesn't create the container.
 
-    Fix: Remove it: NVIDIA's device plugin needs none, and SYS_ADMIN only for MIG strategies.
+    Fix: Remove the capability: NVIDIA's device plugin needs none, except SYS_ADMIN for MIG strategies.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("DaemonSet"):
         for name in _unknown_capabilities(read_pod_template(each).every_container):
-            yield Problem(each, f"DaemonSet {each.namespace}/{each.name}: there is no capability {name}")
+            text = f"DaemonSet {each.namespace}/{each.name} adds Linux capability {name}, which doesn't exist"
+            yield Problem(each, text)
     for workload in cluster.workloads:
         for name in _unknown_capabilities(workload.containers) if workload.asks_for_gpu else ():
-            yield Problem.from_subject(workload, f"there is no capability {name}")
+            yield Problem.from_subject(workload, f"adds Linux capability {name}, which doesn't exist")
 
 
 def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
     for container in containers:
-        # What is dropped without existing is no harm.
+        # Dropping a capability that doesn't exist is harmless.
         for name in container.capabilities:
             text = known_text(name)
             if text is not None and text.upper().removeprefix("CAP_") not in _KNOWN and "${" not in text:
@@ -70,16 +71,17 @@ def _unknown_capabilities(containers: Iterable[Container]) -> Iterator[str]:
 
 @rule("GPU252", "note", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
 def image_named_by_a_tag_that_moves(case: Case) -> Iterator[Problem]:
-    """Image by a tag that moves.
+    """Container image has no fixed tag.
 
-    Another CUDA may come with the next node, and one that the node's driver is too old for does not start.
+    The next node may pull another CUDA version. A version that is too new for the node's driver doesn't start.
 
     Fix: Pin a version, or better a digest.
     """
     for workload in case.cluster.workloads:
         images = [each.image_text for each in workload.containers] if workload.asks_for_gpu else []
         for image in dict.fromkeys(each for each in images if each and _moves(each)):
-            yield Problem.from_subject(workload, f"image {image} is whatever was pushed last")
+            text = f"image {image} has no fixed tag, so each node may pull another version"
+            yield Problem.from_subject(workload, text)
 
 
 def _moves(image: str) -> bool:
@@ -91,37 +93,39 @@ def _moves(image: str) -> bool:
 
 @rule("GPU253", "warning", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
 def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
-    """Pod that takes every GPU of its node.
+    """Pod accesses every GPU of its node.
 
-    The container sees all GPUs whatever it asks for, those of other pods too, and is counted for none.
+    The container sees all GPUs independent of its requests, including GPUs of other pods. The scheduler counts none for
+    it.
 
-    Fix: Remove the variable and set a limit of nvidia.com/gpu; set it to void where no GPU is meant.
+    Fix: Remove the variable and set nvidia.com/gpu in limits; set the variable to void for containers without GPU.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
             if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
-                yield Problem.from_subject(workload, f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all")
+                text = f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all, so it uses every GPU of its node"
+                yield Problem.from_subject(workload, text)
 
 
 @rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")
 def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
-    """nvidia.com/gpu as label or annotation.
+    """Resource name nvidia.com/gpu is used as a label or annotation.
 
-    It is the name of a resource: nothing labels nodes with it, and an annotation asks for nothing.
+    No component labels nodes with this resource name, and an annotation requests no GPU.
 
-    Fix: Ask for it in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.
+    Fix: Set nvidia.com/gpu in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.
     """
     cluster = case.cluster
     for workload in cluster.workloads:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
-            yield Problem.from_subject(workload, f"annotation {GPU} grants no GPU, limits do")
-        # With pools in view the label is looked for on their nodes.
+            yield Problem.from_subject(workload, f"annotation {GPU} requests no GPU; use limits instead")
+        # With pools in the input, GPU120 checks the label on their nodes.
         if not cluster.pools and _selects_by_resource(workload.pod.selection):
-            yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which nothing sets")
+            yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which no component sets")
     labelled = any(GPU in pool.labels for pool in cluster.pools)
     for each in cluster.daemon_sets:
         if not labelled and _selects_by_resource(each.pod.selection):
-            yield Problem(each, f"DaemonSet {each.name}: selects nodes by label {GPU}, which nothing sets")
+            yield Problem(each, f"DaemonSet {each.name} selects nodes by label {GPU}, which no component sets")
 
 
 def _selects_by_resource(chosen: Selection) -> bool:
@@ -136,16 +140,17 @@ def _is_resource(requirement: Requirement) -> bool:
 
 @rule("GPU255", "warning", source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy")
 def finished_pod_that_is_run_again_and_keeps_its_gpu(case: Case) -> Iterator[Problem]:
-    """Finished pod that is run again and keeps its GPU.
+    """Completed pod restarts and keeps its GPU.
 
-    The pod restarts with growing pauses and holds the GPU, and its node, all the while.
+    The pod restarts with growing pauses, and keeps the GPU and its node all the time.
 
-    Fix: Set restartPolicy: Never, or make it a Job.
+    Fix: Set restartPolicy: Never, or use a Job.
     """
     for workload in case.cluster.workloads:
         always = workload.pod.restart_policy in (None, "Always")
         if workload.owner.kind in ("Pod", "Deployment") and always and workload.asks_for_gpu and _finishes(workload):
-            yield Problem.from_subject(workload, "its command ends, and restartPolicy Always runs it again")
+            text = "its command ends, but restartPolicy Always runs it again and keeps the GPU"
+            yield Problem.from_subject(workload, text)
 
 
 def _finishes(workload: Workload) -> bool:
@@ -160,9 +165,9 @@ def _finishes(workload: Workload) -> bool:
 
 @rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
 def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """ConfigMap or Secret that does not exist.
+    """ConfigMap or Secret doesn't exist.
 
-    The pod gets a node and stays in CreateContainerConfigError or ContainerCreating there, with its GPUs.
+    The pod gets a node and stays there in CreateContainerConfigError or ContainerCreating, with its GPUs.
 
     Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
     """
@@ -179,7 +184,7 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
     title = f"{wanted.kind} {workload.namespace}/{wanted.name}"
     if wanted.name not in there:
         if _should_be_there(wanted, there, workload, cluster):
-            text = f"{title} does not exist{did_you_mean(wanted.name, there)}"
+            text = f"{title} doesn't exist{did_you_mean(wanted.name, there)}"
             yield Problem.from_subject(workload, text, unknown=True)
         return
     keys = there[wanted.name]
@@ -189,7 +194,7 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
 
 
 def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
-    """Whether the input would have it: people keep Secrets elsewhere, and charts bring some of their own."""
+    """Whether the input should contain an object: users keep Secrets elsewhere, and charts create their own."""
     if is_slip_for_one(wanted.name, there):
         return True
     charts = any(each.namespace == workload.namespace for each in cluster.charts)
@@ -198,11 +203,11 @@ def _should_be_there(wanted: NamedData, there: Collection[str], workload: Worklo
 
 @rule("GPU413", "warning", source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/")
 def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
-    """Access token in a manifest.
+    """Manifest contains an access token.
 
-    Everybody who may read the file, the template or the pod has it, and so has their history.
+    Everyone who can read the file, the template, the pod or their history has the token.
 
-    Fix: Revoke it, put a new one into a Secret, and name that by secretKeyRef.
+    Fix: Revoke it, put a new one into a Secret, and refer to it by secretKeyRef.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
@@ -211,10 +216,10 @@ def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
 
 
 def _tokens(container: Container) -> Iterator[tuple[str, str]]:
-    said = [(f"variable {name}", name, value) for name, value in container.env.items()]
-    said += [("its command", "", each) for each in container.words]
-    for place, variable, value in said:
-        # References that CloudFormation fills in are not known, and stand in the template as they are.
+    parts = [(f"variable {name}", name, value) for name, value in container.env.items()]
+    parts += [("its command", "", each) for each in container.words]
+    for place, variable, value in parts:
+        # References that CloudFormation resolves aren't known. The template contains their expressions.
         text = value.expression if isinstance(value, Unknown) else known_text(value)
         kind = access_token_kind(text, variable=variable) if text is not None else None
         if kind is not None:
@@ -222,7 +227,7 @@ def _tokens(container: Container) -> Iterator[tuple[str, str]]:
 
 
 def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
-    """Yield the storage classes of a workload's EBS volumes, as far as they are in the input."""
+    """Yield the storage classes of a workload's EBS volumes that are in the input."""
     for claim in claimed(workload, cluster):
         if claim.storage_class and claim.is_ebs:
             yield claim.storage_class.object
@@ -230,9 +235,9 @@ def _disks(workload: Workload, cluster: Cluster) -> Iterator[Object]:
 
 @rule("GPU135", "warning", source=_VOLUMES)
 def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
-    """Disk made before the GPU pod has a node.
+    """Disk is created before the GPU pod has a node.
 
-    The volume may be made in a zone without GPU nodes; the pod then has a volume node affinity conflict.
+    The volume may be created in a zone without GPU nodes. The pod then has a volume node affinity conflict.
 
     Fix: Set volumeBindingMode to WaitForFirstConsumer in the StorageClass.
     """
@@ -241,7 +246,7 @@ def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
         if not workload.asks_for_gpu:
             continue
         for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
-            text = f"StorageClass {each} makes the disk in any zone, before the pod has a node"
+            text = f"StorageClass {each} creates its disk in any zone, before the pod has a node"
             yield Problem.from_subject(workload, text)
 
 
@@ -263,12 +268,12 @@ def _may_span(pool: Pool) -> bool:
     ),
 )
 def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
-    """Disk of one zone on a group of several.
+    """Group of several zones runs a pod whose disk is in one zone.
 
-    Of an empty group cluster autoscaler expects nodes in the first zone only, so that a pod whose disk is in another
+    For an empty group, cluster autoscaler expects nodes only in the first zone. A pod whose disk is in another zone
     starts none.
 
-    Fix: Make one node group for each zone.
+    Fix: Create one node group for each zone.
     """
     cluster = case.cluster
     if cluster.autoscaler("cluster-autoscaler") is None:
@@ -278,22 +283,23 @@ def disk_of_one_zone_on_a_group_of_several(case: Case) -> Iterator[Problem]:
             continue
         for pool in case.candidate_pools(workload):
             if pool.is_group and pool.min_nodes == 0 and _may_span(pool):
-                text = f"has a disk of one zone, and pool {pool.name} spans {len(pool.zones)}"
+                text = f"its disk is in one zone, but cluster autoscaler expects new nodes of pool {pool.name}"
+                text += f" only in the first of its {len(pool.zones)} zones"
                 yield Problem.from_subject(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)
 
 
 @rule("GPU139", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html")
 def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
-    """EFA pods that may land in different zones.
+    """Pods of an EFA job may run in different zones.
 
-    EFA traffic does not leave its zone; pods of one job that are apart cannot talk over it.
+    EFA traffic doesn't leave its zone. Pods of one job in different zones can't communicate over EFA.
 
-    Fix: Keep the pool to one zone, or name a placement group in the EC2NodeClass.
+    Fix: Restrict the pool to one zone, or set a placement group in the EC2NodeClass.
     """
     for workload in case.cluster.workloads:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:
             continue
         for pool in case.candidate_pools(workload):
             if pool.kind == "karpenter" and _may_span(pool) and not pool.launch.placement_terms:
-                text = f"its pods may land in {len(pool.zones)} zones of pool {pool.name}, which EFA does not cross"
+                text = f"its pods may run in {len(pool.zones)} zones of pool {pool.name}, but EFA doesn't cross zones"
                 yield Problem.from_subject(workload, text, unknown=spans_zones(pool) is Answer.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Autoscalers of pods that are refused, that fight each other, or that nobody feeds."""
+"""Rules for pod autoscalers that the API server rejects, that conflict, or that get no metrics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gpu_preflight.rule import Problem, rule
 
 _HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
 _REMOVED = {"autoscaling/v2beta1": "1.25", "autoscaling/v2beta2": "1.26"}
-# Kubernetes takes 0 by default from here on.
+# Kubernetes accepts 0 by default since this version.
 _ZERO_FROM = (1, 37)
 _TWICE = "scaledobject.keda.sh/transfer-hpa-ownership"
 _KEDA = "https://keda.sh/docs/2.20/scalers/prometheus/"
 _SCALED = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
-# How the names of what a model server reports of itself begin, by a part of its image.
+# Prefixes of a model server's metrics, by a part of the name of its image.
 # Sources: docs.vllm.ai/en/v0.11.0/usage/metrics.html, docs.sglang.ai/references/production_metrics.html,
 # huggingface.co/docs/text-generation-inference/reference/metrics, huggingface/text-embeddings-inference v1.8
 # README.md, triton-inference-server/server r25.10 docs/user_guide/metrics.md
@@ -37,9 +37,9 @@ _OF_SERVERS = (
     ("text-embeddings-inference", re.compile(r"\bte_")),
     ("tritonserver", re.compile(r"\bnv_inference_")),
 )
-# What a router in front of the servers counts, it counts while there is none.
+# A router in front of the servers also counts requests while no server runs.
 _OF_ROUTERS = ("incoming", "router", "gateway")
-# Those by which GPU workloads are scaled; the project has some dozens more.
+# Triggers that are used for GPU workloads. KEDA has dozens more.
 # Source: https://keda.sh/docs/2.20/scalers/ (2026-11)
 _TYPES = (
     "activemq apache-kafka aws-cloudwatch aws-dynamodb aws-dynamodb-streams aws-kinesis-stream aws-sqs-queue cpu cron "
@@ -63,27 +63,28 @@ _SELECTING = (
 
 @rule("GPU227", "error", source=_HPA_DOCS)
 def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Problem]:
-    """HorizontalPodAutoscaler with no pods at least.
+    """HorizontalPodAutoscaler has minReplicas 0.
 
-    The API server refuses minReplicas: 0 before Kubernetes 1.37.
+    The API server rejects minReplicas: 0 before Kubernetes 1.37.
 
-    Fix: Set minReplicas: 1, or scale to zero with KEDA by a measurement of demand.
+    Fix: Set minReplicas: 1, or scale to zero with KEDA by a metric of demand.
     """
     cluster = case.cluster
     if cluster.version is not None and minor(cluster.version) >= _ZERO_FROM:
         return
     for each in case.replica_scalers:
         if each.kind == HPA and each.min_replicas == 0:
-            yield Problem.from_subject(each, "minReplicas must be at least 1", unknown=not cluster.version)
+            text = "minReplicas must be at least 1 before Kubernetes 1.37, got 0"
+            yield Problem.from_subject(each, text, unknown=not cluster.version)
 
 
 @rule("GPU232", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/")
 def two_autoscalers_of_one_workload(case: Case) -> Iterator[Problem]:
-    """Two autoscalers of one workload.
+    """Two autoscalers scale the same workload.
 
-    KEDA's webhook refuses the second; two HorizontalPodAutoscalers stop each other.
+    KEDA's webhook rejects the second. Two HorizontalPodAutoscalers block each other.
 
-    Fix: Keep one, with every metric in it.
+    Fix: Keep one autoscaler with all metrics.
     """
     for one, other in combinations(case.replica_scalers, 2):
         kind, name, namespace = one.target
@@ -99,25 +100,25 @@ def two_autoscalers_of_one_workload(case: Case) -> Iterator[Problem]:
     source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/#horizontalpodautoscaler-v126",
 )
 def horizontal_pod_autoscaler_of_an_api_that_is_gone(case: Case) -> Iterator[Problem]:
-    """HorizontalPodAutoscaler of an API that is gone.
+    """HorizontalPodAutoscaler uses an API version that was removed.
 
-    The API server does not know the version and refuses the object.
+    The API server doesn't know the version and rejects the object.
 
-    Fix: Write it as autoscaling/v2.
+    Fix: Set apiVersion to autoscaling/v2.
     """
     for each in case.replica_scalers:
         version = str(each.object.content.get("apiVersion"))
         if each.kind == HPA and version in _REMOVED:
-            yield Problem.from_subject(each, f"{version} is gone since Kubernetes {_REMOVED[version]}")
+            yield Problem.from_subject(each, f"Kubernetes removed {version} in version {_REMOVED[version]}")
 
 
 @rule("GPU235", "warning", source=_HPA_DOCS)
 def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Iterator[Problem]:
-    """HorizontalPodAutoscaler on a metric that nothing serves.
+    """HorizontalPodAutoscaler uses a metric that no adapter serves.
 
-    It reads metrics from an API that an adapter must register; without it, it never scales.
+    It reads metrics from an API that an adapter must register. Without an adapter, it never scales.
 
-    Fix: Install prometheus-adapter with a rule for the metric, or take a ScaledObject of KEDA.
+    Fix: Install prometheus-adapter with a rule for the metric, or use a ScaledObject of KEDA.
     """
     cluster = case.cluster
     if not cluster.shows_software:
@@ -125,12 +126,12 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
     for scaler, each in case.signals:
         of_adapter = scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
-            text = f"nothing serves metric {each.query} as {each.kind}"
+            text = f"no metrics adapter in the input serves metric {each.query} of type {each.kind}"
             yield Problem.from_subject(scaler, text, unknown=not cluster.sees_software)
 
 
 def _is_served(cluster: Cluster, signal: Signal) -> bool:
-    """Whether an adapter serves a metric, or one runs of which it is not known what it serves."""
+    """Whether an adapter serves a metric, or an adapter runs whose metrics aren't known."""
     api = "external.metrics.k8s.io" if signal.kind == "External" else "custom.metrics.k8s.io"
     if any(each.spec.get("group") == api for each in cluster.objects_of_kind("APIService")):
         return True
@@ -147,9 +148,9 @@ def _is_served(cluster: Cluster, signal: Signal) -> bool:
 
 @rule("GPU226", "error", source=_SCALED, stops=False)
 def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator[Problem]:
-    """Scaled to zero by a measurement of running pods.
+    """Workload scales to zero by a metric that only its running pods have.
 
-    With no pod there is no GPU in use and no measurement, so KEDA never makes the first pod again.
+    Without pods, no GPU is in use and there is no measurement, so KEDA never creates the first pod again.
 
     Fix: Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.
     """
@@ -162,17 +163,17 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
         measured = [_measured(one, own) for one in each.signals]
         asleep = [bool(_measured(one, own)) or one.kind in ("cpu", "memory") for one in each.signals]
         if any(measured) and all(asleep):
-            count = "minReplicaCount is 0 unless it is set" if "minReplicaCount" not in spec else "scales to 0"
+            count = "scales to 0 by default" if "minReplicaCount" not in spec else "scales to 0"
             names = sorted({name for one in measured for name in one})
             sure = not any_server or any(name.startswith("DCGM_") for name in names)
-            what = f"every trigger measures pods that run ({', '.join(names)})"
-            yield Problem.from_subject(each, f"{count}, and {what}", unknown=not sure)
+            what = f"every trigger measures running pods ({', '.join(names)})"
+            yield Problem.from_subject(each, f"{count}, but {what}", unknown=not sure)
 
 
 def _server_metric_patterns(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:
-    """Return what the metrics of a workload's own server look like, and whether that is a guess.
+    """Return the patterns of metrics of a workload's own server, and whether they are a guess.
 
-    A GPU pod of an image that says nothing may be any server.
+    A GPU pod with an unknown image may be any server.
     """
     images = [each.image_text for each in workload.containers] if workload else []
     known = tuple(names for part, names in _OF_SERVERS if any(part in image for image in images))
@@ -181,7 +182,7 @@ def _server_metric_patterns(workload: Workload | None) -> tuple[tuple[re.Pattern
 
 
 def _measured(signal: Signal, own: tuple[re.Pattern[str], ...]) -> list[str]:
-    """Return what a trigger reads that has no value while no pod runs."""
+    """Return the metrics of a trigger that have no value while no pod runs."""
     wakes = re.search(r"\bvector\s*\(\s*[1-9]", signal.meaning) or "kube_" in signal.meaning
     if signal.kind != "prometheus" or wakes or any(word in signal.meaning for word in _OF_ROUTERS):
         return []
@@ -191,42 +192,44 @@ def _measured(signal: Signal, own: tuple[re.Pattern[str], ...]) -> list[str]:
 
 @rule("GPU230", "warning", source=_KEDA)
 def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
-    """KEDA query that is no sum.
+    """KEDA query isn't a sum.
 
-    KEDA makes query / threshold pods: an average asks for one or two whatever the load, several values fail.
+    KEDA creates query / threshold pods. An average results in one or two pods with any load, and several values fail.
 
-    Fix: Sum over the pods, e.g. sum(max by (exported_pod) (...)), or set metricType: Value for an average.
+    Fix: Sum over the pods, for example sum(max by (exported_pod) (...)), or set metricType: Value for an average.
     """
     for scaler, each in case.gpu_signals:
         if each.kind != "prometheus" or not each.per_pod or not each.query:
             continue
         query = each.query.strip()
         if re.match(r"avg\s*(?:\(|by|without)", query):
-            yield Problem.from_subject(scaler, "the query is an average, which KEDA divides by the threshold")
+            yield Problem.from_subject(scaler, "its query is an average, but KEDA divides a total by the threshold")
         elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
-            yield Problem.from_subject(scaler, "the query has a value for each GPU or pod, KEDA takes one")
+            text = "its query returns a value for each GPU or pod, but KEDA accepts only one"
+            yield Problem.from_subject(scaler, text)
 
 
 @rule("GPU231", "note", source=_KEDA)
 def missing_measurement_that_counts_as_zero(case: Case) -> Iterator[Problem]:
     """Missing measurement counts as zero.
 
-    When the exporter or Prometheus is down, KEDA removes the pods that are busy.
+    If the exporter or Prometheus is down, KEDA removes busy pods.
 
     Fix: Set ignoreNullValues: "false" in the trigger.
     """
     for scaler, each in case.gpu_signals:
         if each.kind == "prometheus" and each.null_is_zero and "vector" not in each.query:
-            yield Problem.from_subject(scaler, "no measurement counts as 0, an exporter that is down too")
+            text = "a missing measurement counts as 0, so KEDA removes pods while the exporter is down"
+            yield Problem.from_subject(scaler, text)
 
 
 @rule("GPU389", "error", source="https://keda.sh/docs/2.20/concepts/scaling-deployments/", stops=False)
 def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
-    """Trigger that KEDA refuses.
+    """KEDA rejects the trigger.
 
-    The ScaledObject stays unready, and nothing scales its target.
+    The ScaledObject stays unready, and its target isn't scaled.
 
-    Fix: Correct the trigger as the message says.
+    Fix: Correct the trigger as the message states.
     """
     known = _TYPES.split()
     for each in case.scalers:
@@ -249,7 +252,7 @@ def trigger_that_keda_refuses(case: Case) -> Iterator[Problem]:
 def _cron_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
     start, end = known_text(metadata.get("start")), known_text(metadata.get("end"))
     for name, text in (("start", start), ("end", end)):
-        # It takes five fields, and no word such as @daily.
+        # KEDA requires five fields and doesn't accept words such as @daily.
         if text is not None and not is_expression(text) and (text.startswith("@") or not is_schedule(text)):
             yield f"{name} must be a cron expression such as '0 8 * * 1-5', got {text!r}"
     if start is not None and start == end:
@@ -258,17 +261,17 @@ def _cron_faults(metadata: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(replicas, Unknown) or (isinstance(replicas, str) and is_expression(replicas)):
         return
     if not known_number(replicas):
-        yield f"desiredReplicas must be a whole number but 0, got {replicas!r}"
+        yield f"desiredReplicas must be a whole number of 1 or more, got {replicas!r}"
 
 
 @rule("GPU397", "warning", source="https://github.com/prometheus-operator/kube-prometheus/issues/1392")
 def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
-    """Monitor that Prometheus does not select.
+    """Prometheus doesn't select the monitor.
 
-    The Prometheus of kube-prometheus-stack reads monitors with the label of its release only; what scales by this one's
-    metrics never moves.
+    The Prometheus of kube-prometheus-stack reads only monitors with the label of its release. Autoscalers that use
+    metrics of this monitor never scale.
 
-    Fix: Give the monitor the label release, or set serviceMonitorSelectorNilUsesHelmValues of the chart to false.
+    Fix: Add the label release to the monitor, or set serviceMonitorSelectorNilUsesHelmValues of the chart to false.
     """
     chart = case.cluster.chart(KUBE_PROMETHEUS_STACK)
     spec = mapping(dig(chart.values, "prometheus", "prometheusSpec")) if chart else {}
@@ -279,29 +282,30 @@ def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
         have = each.labels.get("release")
         if not isinstance(have, Unknown) and have != release:
             unknown = bool(case.cluster.objects_of_kind("Prometheus"))
-            yield Problem.from_subject(each, f"has no label release={release}", unknown=unknown)
+            text = f"has no label release={release}, so Prometheus ignores it"
+            yield Problem.from_subject(each, text, unknown=unknown)
 
 
 @rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")
 def autoscaler_of_pods_that_goes_beyond_the_pools(case: Case) -> Iterator[Problem]:
-    """Autoscaler of pods that goes beyond the pools.
+    """Autoscaler may create more pods than the pools have nodes for.
 
-    Under load it makes pods that stay Pending, and the load stays: no pool may have the nodes for them.
+    Under load it creates pods that stay Pending, and the load remains.
 
-    Fix: Raise the maximum of a pool, or lower that of the autoscaler.
+    Fix: Raise the maximum of a pool, or lower the maximum of the autoscaler.
     """
     for scaler in case.replica_scalers:
         workload, most = scale_target(scaler, case.cluster), scaler.max_replicas
         if workload is None or most is None or not workload.asks_for_gpu:
             continue
         for text, answer in _max_replicas_shortage(case, workload, most):
-            message = f"makes up to {most} pods of {workload.name}; {text}"
+            message = f"creates up to {most} pods of {workload.name}; {text}"
             unknown = answer is not Answer.NO or not case.cluster.whole
             yield Problem.from_subject(scaler, message, unknown=unknown)
 
 
 def _max_replicas_shortage(case: Case, workload: Workload, most: int) -> Iterator[tuple[str, Answer]]:
-    """Yield how many of the most pods run, where that is not all."""
+    """Yield how many of the maximum number of pods run, if not all."""
     now = case.verdict(workload)
     if now.answer is Answer.NO:
         return

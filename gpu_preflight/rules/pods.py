@@ -1,4 +1,4 @@
-"""Pods that stay Pending, are rejected or evicted."""
+"""Rules for pods that stay Pending, are rejected or evicted."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gpu_preflight.scheduling.verdict import Verdict
 _PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
 _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _ENDING = ("Never", "OnFailure")
-# What a container needs to start at all; runc refuses less.
+# The minimum memory limit of a container. runc rejects a lower one.
 # Source: opencontainers/runc v1.3 libcontainer/cgroups (2026-11)
 _LEAST_MEMORY = 4 * MIB
-# Host, path and what follows; only the path has a rule about capitals.
+# Only the path of an image must be in lower case, not its host, tag or digest.
 # Source: distribution/reference v0.6.0 regexp.go
 _HOST = regex(r"[^/.:]*[.:][^/]*/|localhost/")
 _CAPITAL = regex(r"[A-Z]")
-# Words such as IMAGE_PLACEHOLDER; a folder such as ML is a name.
+# Placeholders such as IMAGE_PLACEHOLDER. A folder such as ML is a name.
 _FILLED_IN = regex(r"[A-Z0-9]+(_[A-Z0-9]+)+|IMAGE|REGISTRY|REPOSITORY|PLACEHOLDER|REPLACEME|ACCOUNT")
 _SOURCE = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"
 _SHOWN = 3
@@ -45,56 +45,56 @@ def _refused(case: Case, id: str) -> Iterator[Problem]:
 
 @rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
 def runtimeclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """RuntimeClass that does not exist, or that goes against the pod.
+    """RuntimeClass doesn't exist or contradicts the pod.
 
-    The API server refuses every pod that names it.
+    The API server rejects every pod that names it.
 
-    Fix: Leave out runtimeClassName: images with NVIDIA's driver run GPU pods without; or create the RuntimeClass.
+    Fix: Remove runtimeClassName (images with NVIDIA's driver run GPU pods without it), or create the RuntimeClass.
     """
     yield from _refused(case, "GPU126")
 
 
 @rule("GPU130", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
 def more_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
-    """More than the namespace allows.
+    """Pods exceed a quota or limit of the namespace.
 
-    The API server refuses the pods beyond a ResourceQuota or outside a LimitRange: their owner reports FailedCreate, no
+    The API server rejects pods beyond a ResourceQuota or outside a LimitRange. Their owner reports FailedCreate, and no
     pod is Pending.
 
-    Fix: Raise the quota or the limit, or ask for less.
+    Fix: Raise the quota or the limit, or lower the requests.
     """
     yield from _refused(case, "GPU130")
 
 
 @rule("GPU370", "error", source=f"{_PLUGINS}/#priority")
 def priorityclass_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """PriorityClass that does not exist.
+    """PriorityClass doesn't exist.
 
-    The API server refuses every pod that names it.
+    The API server rejects every pod that names it.
 
-    Fix: Create the PriorityClass, or leave out priorityClassName.
+    Fix: Create the PriorityClass, or remove priorityClassName.
     """
     yield from _refused(case, "GPU370")
 
 
 @rule("GPU371", "error", source=f"{_PLUGINS}/#serviceaccount", presumed=True)
 def serviceaccount_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """ServiceAccount that does not exist.
+    """ServiceAccount doesn't exist.
 
-    The API server refuses every pod that names it.
+    The API server rejects every pod that names it.
 
-    Fix: Create the ServiceAccount in the namespace of the pod, or leave out serviceAccountName.
+    Fix: Create the ServiceAccount in the namespace of the pod, or remove serviceAccountName.
     """
     yield from _refused(case, "GPU371")
 
 
 @rule("GPU372", "error", source="https://kubernetes.io/docs/concepts/security/pod-security-standards/")
 def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
-    """Pod that Pod Security refuses.
+    """Pod Security rejects the pod.
 
-    The level that its namespace enforces forbids what the pod asks for, so no pod is created.
+    The level that its namespace enforces forbids a setting of the pod, so no pod is created.
 
-    Fix: Take it out of the pod, or label the namespace with a level that allows it.
+    Fix: Remove the setting from the pod, or label the namespace with a level that allows it.
     """
     yield from _refused(case, "GPU372")
     cluster = case.cluster
@@ -109,33 +109,33 @@ def pod_that_pod_security_refuses(case: Case) -> Iterator[Problem]:
 
 @rule("GPU405", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/")
 def pod_that_is_not_valid(case: Case) -> Iterator[Problem]:
-    """Pod that is not valid.
+    """Pod isn't valid.
 
-    The API server refuses it for what is written in it. Of what a Deployment or Job makes it says so only once the
-    controller makes a pod: FailedCreate, and no pod is Pending.
+    The API server rejects the pod. If a Deployment or Job creates it, only the controller reports the error:
+    FailedCreate, and no pod is Pending.
 
-    Fix: Write what the message asks for.
+    Fix: Correct the field that the message names.
     """
     yield from _refused(case, "GPU405")
 
 
 @rule("GPU406", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/")
 def workload_that_is_not_valid(case: Case) -> Iterator[Problem]:
-    """Workload that is not valid.
+    """Workload isn't valid.
 
-    The API server refuses the Deployment, the StatefulSet, the DaemonSet, the Job or the CronJob for what is written in
-    it, or the training operator its job, so nothing makes pods.
+    The API server rejects the Deployment, StatefulSet, DaemonSet, Job or CronJob, or the training operator rejects its
+    job, so no pods are created.
 
-    Fix: Write what the message asks for.
+    Fix: Correct the field that the message names.
     """
     yield from _refused(case, "GPU406")
 
 
 @rule("GPU408", "error", source="https://kubernetes.io/docs/concepts/storage/volumes/")
 def mount_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
-    """Mount that the API server refuses.
+    """API server rejects a volume mount.
 
-    A container mounts a volume that its pod does not have, or two at one path: no pod is made.
+    A container mounts a volume that its pod doesn't have, or two volumes at one path, so no pod is created.
 
     Fix: Add the volume to the pod, correct its name, or mount one of the two elsewhere.
     """
@@ -144,12 +144,12 @@ def mount_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 
 @rule("GPU373", "note", source=f"{_PLUGINS}/#extendedresourcetoleration")
 def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
-    """Toleration that only some clusters add.
+    """Pod relies on a toleration that only some clusters add.
 
-    EKS adds a toleration of each extended resource to pods that ask for it; clusters that people set up themselves do
-    not, and the pod stays Pending there.
+    EKS adds a toleration for each extended resource to pods that request it. Self-managed clusters don't, so the pod
+    stays Pending there.
 
-    Fix: Write the toleration into the pod if it is to run elsewhere too.
+    Fix: Add the toleration to the pod if it must also run elsewhere.
     """
     for verdict in case.verdicts:
         for text in verdict.rests_on:
@@ -158,11 +158,11 @@ def toleration_that_only_some_clusters_add(case: Case) -> Iterator[Problem]:
 
 @rule("GPU380", "error", source="https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/")
 def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
-    """Selector that does not match its pods.
+    """Selector doesn't match the labels of its pods.
 
-    The API server refuses the object: it would make pods for ever that it does not find again.
+    The API server rejects the object, because its controller would never find the pods that it creates.
 
-    Fix: Give the pods of the template every label that the selector names.
+    Fix: Add every label of the selector to the labels of the pod template.
     """
     for each in case.cluster.objects_of_kind(*_SELECTING):
         wanted = mapping(dig(each.spec, "selector", "matchLabels"))
@@ -170,7 +170,7 @@ def selector_that_does_not_match_its_pods(case: Case) -> Iterator[Problem]:
         differing = [key for key, value in wanted.items() if _differs(labels, key, value)]
         if differing:
             key = differing[0]
-            text = f"selects pods of label {key}={wanted[key]}, which its template does not give them"
+            text = f"selects pods with label {key}={wanted[key]}, but its pod template doesn't set this label"
             yield Problem.from_subject(each, text, unknown=may_be_excerpt(each))
 
 
@@ -183,9 +183,9 @@ def _differs(labels: Any, key: str, value: Any) -> bool:
 
 @rule("GPU381", "error", source="https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-template")
 def job_whose_pods_restart_always(case: Case) -> Iterator[Problem]:
-    """Job whose pods restart always.
+    """Pods of a job always restart.
 
-    The API server refuses the job: its pods would never end.
+    The API server rejects the job, because its pods would never end.
 
     Fix: Set restartPolicy to Never or OnFailure.
     """
@@ -200,11 +200,11 @@ def job_whose_pods_restart_always(case: Case) -> Iterator[Problem]:
 
 @rule("GPU382", "error", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
 def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
-    """Image that kubelet cannot parse.
+    """Image name isn't valid.
 
-    The pod stays in InvalidImageName; the path of an image has small letters only.
+    The pod stays in InvalidImageName. The path of an image must be in lower case.
 
-    Fix: Write the path in small letters; the tag may have capitals.
+    Fix: Write the path in lower case; the tag may have capitals.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
@@ -213,7 +213,7 @@ def image_that_kubelet_cannot_parse(case: Case) -> Iterator[Problem]:
             if _CAPITAL.search(path):
                 # A part such as REGISTRY_PLACEHOLDER may be replaced before the manifest is applied.
                 filled_in = any(_FILLED_IN.fullmatch(each) for each in str(image).split("/"))
-                text = f"container {container.name} has image {image}, with capitals in its path"
+                text = f"container {container.name} has image {image}, whose path must be in lower case"
                 yield Problem.from_subject(workload, text, unknown=filled_in)
 
 
@@ -226,11 +226,11 @@ def _path(image: str) -> str:
 
 @rule("GPU383", "error", source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/")
 def memory_limit_too_low_to_start(case: Case) -> Iterator[Problem]:
-    """Memory limit too low to start.
+    """Memory limit is too low for the container to start.
 
-    The container runtime refuses it; the suffix m means thousandths of a byte.
+    The container runtime rejects the limit. The suffix m means thousandths of a byte.
 
-    Fix: Write Mi or Gi.
+    Fix: Use the suffix Mi or Gi.
     """
     yield from check_each_pod(case.cluster.workloads, _low_limits)
 
@@ -240,15 +240,16 @@ def _low_limits(workload: Workload) -> Iterator[Problem]:
         limits: Mapping[str, Any] = mapping(container.limits)
         amount = quantity("memory", limits.get("memory"))
         if amount is not None and 0 < amount < _LEAST_MEMORY:
-            text = f"container {container.name} may have {limits['memory']} memory, which is {amount} bytes"
+            unit = "byte" if amount == 1 else "bytes"
+            text = f"container {container.name} has memory limit {limits['memory']}, which is only {amount} {unit}"
             yield Problem.from_subject(workload, text)
 
 
 @rule("GPU384", "error", source="https://kubernetes.io/docs/concepts/policy/resource-quotas/")
 def quota_of_limits_of_an_extended_resource(case: Case) -> Iterator[Problem]:
-    """Quota of limits of an extended resource.
+    """ResourceQuota limits an extended resource by limits instead of requests.
 
-    The API server refuses the ResourceQuota, so that nothing is held back: of extended resources it counts requests.
+    The API server rejects the ResourceQuota, so it has no effect. For extended resources, a quota counts only requests.
 
     Fix: Write requests.nvidia.com/gpu.
     """
@@ -256,18 +257,18 @@ def quota_of_limits_of_an_extended_resource(case: Case) -> Iterator[Problem]:
         for name in mapping(each.spec.get("hard")):
             resource = name.removeprefix("limits.")
             if resource != name and "/" in resource:
-                text = f"ResourceQuota {each.namespace}/{each.name}: has no {name}; write requests.{resource}"
+                text = f"ResourceQuota {each.namespace}/{each.name} can't limit {name}; write requests.{resource}"
                 yield Problem(each, text)
 
 
 @rule("GPU458", "warning", source=_SOURCE)
 def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
-    """Pod that is evicted after a while.
+    """Pod is evicted after a while.
 
-    A toleration with tolerationSeconds lets a pod stay that long beside a NoExecute taint. The taint of a pool never
-    goes, so every pod is evicted, and the next one too.
+    A toleration with tolerationSeconds allows a pod to stay that long on nodes with a NoExecute taint. The taint of a
+    pool is permanent, so every pod is evicted, and the next one too.
 
-    Fix: Leave tolerationSeconds out of the toleration.
+    Fix: Remove tolerationSeconds from the toleration.
     """
     if not any(_lasting(each) for each in case.cluster.pools):
         return
@@ -279,12 +280,12 @@ def pod_that_its_node_evicts_after_a_while(case: Case) -> Iterator[Problem]:
         for_a_while = [(pool, *found) for pool in pools if (found := _shortest_stay(pod, pool)) is not None]
         if for_a_while:
             pool, taint, seconds = for_a_while[0]
-            text = f"its pods are evicted from pool {pool.name} after {seconds} s: they tolerate {taint} for that long"
+            text = f"its pods are evicted from pool {pool.name} after {seconds} s: they tolerate {taint} only that long"
             yield Problem.from_subject(verdict.workload, text, unknown=len(for_a_while) < len(pools))
 
 
 def _shortest_stay(pod: Pod, pool: Pool) -> tuple[Taint, int] | None:
-    """Return the taint of a pool that puts a pod off first, and after how many seconds."""
+    """Return the taint of a pool that evicts a pod first, and after how many seconds."""
     found = [(taint, stay(pod.tolerations, taint)) for taint in _lasting(pool)]
     timed = [(taint, seconds) for taint, seconds in found if isinstance(seconds, int) and seconds > 0]
     return min(timed, key=lambda each: each[1], default=None)
@@ -296,27 +297,27 @@ def _lasting(pool: Pool) -> list[Taint]:
 
 @rule("GPU127", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/")
 def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Problem]:
-    """GPU pod that waits until somebody releases it.
+    """GPU pod waits until it is released.
 
-    A pod with scheduling gates or of a suspended job makes no autoscaler move.
+    For a pod with scheduling gates or of a suspended job, no autoscaler creates a node.
 
-    Fix: Name the queue that releases it, or remove the gates and the suspension.
+    Fix: Set the queue that releases it, or remove the gates and the suspension.
     """
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
             yield Problem.from_subject(workload, text)
         if workload.suspended and not is_queued(workload):
-            yield Problem.from_subject(workload, "is suspended, and no queue is named that would start it")
+            yield Problem.from_subject(workload, "is suspended, but names no queue that would start it")
 
 
 @rule("GPU128", "error", source="https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/")
 def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
-    """Scheduler that nothing installs.
+    """Scheduler of the pod isn't installed.
 
-    The pod waits for a scheduler that never looks at it.
+    The pod waits for a scheduler that never schedules it.
 
-    Fix: Install that scheduler, or leave out schedulerName.
+    Fix: Install this scheduler, or remove schedulerName.
     """
     for workload in case.gpu_workloads if case.cluster.whole else ():
         for each in case.verdict(workload).reasons:
@@ -326,11 +327,11 @@ def scheduler_that_nothing_installs(case: Case) -> Iterator[Problem]:
 
 @rule("GPU129", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md")
 def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
-    """Priority too low for a new node.
+    """Priority is too low for a new node.
 
-    Cluster autoscaler ignores the pod; it runs only where a node happens to be free.
+    Cluster autoscaler ignores the pod, so it runs only if a node happens to be free.
 
-    Fix: Give its PriorityClass a value of -10 or more.
+    Fix: Set the value of its PriorityClass to -10 or more.
     """
     cluster = case.cluster
     if cluster.autoscaler("karpenter") or cluster.auto_mode:
@@ -338,17 +339,17 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     cutoff = priority_cutoff(cluster)
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
-            text = f"priority {workload.priority} is below {cutoff}, so cluster autoscaler makes no node for it"
+            text = f"its priority {workload.priority} is below {cutoff}, so cluster autoscaler creates no node for it"
             yield Problem.from_subject(workload, text)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
 def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
-    """GPU pod that no pool gives a node.
+    """GPU pod stays Pending, because no pool has or creates a node for it.
 
-    The pod stays Pending: no node fits it, or no autoscaler expects that a new one would.
+    Either no node fits the pod, or no autoscaler expects that a new node would.
 
-    Fix: Change the pod or the nearest pool as the message says.
+    Fix: Change the pod or the nearest pool as the message states.
     """
     cluster = case.cluster
     for verdict in case.verdicts:
@@ -375,18 +376,18 @@ def _none_takes(verdict: Verdict) -> bool:
 def _why(verdict: Verdict) -> str:
     general = [each.text for each in verdict.reasons if each.answer is Answer.NO]
     if general and not _none_takes(verdict):
-        return f"would stay Pending: {general[0]}"
+        return f"stays Pending: {general[0]}"
     if not verdict.pools:
-        told = [each.text for each in verdict.reasons if each.kind == "pool"]
-        return f"would stay Pending, {(told or ['the cluster has no pool of its own'])[0]}"
+        texts = [each.text for each in verdict.reasons if each.kind == "pool"]
+        return f"stays Pending: {(texts or ['the cluster has no own pool'])[0]}"
     nearest = verdict.pools[0]
     reasons = "; ".join(nearest.refusing[:_SHOWN])
-    return f"would stay Pending, and pool {nearest.pool.name} comes nearest: {reasons}"
+    return f"stays Pending; nearest is pool {nearest.pool.name}: {reasons}"
 
 
 @rule("GPU121", "error", source="https://karpenter.sh/docs/concepts/nodepools/#speclimits", stops=False)
 def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Problem]:
-    """More replicas than the limits of the pools allow.
+    """Pools can't run all replicas.
 
     The pools stop at their maximum, and the replicas beyond it stay Pending.
 
@@ -402,14 +403,14 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
 
 @rule("GPU374", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
 def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]:
-    """Workloads that do not fit beside each other.
+    """Workloads don't fit into the pools together.
 
-    Each would run alone; all of them at once ask for more than the pools may ever have, or keep apart from each other
-    where there are not the nodes or zones for it. All pods that share a claim need one node.
-    Services without GPUs take room too, where no taint keeps them off.
+    Each workload would run alone. All of them together request more than the pools can ever have, or must be on
+    separate nodes or zones that don't exist. All pods that share a claim need one node. Services without GPUs use
+    capacity too, unless a taint excludes them.
 
-    Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the nodes with GPUs, or let a queue start
-    one after another.
+    Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the GPU nodes, or use a queue that starts
+    one workload after another.
     """
     for verdict in case.verdicts:
         for each in verdict.reasons:

@@ -1,4 +1,4 @@
-"""Probes and Services that don't reach the program of a container, or that give it too little time."""
+"""Rules for probes and Services with wrong ports, or probes that give a container too little time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpu_preflight.rule import Problem, check_each_pod, rule
 # Ports that servers listen on by default.
 # Sources: the argument parsers that `programs` names; the image of text-generation-inference sets PORT (2026-11)
 _DEFAULT_PORT = {"vllm": 8000, "sglang": 30000, "tensorrt-llm": 8000, "lmdeploy": 23333}
-# Seconds that a server needs before it answers, next to loading the weights: imports, compilation, CUDA graphs.
-# https://github.com/kaito-project/kaito/issues/2325 measures 195 s for the engine of vLLM (2026-09). A quarter of that
-# is taken, so that only short probes are reported.
+# Seconds that a server needs before it answers, in addition to loading the weights: imports, compilation, CUDA graphs.
+# https://github.com/kaito-project/kaito/issues/2325 measures 195 s for the engine of vLLM (2026-09). The value is a
+# quarter of it, so only short probes are reported.
 _ENGINE_SECONDS = 45
 # Bytes of weights a second. Assumption, without a source: faster than any disk or network that usually holds them.
 _BYTES_PER_SECOND = 2e9
-# Labels of pods that controllers add.
+# Labels that controllers add to pods.
 _MADE_LABELS = ("pod-template-hash", "statefulset.kubernetes.io/", "apps.kubernetes.io/")
 
 
@@ -30,7 +30,7 @@ _MADE_LABELS = ("pod-template-hash", "statefulset.kubernetes.io/", "apps.kuberne
 def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
     """Liveness or startup probe gives up before the model is loaded.
 
-    Kubelet restarts the container while it loads the model, and the load starts again. The pod never becomes ready.
+    kubelet restarts the container while it loads the model, and the load starts again. The pod never becomes ready.
 
     Fix: Add a startupProbe with failureThreshold times periodSeconds above the time to load, such as 60 times 30 s.
     """
@@ -40,7 +40,7 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
         name = "startupProbe" if container.probes["startupProbe"].written else "livenessProbe"
         allowed, needed = container.probes[name].allowed_seconds, _load_seconds(program)
         if allowed is not None and allowed < needed:
-            text = f"{name} of container {container.name} restarts it after {allowed} s without an answer, and"
+            text = f"{name} restarts container {container.name} after {allowed} s without an answer, but"
             loads = f"{program.name} takes about {needed:.0f} s or more to load {program.model or 'its model'}"
             yield Problem.from_subject(workload, f"{text} {loads}", unknown=True)
 
@@ -60,9 +60,9 @@ def _load_seconds(program: Program) -> float:
 def probe_port_without_listener(case: Case) -> Iterator[Problem]:
     """Probe checks a port that no container of the pod listens on.
 
-    The probe fails each time: the pod never becomes ready, or kubelet restarts the container again and again.
+    The probe fails each time. The pod never becomes ready, or kubelet restarts the container again and again.
 
-    Fix: Set the port of the probe to the port of the server, or its --port to that of the probe.
+    Fix: Set the port of the probe to the port of the server, or the server's --port to the port of the probe.
     """
     yield from check_each_pod(case.gpu_workloads, _probes_of_other_ports)
 
@@ -76,21 +76,22 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
             text = f"{name} of container {container.name} checks port {port}"
             if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
                 if named is not None and port not in named:
-                    yield Problem.from_subject(workload, f"{text}, a name that no port of the container has")
+                    yield Problem.from_subject(workload, f"{text}, but no port of the container has this name")
                 port = (named or {}).get(port)
             number = known_number(port)
             if listens is not None and number is not None and number != listens[1]:
                 yield Problem.from_subject(
                     workload,
-                    f"{text}, and {listens[0].name} listens on {listens[1]}",
+                    f"{text}, but {listens[0].name} listens on {listens[1]}",
                     unknown=not listens[0].is_sure,
                 )
             elif listens is None and number is not None and _is_undeclared(number, workload):
-                yield Problem.from_subject(workload, f"{text}, which no container of the pod declares", unknown=True)
+                text = f"{text}, but no container of the pod declares this port"
+                yield Problem.from_subject(workload, text, unknown=True)
 
 
 def _is_undeclared(port: int, workload: Workload) -> bool:
-    """Whether the containers of a pod declare ports, and not this one. A program may listen on others too."""
+    """Whether the containers of a pod declare other ports; a program may also listen on undeclared ports."""
     every = (*(workload.pod.containers or ()), *(each for each in workload.pod.init_containers if each.sidecar))
     declared = [known_number(one.container) for each in every for one in each.ports]
     return bool(declared) and None not in declared and port not in declared
@@ -98,9 +99,9 @@ def _is_undeclared(port: int, workload: Workload) -> bool:
 
 @rule("GPU491", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
 def target_port_without_listener(case: Case) -> Iterator[Problem]:
-    """Service sends requests to a port that the server of its pods doesn't listen on.
+    """Service sends requests to a port that the server doesn't listen on.
 
-    Clients get "connection refused", while the pods are ready and hold their GPUs.
+    Clients get "connection refused", while the pods are ready and keep their GPUs.
 
     Fix: Set targetPort to the port of the server.
     """
@@ -121,11 +122,11 @@ def target_port_without_listener(case: Case) -> Iterator[Problem]:
 
 @rule("GPU505", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
 def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
-    """Service selects no pod, and a workload has its name.
+    """Service selects no pod, although a workload has its name.
 
-    Clients get "connection refused" or time out, while the pods are ready and hold their GPUs.
+    Clients get "connection refused" or time out, while the pods are ready and keep their GPUs.
 
-    Fix: Write labels of the workload's pods into the selector of the Service.
+    Fix: Set the selector of the Service to labels of the workload's pods.
     """
     gpus = {id(each) for each in case.gpu_workloads}
     for service in case.cluster.objects_of_kind("Service"):
@@ -139,7 +140,9 @@ def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
             meant = each.owner.kind in ("Deployment", "StatefulSet") and each.owner.name == service.name
             if meant and id(each) in gpus:
                 wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
-                text = f"Service {service.namespace}/{service.name} selects {wanted}, which no pod in the input has"
+                text = (
+                    f"Service {service.namespace}/{service.name} selects label {wanted}, which no pod in the input has"
+                )
                 yield Problem.from_subject(each, text)
 
 
@@ -149,7 +152,7 @@ def _may_be_selected(workload: Workload, selector: Mapping[str, Any]) -> bool:
 
 
 def _unreached(workload: Workload, target: Any) -> str:
-    """Return why nothing listens on a target port; nothing where something does or may."""
+    """Return why no program listens on a target port; empty if one does or may."""
     containers = workload.pod.containers or ()
     name = known_text(target)
     if name is not None and known_number(name) is None:
@@ -160,7 +163,7 @@ def _unreached(workload: Workload, target: Any) -> str:
         if None in named or "$" in name or "{" in name:
             return ""
         if name not in ports:
-            return f"port {name}, a name that no port of its pods has"
+            return f"port {name}, but no port of its pods has this name"
         target = ports[name]
     number = known_number(target)
     found = _listens(workload, containers[0]) if len(containers) == 1 else None
@@ -169,11 +172,11 @@ def _unreached(workload: Workload, target: Any) -> str:
     # Servers have other ports too: for metrics, or between the parts of a model.
     if str(number) in found[0].options.values() or number in {each.container for each in containers[0].ports}:
         return ""
-    return f"port {number}, and {found[0].name} listens on {found[1]}"
+    return f"port {number}, but {found[0].name} listens on {found[1]}"
 
 
 def _listens(workload: Workload, container: Container) -> tuple[Program, int] | None:
-    """Return the server of a pod and its port, where it is the only program of the only container."""
+    """Return the server of a pod and its port if it is the only program of the only container."""
     containers = workload.pod.containers or ()
     others = [each for each in workload.pod.init_containers if each.sidecar]
     found = programs(container)
@@ -189,7 +192,7 @@ def _listens(workload: Workload, container: Container) -> tuple[Program, int] | 
 
 
 def _named_ports(container: Container) -> Mapping[str, Any] | None:
-    """Return the numbers of the ports that a container names; ``None`` where a part of them is not known."""
+    """Return the numbers of the named ports of a container; ``None`` if some aren't known."""
     found: dict[str, Any] = {}
     for each in container.ports:
         if isinstance(each.name, Unknown):

@@ -1,4 +1,4 @@
-"""Queues of Kueue and KAI, and jobs that they never admit."""
+"""Rules for queues of Kueue and KAI Scheduler, and jobs that they never admit."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from gpu_preflight.rule import Problem, rule
 _STOPPED = ("Hold", "HoldAndDrain")
 _CONCEPTS = "https://kueue.sigs.k8s.io/docs/concepts"
 _PARTS = ("gpu-fraction", "gpu-memory")
-# The chart makes two queues of its own.
+# The chart creates two queues.
 # Source: kai-scheduler/KAI-Scheduler v0.17.0 deployments/kai-scheduler/values.yaml
 _DEFAULT_QUEUE, _DEFAULT_PARENT = "default-queue", "default-parent-queue"
-# KubeRay itself names the scheduler, once it is told to use KAI Scheduler.
+# KubeRay sets the scheduler itself if it is configured for KAI Scheduler.
 # Source: ray-project/kuberay ray-operator/controllers/ray/batchscheduler/kai-scheduler/kai_scheduler.go (2026-08)
 _NAMED_LATER = ("RayCluster", "RayJob", "RayService")
 _DOCUMENTED = "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/docs"
@@ -56,11 +56,11 @@ _PRIORITY = f"{KUEUE_DOMAIN}/priority-class"
 
 @rule("GPU201", "error", source=f"{_CONCEPTS}/local_queue/")
 def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Job in a queue that does not exist.
+    """Job's LocalQueue doesn't exist.
 
     Kueue suspends the job and never admits it.
 
-    Fix: Define the LocalQueue in the namespace of the job, or name one that is there.
+    Fix: Create the LocalQueue in the namespace of the job, or use an existing one.
     """
     cluster = case.cluster
     if cluster.shows_software and not is_defined(KUEUE_DOMAIN, cluster):
@@ -70,19 +70,19 @@ def job_in_a_queue_that_does_not_exist(case: Case) -> Iterator[Problem]:
         elsewhere = [each.namespace for each in found if each.name == job.queue]
         if job.local is not None or not (found or cluster.shows_software):
             continue
-        hint = f"; {elsewhere[0]} has one of that name" if elsewhere else ""
-        message = f"namespace {job.namespace} has no LocalQueue {job.queue}{hint}"
+        hint = f"; namespace {elsewhere[0]} has one" if elsewhere else ""
+        message = f"LocalQueue {job.namespace}/{job.queue} doesn't exist{hint}"
         unknown = not cluster.has_every_object("LocalQueue") or _has_open_name(found)
         yield Problem.from_subject(job, message, unknown=unknown)
 
 
 @rule("GPU202", "error", source=f"{_CONCEPTS}/cluster_queue/")
 def queue_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Queue that refers to something that does not exist.
+    """Queue or flavor refers to an object that doesn't exist.
 
     The queue stays inactive, and its jobs wait without pods.
 
-    Fix: Define what it names, or correct the name.
+    Fix: Create the object, or correct the name.
     """
     cluster = case.cluster
     for each in kueue_objects(cluster, "LocalQueue"):
@@ -98,59 +98,59 @@ def _missing(cluster: Cluster, source: Object, kind: str, names: Iterable[object
     there = {each.name for each in kueue_objects(cluster, kind)}
     for name in names:
         if known_text(name) and name not in there and (there or cluster.shows_software):
-            message = f"{source.kind} {source.name}: nothing defines {kind} {name}"
+            message = f"{source.kind} {source.name} refers to {kind} {name}, which doesn't exist"
             open_ = _has_open_name(kueue_objects(cluster, kind))
             yield Problem(source, message, unknown=not cluster.has_every_object(kind) or open_)
 
 
 def _has_open_name(objects: Iterable[Object]) -> bool:
-    """Whether deployment sets the name or the namespace of an object."""
+    """Whether the name or the namespace of an object is known only at deployment."""
     return any(is_expression(f"{each.namespace}/{each.name}") for each in objects)
 
 
 @rule("GPU203", "error", source=f"{_CONCEPTS}/cluster_queue/")
 def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
-    """Job that is more than its queue ever has.
+    """Job needs more than its queue ever has.
 
-    Kueue admits a job when one flavor has quota for all its pods; this one waits without pods for ever.
+    Kueue admits a job if one flavor has quota for all its pods. This job waits permanently, without pods.
 
-    Fix: Give every requested resource a quota of at least the whole job, or make the job smaller.
+    Fix: Set a quota for every requested resource of at least the whole job, or reduce the job's requests.
     """
     cluster = case.cluster
     if reads_other_resources(cluster):
         return
     for job in case.queued_jobs:
         for part in job.parts:
-            asked = {name: amount for name, amount in part.pod.requests.items() if amount}
-            yield from _too_much(cluster, job, asked, pods_at_once(part))
+            requests = {name: amount for name, amount in part.pod.requests.items() if amount}
+            yield from _too_much(cluster, job, requests, pods_at_once(part))
 
 
-def _too_much(cluster: Cluster, job: QueuedJob, asked: dict[str, int], pods: int) -> Iterator[Problem]:
+def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: int) -> Iterator[Problem]:
     queue = job.cluster_queue
     if queue is None:
         return
     groups = quotas(queue, cluster)
     covered = {name for group in groups for name in group.covered}
-    # Kueue counts pods only where a quota covers them.
-    undeclared = sorted(asked.keys() - covered - {"pods"})
+    # Kueue counts pods only if a quota covers them.
+    undeclared = sorted(requests.keys() - covered - {"pods"})
     if undeclared and covered:
-        message = f"ClusterQueue {queue.name} has no quota of {', '.join(undeclared)}"
-        # It may be told to leave resources out, or to count others in their place.
+        message = f"ClusterQueue {queue.name} has no quota for {', '.join(undeclared)}, which the job requests"
+        # Kueue may be configured to exclude resources, or to count others instead.
         yield Problem.from_subject(job, message, unknown=not is_configuration_seen(cluster))
     if has_unknown_groups(queue):
         yield Problem.from_subject(
-            job, f"whether ClusterQueue {queue.name} has quota for it is not known", unknown=True
+            job, f"ClusterQueue {queue.name} may lack quota for the job: its resourceGroups aren't known", unknown=True
         )
     for group in groups:
-        wanted = {name: asked[name] * pods for name in group.covered if name in asked}
+        wanted = {name: requests[name] * pods for name in group.covered if name in requests}
         short = [group.short(flavor, wanted) for flavor in group.flavors]
         if short and all(short):
             name, most = next(each for each in short if each)
-            shown = f"{pods} pods ask for {show(name, wanted[name])} {name} at once"
-            message = f"{shown}, ClusterQueue {queue.name} gives at most {show(name, most)} of one flavor"
+            shown = f"its {pods} pods request {show(name, wanted[name])} {name} together"
+            message = f"{shown}, but ClusterQueue {queue.name} has at most {show(name, most)} of one flavor"
             yield Problem.from_subject(job, message, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
-            text = f"ClusterQueue {queue.name} may lack quota for the job: only deployment sets nominalQuota"
+            text = f"ClusterQueue {queue.name} may lack quota for the job: nominalQuota is known only at deployment"
             yield Problem.from_subject(job, text, unknown=True)
 
 
@@ -161,11 +161,11 @@ def _is_open(group: Quotas, flavor: str, wanted: Mapping[str, int]) -> bool:
 
 @rule("GPU204", "error", source=f"{_CONCEPTS}/resource_flavor/")
 def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
-    """Flavor whose nodes no pool makes.
+    """No pool has nodes with the labels of a ResourceFlavor.
 
     Kueue adds the labels to the pods as node selector, so admitted pods stay Pending.
 
-    Fix: Put the labels on a pool, or take those a pool has.
+    Fix: Add the labels to a pool, or use labels that a pool has.
     """
     cluster = case.cluster
     for flavor in gpu_flavors(cluster):
@@ -179,9 +179,10 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
 
 @rule("GPU205", "error", source=f"{_CONCEPTS}/resource_flavor/")
 def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem]:
-    """Flavor without toleration of its nodes' taint.
+    """ResourceFlavor doesn't tolerate the taint of its nodes.
 
-    Kueue admits the job to nodes whose taint its pods do not tolerate, and they stay Pending; or it admits it to none.
+    Kueue admits the job to nodes whose taint its pods don't tolerate, and they stay Pending. Or it never admits the
+    job.
 
     Fix: Add the toleration to the ResourceFlavor.
     """
@@ -197,12 +198,12 @@ def flavor_without_toleration_of_its_nodes_taint(case: Case) -> Iterator[Problem
 
 
 def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
-    """Yield a job to which the taints of every flavor are closed: Kueue looks at its template as it is written."""
+    """Yield a job that tolerates the taints of no flavor: Kueue reads the job's template without added tolerations."""
     for part in job.parts:
         closed = [_closed(part, flavor) for flavor in flavors]
         if closed and all(closed) and part.asks_for_gpu:
-            text = f"{part.name}: does not tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
-            yield Problem.from_subject(job, f"{text}, and Kueue looks at the template, to which EKS adds nothing")
+            text = f"its pod template doesn't tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
+            yield Problem.from_subject(job, f"{text}, so Kueue never admits it")
 
 
 def _closed(part: Workload, flavor: Object) -> Taint | None:
@@ -220,15 +221,15 @@ def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterat
         kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
-            message = f"{part.name}: neither it nor ResourceFlavor {flavor.name} tolerates {taint} of the pool"
+            message = f"{part.name}: neither its pods nor ResourceFlavor {flavor.name} tolerate {taint} of the pool"
             yield Problem(flavor, message)
 
 
 @rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
 def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
-    """Resources of a flavor in another order than those covered.
+    """Flavor lists its resources in another order than coveredResources.
 
-    Kueue's webhook compares the two lists place by place and refuses the ClusterQueue.
+    Kueue's webhook compares the two lists in order and rejects the ClusterQueue.
 
     Fix: List the resources of each flavor in the order of coveredResources.
     """
@@ -239,40 +240,43 @@ def flavor_with_its_resources_in_another_order(case: Case) -> Iterator[Problem]:
                 listed = tuple(resource.name for resource in flavor.resources)
                 known = all(isinstance(name, str) for name in (*covered, *listed))
                 if covered and listed != covered and known:
-                    shown = f"flavor {flavor.name} lists {', '.join(listed) or 'nothing'}"
-                    message = f"ClusterQueue {each.name}: {shown}, coveredResources {', '.join(covered)}"
+                    shown = f"flavor {flavor.name} lists {', '.join(listed) or 'no resource'}"
+                    message = (
+                        f"ClusterQueue {each.name}: {shown}, but must follow coveredResources {', '.join(covered)}"
+                    )
                     yield Problem(each, message)
 
 
 @rule("GPU207", "error", source=f"{_CONCEPTS}/cluster_queue/#namespace-selector")
 def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
-    """Queue that takes no jobs of a namespace.
+    """ClusterQueue doesn't accept jobs.
 
-    A ClusterQueue without namespaceSelector takes jobs of no namespace; they wait without pods.
+    A ClusterQueue without namespaceSelector, or with a stopPolicy, accepts no jobs. They wait without pods.
 
-    Fix: Set namespaceSelector: {} for every namespace, or one that matches.
+    Fix: Set namespaceSelector: {} for every namespace, or one that matches, and remove stopPolicy.
     """
     cluster = case.cluster
     for each in kueue_objects(cluster, "LocalQueue"):
         queue = cluster_queue(each, cluster)
         if queue is not None and accepts_namespace(queue, each.namespace, cluster) is Answer.NO:
             shown = f"LocalQueue {each.namespace}/{each.name}"
-            yield Problem(each, f"{shown}: ClusterQueue {queue.name} takes no jobs of {each.namespace}")
+            yield Problem(each, f"{shown}: ClusterQueue {queue.name} accepts no jobs of namespace {each.namespace}")
     for job in case.queued_jobs:
         queue = job.cluster_queue
         if queue is not None and accepts_namespace(queue, job.namespace, cluster) is Answer.UNKNOWN:
-            text = f"whether ClusterQueue {queue.name} takes jobs of {job.namespace} is not known"
-            yield Problem.from_subject(job, f"{text}: it selects namespaces by labels", unknown=True)
+            text = f"ClusterQueue {queue.name} may not accept jobs of namespace {job.namespace}"
+            text = f"{text}: it selects namespaces by labels, which aren't known"
+            yield Problem.from_subject(job, text, unknown=True)
     yield from _stopped(case)
 
 
 def _stopped(case: Case) -> Iterator[Problem]:
-    """Yield each queue that somebody stopped while jobs wait in it."""
+    """Yield each queue that has a stopPolicy while jobs wait in it."""
     ways = (each for job in case.queued_jobs for each in (job.local, job.cluster_queue) if each is not None)
     for each in {id(one): one for one in ways}.values():
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:
-            yield Problem(each, f"{each.kind} {each.name}: its stopPolicy {policy} admits no job")
+            yield Problem(each, f"{each.kind} {each.name} admits no job, because its stopPolicy is {policy}")
 
 
 def _kai_queue_name(workload: Workload) -> str | None:
@@ -294,9 +298,9 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
     parents = {known_text(each.spec.get("parentQueue")) for each in queues} | {_DEFAULT_PARENT}
     for workload, queue in _kai_workloads(cluster):
         if queue in parents:
-            yield Problem.from_subject(workload, f"queue {queue} has queues of its own and takes no pods")
+            yield Problem.from_subject(workload, f"queue {queue} has child queues, so it accepts no pods")
         elif queue not in names and (queues or cluster.shows_software):
-            message = f"nothing defines queue {queue} of KAI Scheduler"
+            message = f"queue {queue} of KAI Scheduler doesn't exist"
             yield Problem.from_subject(workload, message, unknown=not (queues or cluster.sees_software))
 
 
@@ -306,17 +310,17 @@ def _orphans(cluster: Cluster) -> Iterator[Problem]:
     for each in queues:
         parent = known_text(each.spec.get("parentQueue"))
         if parent and parent not in names:
-            message = f"Queue {each.name}: nothing defines its parent {parent}"
+            message = f"Queue {each.name}: its parent queue {parent} doesn't exist"
             yield Problem(each, message, unknown=not (queues or cluster.sees_software))
 
 
 @rule("GPU210", "error", source=f"{_DOCUMENTED}/queues")
 def queue_of_kai_scheduler_that_takes_no_pods(case: Case) -> Iterator[Problem]:
-    """Queue of KAI Scheduler that takes no pods.
+    """Queue of KAI Scheduler accepts no pods.
 
-    KAI Scheduler passes over jobs whose queue, or whose queue's parent, does not exist, or is no leaf.
+    KAI Scheduler skips jobs whose queue doesn't exist, has no existing parent, or has child queues.
 
-    Fix: Name a queue that exists, has a parent that exists, and has no queues below it.
+    Fix: Use an existing queue without child queues whose parent exists.
     """
     cluster = case.cluster
     yield from _no_leaf(cluster)
@@ -325,9 +329,9 @@ def queue_of_kai_scheduler_that_takes_no_pods(case: Case) -> Iterator[Problem]:
 
 @rule("GPU211", "warning", source=f"{_DOCUMENTED}/quickstart")
 def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator[Problem]:
-    """Queue of KAI Scheduler on a pod of another scheduler.
+    """Pod in a queue of KAI Scheduler uses another scheduler.
 
-    The other scheduler knows no queues: the pod takes GPUs that KAI Scheduler counts for its queues.
+    The other scheduler ignores queues: the pod uses GPUs that KAI Scheduler counts for its queues.
 
     Fix: Set schedulerName: kai-scheduler in the pod.
     """
@@ -336,14 +340,14 @@ def queue_of_kai_scheduler_on_a_pod_of_another_scheduler(case: Case) -> Iterator
         later = each.owner.kind in _NAMED_LATER and scheduler is None
         if queue and scheduler != KAI_SCHEDULER and not later and not isinstance(scheduler, Unknown):
             name = known_text(scheduler) or "the default scheduler"
-            yield Problem.from_subject(each, f"is in queue {queue} of KAI Scheduler, but {name} places it")
+            yield Problem.from_subject(each, f"is in queue {queue} of KAI Scheduler, but {name} schedules it")
 
 
 @rule("GPU212", "error", source=f"{_DOCUMENTED}/gpu-sharing")
 def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
-    """Part of a GPU that KAI Scheduler refuses.
+    """KAI Scheduler rejects the request for a part of a GPU.
 
-    Its webhook refuses a pod that asks for a part and for whole GPUs, or for a part while sharing is off.
+    Its webhook rejects a pod that requests a part of a GPU and whole GPUs, or a part while sharing is off.
 
     Fix: Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.
     """
@@ -351,20 +355,20 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
     chart = cluster.chart(KAI_SCHEDULER)
     sharing = dig(chart.values, "global", "gpuSharing") if chart else True
     for each in cluster.workloads:
-        asked = next((name for name in _PARTS if name in each.annotations), None)
-        if asked is None or each.pod.scheduler != KAI_SCHEDULER:
+        part = next((name for name in _PARTS if name in each.annotations), None)
+        if part is None or each.pod.scheduler != KAI_SCHEDULER:
             continue
         if each.pod.requests.get(GPU):
-            yield Problem.from_subject(each, f"asks for {asked} and for whole {GPU} at once")
+            yield Problem.from_subject(each, f"requests both {part} and whole {GPU}, which KAI Scheduler rejects")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
-            yield Problem.from_subject(each, f"asks for {asked}, and the chart has global.gpuSharing off")
+            yield Problem.from_subject(each, f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off")
 
 
 @rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")
 def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Job of a priority that does not exist.
+    """WorkloadPriorityClass of a job doesn't exist.
 
-    Kueue makes no workload of the job, which stays suspended.
+    Kueue creates no workload for the job, which stays suspended.
 
     Fix: Create the WorkloadPriorityClass, or correct the name.
     """
@@ -374,29 +378,29 @@ def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
         owner = job.parts[0].owner
         name = known_text(owner.labels.get(_PRIORITY))
         if name and not is_expression(name) and name not in known:
-            text = f"{job.name}: WorkloadPriorityClass {name} does not exist{did_you_mean(name, known)}"
+            text = f"{job.name}: WorkloadPriorityClass {name} doesn't exist{did_you_mean(name, known)}"
             yield Problem(owner, text, unknown=not cluster.sees_objects)
 
 
 @rule("GPU394", "error", source=f"{_CONCEPTS}/workload/")
 def suspended_job_whose_queue_stands_on_its_pods(case: Case) -> Iterator[Problem]:
-    """Suspended job whose queue stands on its pods.
+    """Suspended job has the queue label only on its pods.
 
-    Kueue looks at the labels of the job, so that it does not start this one, and nobody else does.
+    Kueue reads the label of the job, so it doesn't start this one, and no other component does.
 
-    Fix: Put the label onto the job itself.
+    Fix: Move the label to metadata.labels of the job.
     """
     cluster = case.cluster
     for workload in cluster.workloads:
         owner = workload.owner
         misplaced = KUEUE_QUEUE in workload.labels and KUEUE_QUEUE not in owner.labels
         if owner.kind == "Job" and workload.suspended and misplaced and _has_kueue(workload, cluster):
-            text = f"is suspended, and {KUEUE_QUEUE} stands on its pods, not on the job"
+            text = f"is suspended and never starts: label {KUEUE_QUEUE} is on its pods instead of the job"
             yield Problem.from_subject(workload, text, unknown=cluster.chart(KUEUE) is None)
 
 
 def _has_kueue(workload: Workload, cluster: Cluster) -> bool:
-    """Whether Kueue is in the input, or queues of it are; it may put a job without a queue into one called default."""
+    """Whether the input has Kueue or its queues, and no default queue, which accepts jobs without a queue."""
     queues = cluster.objects_of_kind("LocalQueue")
     given = any((each.namespace, each.name) == (workload.namespace, _DEFAULT_LOCAL_QUEUE) for each in queues)
     return cluster.chart(KUEUE) is not None or (bool(queues) and not given)

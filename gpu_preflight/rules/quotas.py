@@ -1,4 +1,4 @@
-"""Quotas and topologies of Kueue that the pools can't provide."""
+"""Rules for quotas and topologies of Kueue that the pools can't provide."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.pool_limits import node_limit
 
 _SHOWN = 3
-# What asks for a level of a topology, and what asks for a topology of any levels.
+# Annotations that request a level of a topology, and a topology with any levels.
 # Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/topology_types.go
 _LEVELS = tuple(f"{KUEUE_DOMAIN}/podset-{each}-topology" for each in ("required", "preferred", "slice-required"))
 _ANY = (f"{KUEUE_DOMAIN}/podset-unconstrained-topology",)
-# The first version that looks at them unless it is told not to.
+# The first version whose gate for topologies is on by default.
 _SINCE = (0, 14)
 _MINOR = regex(r"v?(\d+)\.(\d+)")
 _GATE = "TopologyAwareScheduling"
@@ -31,47 +31,47 @@ _GATE = "TopologyAwareScheduling"
 
 @rule("GPU456", "warning", source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/")
 def quota_of_more_gpus_than_the_pools_can_have(case: Case) -> Iterator[Problem]:
-    """Quota of more GPUs than the pools can have.
+    """Quota is larger than the GPUs that the pools can have.
 
-    Kueue admits jobs by its quota alone: the pods beyond what the pools can have stay Pending, and hold what others
-    of their job got. The quotas that several queues have of one flavor come together.
+    Kueue admits jobs only by its quota. Pods beyond the pools' maximum stay Pending, and the other pods of their job
+    keep their GPUs. Quotas of several queues for one flavor add up.
 
-    Fix: Lower nominalQuota to what the pools can have, or raise their maximum.
+    Fix: Lower nominalQuota to the GPUs that the pools can have, or raise the maximum of the pools.
     """
     cluster = case.cluster
     if not cluster.whole or cluster.hidden:
         return
     flavors = {each.name: each for each in kueue_objects(cluster, "ResourceFlavor")}
-    told: dict[str, list[tuple[Object, int]]] = {}
+    by_flavor: dict[str, list[tuple[Object, int]]] = {}
     for queue in (each for kind in ("ClusterQueue", "Cohort") for each in kueue_objects(cluster, kind)):
-        for name, quota in _nominal(queue) if not _asks_elsewhere(queue) else ():
-            told.setdefault(name, []).append((queue, quota))
+        for name, quota in _nominal(queue) if not _is_external(queue) else ():
+            by_flavor.setdefault(name, []).append((queue, quota))
     over = [
         problem
-        for name, quotas in told.items()
+        for name, quotas in by_flavor.items()
         for problem in _excess_quota_problems(quotas, f"of flavor {name}", _flavor_pools(flavors.get(name), case), case)
     ]
-    every = [each for quotas in told.values() for each in quotas]
-    yield from over or _excess_quota_problems(every, "in all", case.gpu_pools, case)
+    every = [each for quotas in by_flavor.values() for each in quotas]
+    yield from over or _excess_quota_problems(every, "in total", case.gpu_pools, case)
 
 
 def _excess_quota_problems(
     quotas: Sequence[tuple[Object, int]], of: str, pools: Sequence[Pool], case: Case
 ) -> Iterator[Problem]:
-    """Yield that quotas come to more GPUs than some pools can have."""
+    """Yield a problem if quotas exceed the GPUs that some pools can have."""
     quota, most = sum(amount for _, amount in quotas), _most(pools, case)
     if most is None or not quotas or quota <= most:
         return
     queues = list({id(queue): queue for queue, _ in quotas}.values())
     names = ", ".join(f"{queue.kind} {queue.name}" for queue in queues[:_SHOWN])
     more = f" and {len(queues) - _SHOWN} more" if len(queues) > _SHOWN else ""
-    who = f"{names}: has" if len(queues) == 1 else f"{names}{more}: have together"
-    text = f"{who} a quota of {quota} {GPU} {of}, and the GPU pools for it have at most {most}"
+    who = f"{names} has" if len(queues) == 1 else f"{names}{more} together have"
+    text = f"{who} a quota of {quota} {GPU} {of}, but the GPU pools for it have at most {most}"
     yield Problem(queues[0], text)
 
 
-def _asks_elsewhere(queue: Object) -> bool:
-    """Whether a queue admits nobody, or only jobs that another program, or another cluster, has room for.
+def _is_external(queue: Object) -> bool:
+    """Whether a queue admits no job, or only jobs for which another program or cluster has capacity.
 
     Source: kubernetes-sigs/kueue v0.19.2 apis/kueue/v1beta2/clusterqueue_types.go (stopPolicy, admissionChecksStrategy)
     """
@@ -80,7 +80,7 @@ def _asks_elsewhere(queue: Object) -> bool:
 
 
 def _nominal(queue: Object) -> Iterator[tuple[str, int]]:
-    """Yield the name of each flavor with its quota of GPUs, where that is known."""
+    """Yield the name of each flavor with its GPU quota, if known."""
     for flavor in (each for group in resource_groups(queue) for each in group.flavors):
         for each in flavor.resources:
             if each.name == GPU:
@@ -88,7 +88,7 @@ def _nominal(queue: Object) -> Iterator[tuple[str, int]]:
 
 
 def _flavor_pools(flavor: Object | None, case: Case) -> list[Pool]:
-    """Return the pools whose nodes have the labels of a flavor, or may; all pools for GPUs where it is not known."""
+    """Return the pools whose nodes have, or may have, the labels of a flavor; all GPU pools without a flavor."""
     if flavor is None:
         return list(case.gpu_pools)
     labelled = {id(pool) for pool, answer in case.match_pool_labels(flavor_labels(flavor)) if answer is not Answer.NO}
@@ -96,7 +96,7 @@ def _flavor_pools(flavor: Object | None, case: Case) -> list[Pool]:
 
 
 def _most(pools: Sequence[Pool], case: Case) -> int | None:
-    """Return the most GPUs by that name that pools can have, ``None`` without bound or where it is not known."""
+    """Return the maximum number of GPUs of the pools; ``None`` if it is unlimited or not known."""
     found = [_max_pool_gpus(pool, case) for pool in pools]
     return None if None in found or not found else sum(each or 0 for each in found)
 
@@ -110,12 +110,12 @@ def _max_pool_gpus(pool: Pool, case: Case) -> int | None:
 
 @rule("GPU412", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/scheduler/flavorassigner/tas_flavorassigner.go")
 def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
-    """Job whose topology no flavor of its queue has.
+    """No flavor of the queue has the job's topology.
 
-    Kueue passes over a flavor without topologyName, or whose Topology lacks the level; the job waits without pods. One
-    that asks for none it starts on flavors without topology, where the queue has such.
+    Kueue skips a flavor without topologyName, or whose Topology lacks the level, so the job waits without pods. If the
+    queue also has flavors without topology, jobs without a topology request start only on them.
 
-    Fix: Name a Topology with that level in the ResourceFlavor, or take the annotation off the pods.
+    Fix: Set a Topology with this level in the ResourceFlavor, or remove the annotation from the pods.
     """
     cluster = case.cluster
     seen = _looks_at_topologies(cluster)
@@ -126,7 +126,7 @@ def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
 
 
 def _looks_at_topologies(cluster: Cluster) -> Answer:
-    """Say whether the Kueue of a cluster schedules by topologies."""
+    """Return whether the Kueue of a cluster schedules by topologies."""
     chart = cluster.chart(KUEUE)
     if chart is None:
         return Answer.UNKNOWN
@@ -142,9 +142,9 @@ def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[st
     used = [flavors.get(name) for group in groups for name in group.flavors]
     mixed = any(each is not None and each.spec.get("topologyName") is None for each in used)
     for part in job.parts:
-        asked = {name for name, amount in part.pod.requests.items() if amount and name != "pods"}
+        requests = {name for name, amount in part.pod.requests.items() if amount and name != "pods"}
         for group in groups:
-            if asked.isdisjoint(group.covered) or not group.flavors:
+            if requests.isdisjoint(group.covered) or not group.flavors:
                 continue
             why = [_why_not(flavors.get(name), part.annotations, mixed, cluster) for name in group.flavors]
             if all(why):
@@ -152,26 +152,26 @@ def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[st
 
 
 def _why_not(flavor: Object | None, annotations: Mapping[str, Any], mixed: bool, cluster: Cluster) -> str:
-    """Return why Kueue passes over a flavor; nothing where it does not, or where that is not known."""
+    """Return why Kueue skips a flavor; empty if it doesn't, or if that isn't known."""
     if flavor is None:
         return ""
     wanted = [key for key in (*_LEVELS, *_ANY) if key in annotations]
     topology = flavor.spec.get("topologyName")
     if topology is None:
-        return f"asks for {wanted[0]}, and ResourceFlavor {flavor.name} has no topologyName" if wanted else ""
+        return f"requests {wanted[0]}, but ResourceFlavor {flavor.name} has no topologyName" if wanted else ""
     if not wanted:
-        text = f"asks for no topology, and ResourceFlavor {flavor.name} is for jobs that ask for one"
+        text = f"requests no topology, but ResourceFlavor {flavor.name} is only for jobs that request one"
         return text if mixed else ""
     levels = _levels(topology, cluster)
     for key in wanted if levels else ():
         level = known_text(annotations[key])
         if key in _LEVELS and level and not is_expression(level) and level not in levels:
-            return f"asks for level {level}, which Topology {topology} of ResourceFlavor {flavor.name} does not have"
+            return f"requests level {level}, which Topology {topology} of ResourceFlavor {flavor.name} doesn't have"
     return ""
 
 
 def _levels(topology: Any, cluster: Cluster) -> tuple[str, ...]:
-    """Return the levels of a Topology; none where one of them is not known."""
+    """Return the levels of a Topology; empty if one of them isn't known."""
     found = next((each for each in kueue_objects(cluster, "Topology") if each.name == topology), None)
     written = [known_text(each.get("nodeLabel")) for each in mappings(found.spec.get("levels"))] if found else []
     known = tuple(each for each in written if each and not is_expression(each))

@@ -1,4 +1,4 @@
-"""Registries of images and charts that nodes, or a deployment, do not reach."""
+"""Rules for registries of images and charts that nodes or a deployment can't connect to."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _CHINA = (
 _ECR = regex(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
 _ECR_ENDPOINT = regex(r"(?:cn\.)?com\.amazonaws\.([a-z0-9-]+)\.ecr\.dkr")
 _DOCKER_HUB = "docker.io"
-# Of regions by what their names begin with: why public registries are far from there.
+# Why public registries are far from some regions, by the prefix of the region's name.
 # Sources: the one of GPU296; https://github.com/aws/containers-roadmap/issues/2458 (2026-11)
 _FAR = {
-    "cn-": "from China registries abroad answer slowly or not at all",
-    "us-gov-": "they are outside GovCloud, where ECR has no pull-through cache",
+    "cn-": "registries outside China respond slowly or not at all from there",
+    "us-gov-": "these registries are outside GovCloud, where ECR has no pull-through cache",
 }
 _HUB = "https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables"
 _HOME = "HF_HOME"
-# What vLLM, SGLang and text-generation-inference are told their model by.
+# Options that set the model of vLLM, SGLang and text-generation-inference.
 _BEFORE_A_MODEL = ("--model", "--model-path", "--model-id", "serve")
 _REPOSITORY = regex(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# With one of them set, the files come from elsewhere, or through somebody else.
+# If one of these is set, the files come from another source, or through a proxy.
 _ELSEWHERE = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE")
 
 
 @rule("GPU076", "error", source=_PRIVATE)
 def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
-    """Image that isolated nodes cannot pull.
+    """Isolated nodes can't pull an image.
 
-    The pods stay in ImagePullBackOff; without the device plugin no GPU is advertised either.
+    The pods stay in ImagePullBackOff. Without the device plugin, no GPU is advertised either.
 
-    Fix: Copy the image to ECR, by a pull-through cache for instance, and name it from there.
+    Fix: Copy the image to ECR, for example by a pull-through cache, and use its name there.
     """
     cluster = case.cluster
     groups = [each for each in case.gpu_groups if is_isolated(each, cluster.resources)]
@@ -60,23 +60,21 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
         return
     unknown = any(map(_is_mirrored, isolated))
     names = ", ".join(each.name for each in isolated)
-    tail = f"nodes of {names} pull from ECR in their VPC only"
+    tail = f"nodes of pool {names} can pull only from ECR in their VPC"
     near = _regions_of_endpoints(cluster)
     for workload in cluster.workloads:
         for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
-            yield Problem.from_subject(workload, f"image {image}, and {tail}", unknown=unknown)
+            yield Problem.from_subject(workload, f"uses image {image}, but {tail}", unknown=unknown)
     for daemon in cluster.daemon_sets:
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
-            yield Problem(daemon, f"DaemonSet {daemon.name}: image {image}, and {tail}", unknown=unknown)
+            yield Problem(daemon, f"DaemonSet {daemon.name} uses image {image}, but {tail}", unknown=unknown)
     for chart in cluster.charts:
         if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
-            yield Problem(
-                chart, f"chart {chart.name}: its images are on {NVIDIA_REGISTRY}, and {tail}", unknown=unknown
-            )
+            yield Problem(chart, f"chart {chart.name} uses images of {NVIDIA_REGISTRY}, but {tail}", unknown=unknown)
 
 
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
-    """Return the regions whose ECR endpoints of the VPC reach; nothing where that is not known."""
+    """Return the regions that the VPC's ECR endpoints connect to; empty if they aren't known."""
     found: set[str] = set()
     for each in cluster.resources_of_type("AWS::EC2::VPCEndpoint"):
         service = _ECR_ENDPOINT.fullmatch(known_text(each.properties.get("ServiceName")) or "")
@@ -89,7 +87,7 @@ def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
 
 
 def _out_of_reach(containers: Iterable[Container], near: frozenset[str]) -> set[str]:
-    """Return images of public registries, and those of ECR in regions that no endpoint is for."""
+    """Return images of public registries, and images of ECR in regions without an endpoint."""
     every = tuple(containers)
     hosts = {each.image_text: _ECR.match(each.image_text) for each in every}
     return _foreign(every) | {image for image, host in hosts.items() if near and host and host[1] not in near}
@@ -106,7 +104,7 @@ def _is_mirrored(pool: Pool) -> bool:
 
 
 def _pulls_by_soci(pool: Pool) -> bool:
-    """Whether soci pulls images in parallel, which reads no mirrors of containerd as far as is known.
+    """Whether soci pulls images in parallel, which isn't known to support mirrors of containerd.
 
     Sources: https://github.com/awslabs/soci-snapshotter/issues/1561, .../pull/2083 (closed 2026-09)
     """
@@ -116,11 +114,11 @@ def _pulls_by_soci(pool: Pool) -> bool:
 
 @rule("GPU296", "note", source=_CHINA)
 def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
-    """Registry outside China or GovCloud.
+    """Registry is outside China or GovCloud.
 
-    Images are pulled late or never (ImagePullBackOff), and charts fail the deployment when it waits for them.
+    Images are pulled late or never (ImagePullBackOff), and a deployment that waits for a chart fails.
 
-    Fix: Copy images and charts to ECR of the partition; with this library by values= and gpu-constructs:chartMirror.
+    Fix: Copy images and charts to ECR of the partition; with this library: values= and gpu-constructs:chartMirror.
     """
     for pool in case.gpu_pools:
         region = pool_region(pool, case.cluster) or ""
@@ -129,7 +127,7 @@ def registry_outside_china_or_govcloud(case: Case) -> Iterator[Problem]:
             hosts = {*_hosts_of_charts(case.cluster), *(() if _is_mirrored(pool) else _hosts_of_images(case.cluster))}
             if hosts:
                 yield Problem.from_subject(
-                    pool, f"is in {region}, and its cluster pulls from {', '.join(sorted(hosts))}; {why}"
+                    pool, f"it is in {region}, but its cluster pulls from {', '.join(sorted(hosts))}; {why}"
                 )
             return
 
@@ -149,7 +147,7 @@ def _hosts_of_charts(cluster: Cluster) -> Iterator[str]:
 
 
 def _public_host(chart: Chart) -> str | None:
-    """Return the public registry or index that a chart is fetched from, ``None`` for any other place."""
+    """Return the public registry or index that a chart is fetched from; ``None`` for other locations."""
     public = {*PUBLIC_REGISTRIES, *(urlsplit(each.repository).hostname for each in pinned_charts())}
     host = urlsplit(known_text(chart.properties.get("Repository")) or "").hostname
     return host if host in public else None
@@ -157,25 +155,25 @@ def _public_host(chart: Chart) -> str | None:
 
 @rule("GPU455", "error", source=_PRIVATE)
 def chart_that_an_isolated_function_cannot_fetch(case: Case) -> Iterator[Problem]:
-    """Chart that an isolated function cannot fetch.
+    """Function without internet access can't fetch a chart.
 
-    Helm runs in the function that applies manifests; without a way out it waits, and the deployment fails.
+    Helm runs in the function that applies manifests. Without a way out it waits, and the deployment fails.
 
-    Fix: Copy the chart to ECR, as gpu-constructs images lists it, and name it there: gpu-constructs:chartMirror.
+    Fix: Copy the chart to ECR ('gpu-constructs images' lists charts), and set gpu-constructs:chartMirror.
     """
-    told = is_true(option(case.cluster, "isolatedVPC"))
+    isolated = is_true(option(case.cluster, "isolatedVPC"))
     for chart in case.cluster.charts:
         host = _public_host(chart)
         ways = _ways_to_fetch(chart, case.cluster) if host is not None else set()
-        who = f"chart {chart.name}: is fetched from {host} by a function in subnets "
+        who = f"chart {chart.name}: the function that fetches it from {host} is in subnets "
         if ways == {"nowhere"}:
-            yield Problem(chart, f"{who}that nothing leads out of")
-        elif told and ways == {"unknown"}:
-            yield Problem(chart, f"{who}not in the input, and Karpenter is told isolatedVPC", unknown=True)
+            yield Problem(chart, f"{who}without a route out")
+        elif isolated and ways == {"unknown"}:
+            yield Problem(chart, f"{who}that may be isolated, because Karpenter's isolatedVPC is true", unknown=True)
 
 
 def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
-    """Return how traffic leaves the subnets of the function with helm; nothing where a proxy may lead it elsewhere."""
+    """Return how traffic leaves the subnets of the Helm function; empty if the function uses a proxy."""
     resources = cluster.resources
     called = custom_resource_functions(chart.properties.get("ServiceToken"), resources)
     for each in called:
@@ -188,9 +186,9 @@ def _ways_to_fetch(chart: Chart, cluster: Cluster) -> set[Way]:
 
 @rule("GPU457", "error", source=_HUB)
 def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
-    """Model that isolated nodes cannot download.
+    """Isolated nodes can't download the model.
 
-    The server waits for the hub, ends with an error and starts again; no pod ever becomes ready.
+    The server waits for the Hugging Face hub, fails and starts again. No pod ever becomes ready.
 
     Fix: Copy the model into a bucket in the region and load it from there: CopiedModel or StreamedModel.
     """
@@ -201,15 +199,17 @@ def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
     for workload in cluster.workloads:
         for repo in _downloads(workload.pod) if workload.asks_for_gpu else ():
             yield Problem.from_subject(
-                workload, f"downloads {repo} from the hub, and nothing leads out of the subnets of {names}"
+                workload, f"downloads {repo} from the Hugging Face hub, but subnets of pool {names} have no route out"
             )
 
 
 def _downloads(pod: Pod) -> list[str]:
-    """Return the repositories that its containers certainly ask the hub for."""
+    """Return the repositories that its containers certainly download from the hub."""
     if pod.written.get("hostAliases") or any(each.has_env_from for each in pod.every_container):
         return []
-    found = (_repository(each) for each in pod.containers or () if _starts_empty(each, pod) and not _is_led(each))
+    found = (
+        _repository(each) for each in pod.containers or () if _starts_empty(each, pod) and not _is_redirected(each)
+    )
     return [each for each in found if each is not None]
 
 
@@ -220,7 +220,7 @@ def _repository(container: Container) -> str | None:
 
 
 def _starts_empty(container: Container, pod: Pod) -> bool:
-    """Whether what the hub's library keeps is in a volume that nobody else fills."""
+    """Whether the cache of the hub's library is in a volume that no other container fills."""
     home = PurePosixPath(known_text(container.env.get(_HOME)) or "/")
     above = [path for path in container.mounts if path != "/" and home.is_relative_to(path)]
     name = container.mounts[max(above, key=len)] if above else None
@@ -229,6 +229,6 @@ def _starts_empty(container: Container, pod: Pod) -> bool:
     return fresh and len(sharers) == 1
 
 
-def _is_led(container: Container) -> bool:
-    """Whether it is told of another hub, of a proxy, or to do without."""
+def _is_redirected(container: Container) -> bool:
+    """Whether a container sets another hub, a proxy, or offline mode."""
     return any(name in _ELSEWHERE or name.upper().endswith("_PROXY") for name in container.env)

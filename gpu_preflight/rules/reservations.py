@@ -1,4 +1,4 @@
-"""Capacity reservations and Capacity Blocks."""
+"""Rules for capacity reservations and Capacity Blocks."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SCHEDULE, _ACTION = "AWS::Scheduler::Schedule", "AWS::AutoScaling::ScheduledAct
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A number of nodes that a group is given at some moment.
+    """A change of a group's number of nodes at some time.
 
     Attributes:
-        moment: When; ``None`` where it is not known.
+        moment: The time; ``None`` if it isn't known.
         nodes: Number of nodes; ``None`` if unknown.
         sure: Whether the step certainly runs.
     """
@@ -49,12 +49,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is done to a group on a Capacity Block.
+    """The steps of a group on a Capacity Block.
 
     Attributes:
         pool: The group.
-        steps: What is known of it: moments and numbers of nodes, in order.
-        known: Whether that is all.
+        steps: The known times and numbers of nodes, in order.
+        known: Whether these are all steps.
     """
 
     pool: Pool
@@ -64,9 +64,9 @@ class Block:
 
 @rule("GPU023", "error", source=_BLOCKS)
 def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Problem]:
-    """Capacity Block without all that belongs to it.
+    """Capacity Block lacks a required setting.
 
-    EKS refuses the group, or it buys on demand while the block is paid for.
+    EKS rejects the group, or the group launches on demand while the block is paid for.
 
     Fix: Set CapacityType CAPACITY_BLOCK, and InstanceType, MarketType and reservation id in the launch template.
     """
@@ -80,23 +80,23 @@ def _lacks_of_block(pool: Pool) -> Iterator[str]:
     capacity, bought = pool.properties.get("CapacityType"), pool.launch.market
     if pool.kind == "managed" and capacity != "CAPACITY_BLOCK":
         if bought == "capacity-block" and not isinstance(capacity, Unknown):
-            yield f"the launch template buys from a Capacity Block, CapacityType is {capacity or 'ON_DEMAND'}"
+            yield f"CapacityType must be CAPACITY_BLOCK as in its launch template, got {capacity or 'ON_DEMAND'}"
         return
     if pool.kind == "self-managed" and bought != "capacity-block":
         return
     if not isinstance(bought, Unknown) and bought != "capacity-block":
-        yield "a Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
+        yield "its Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
     if pool.launch.reservation is None and pool.launch.reservation_group is None:
-        yield "the launch template names no reservation of the Capacity Block"
+        yield "its launch template doesn't set the reservation id of the Capacity Block"
     if pool.kind == "managed" and pool.launch.instance_type is None:
-        yield "the launch template names no InstanceType for the Capacity Block"
+        yield "its launch template doesn't set InstanceType for the Capacity Block"
 
 
 @rule("GPU025", "warning", source=_BLOCKS)
 def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem]:
-    """Reservation in one zone, group in several.
+    """Group has several zones, but its reservation has one.
 
-    Launches in the other zones fail, and Auto Scaling goes on trying them.
+    Launches in the other zones fail, and Auto Scaling keeps trying them.
 
     Fix: Give the group only subnets in the zone of the reservation.
     """
@@ -104,17 +104,17 @@ def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem
         answer = spans_zones(pool)
         one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
         if one_place and pool.zones and answer is not Answer.NO:
-            message = f"a reservation is in one Availability Zone, the group has {len(set(pool.zones))}"
+            message = f"it has subnets in {len(set(pool.zones))} zones, but its reservation is in one"
             yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU026", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
 def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem]:
-    """Reservation of something else.
+    """Reservation doesn't match the group's type, zone or platform.
 
-    EC2 launches into a reservation only what has its type, zone and platform.
+    EC2 launches only instances with the reservation's type, zone and platform into it.
 
-    Fix: Make type, zone and platform of group and reservation the same.
+    Fix: Set the same type, zone and platform for group and reservation.
     """
     for pool in case.gpu_groups:
         target = pool.launch.reservation
@@ -128,21 +128,21 @@ def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
     kind, zone = known_text(reserved.get("InstanceType")), reserved.get("AvailabilityZone")
     platform = known_text(reserved.get("InstancePlatform"))
     if kind is not None and pool.instance_types and kind not in pool.instance_types:
-        yield f"reserved are {kind}, the group launches {', '.join(pool.instance_types)}"
+        yield f"its reservation is for {kind}, but the group launches {', '.join(pool.instance_types)}"
     known = bool(pool.zones) and all(isinstance(each, str) for each in pool.zones)
     if isinstance(zone, str) and known and zone not in pool.zones:
-        yield f"the reservation is in {zone}, the group in {', '.join(str(each) for each in pool.zones)}"
+        yield f"its reservation is in {zone}, but the group is in {', '.join(str(each) for each in pool.zones)}"
     if platform is not None and platform != "Linux/UNIX":
-        yield f"the reservation is for {platform}, EKS images are Linux/UNIX"
+        yield f"its reservation is for {platform}, but EKS images are Linux/UNIX"
 
 
 @rule("GPU027", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
 def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
-    """Reservation that nobody uses.
+    """No pool uses the reservation.
 
-    A targeted reservation takes only launches that name it; it is paid for all the same.
+    A targeted reservation accepts only launches that name it, but it is always paid for.
 
-    Fix: Name it in CapacityReservationTarget of the launch template, or make it open.
+    Fix: Name it in CapacityReservationTarget of the launch template, or set InstanceMatchCriteria to open.
     """
     cluster = case.cluster
     if _may_target_any(cluster):
@@ -151,7 +151,8 @@ def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
         kind = known_text(resource.properties.get("InstanceType"))
         targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
         if targeted and kind in catalogue() and not _is_named(resource, cluster):
-            yield Problem(resource, f"no pool targets the reservation of {_size(resource)}{kind}")
+            text = f"no pool uses reservation {resource.path} of {_size(resource)}{kind}"
+            yield Problem(resource, text)
 
 
 def _is_named(resource: Resource, cluster: Cluster) -> bool:
@@ -165,7 +166,7 @@ def _size(resource: Resource) -> str:
 
 
 def _may_target_any(cluster: Cluster) -> bool:
-    """Whether something may use reservations that it does not name, or that cannot be seen."""
+    """Whether a pool may use reservations that it doesn't name, or that aren't visible."""
     classes = (
         each.spec.get("capacityReservationSelectorTerms")
         for each in cluster.objects_of_kind("EC2NodeClass", "NodeClass")
@@ -176,105 +177,112 @@ def _may_target_any(cluster: Cluster) -> bool:
 
 
 @rule("GPU028", "warning", source=_BLOCKS)
-def nodes_asked_for_before_a_capacity_block_begins(case: Case) -> Iterator[Problem]:
-    """Nodes asked for before a Capacity Block begins.
+def nodes_requested_before_a_capacity_block_begins(case: Case) -> Iterator[Problem]:
+    """Group requests nodes before its Capacity Block starts.
 
-    Before its start each launch fails, and so does the deployment that waits for the nodes.
+    Before the start, each launch fails, and so does the deployment that waits for the nodes.
 
-    Fix: Set MinSize and DesiredSize to 0, and scale up by a scheduled action when the block has begun.
+    Fix: Set MinSize and DesiredSize to 0, and scale up by a scheduled action when the block has started.
     """
     for pool in case.gpu_groups:
         desired = known_number(dig(pool.properties, "ScalingConfig", "DesiredSize"))
-        asked = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
-        if "capacity-block" in pool.capacity_types and asked > 0:
-            nodes = f"{asked} node{'' if asked == 1 else 's'}"
-            yield Problem.from_subject(pool, f"asks for {nodes} when it is deployed", unknown=True)
+        wanted = max(pool.min_nodes or 0, desired or 0, known_number(pool.properties.get("DesiredCapacity")) or 0)
+        if "capacity-block" in pool.capacity_types and wanted > 0:
+            nodes = f"{wanted} node{'' if wanted == 1 else 's'}"
+            text = f"it requests {nodes} at deployment, which fails if its Capacity Block hasn't started"
+            yield Problem.from_subject(pool, text, unknown=True)
 
 
 @rule("GPU029", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html")
 def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Problem]:
-    """Update that needs more nodes than are reserved.
+    """Update needs more nodes than are reserved.
 
-    By default an update launches new nodes first; without capacity for them it fails after a long time.
+    By default, an update first launches new nodes. Without capacity for them, it fails after a long time.
 
     Fix: Set UpdateConfig.UpdateStrategy to MINIMAL.
     """
     for pool in case.gpu_groups:
         update = pool.properties.get("UpdateConfig")
         strategy = mapping(update).get("UpdateStrategy")
-        said = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
-        if pool.kind == "managed" and is_reserved(pool) and not said:
-            message = f"an update first launches more nodes than {pool.max_nodes or 'MaxSize'}"
+        fits = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
+        if pool.kind == "managed" and is_reserved(pool) and not fits:
+            message = f"an update first launches more nodes than the {pool.max_nodes or 'MaxSize'} reserved ones"
             yield Problem.from_subject(pool, message)
 
 
 @rule("GPU386", "error", source=_TARGETING)
 def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
-    """Reservation by something else than its id.
+    """Reservation isn't named by its id.
 
-    EC2 refuses each launch: a reservation is named by its id, and only a group of them by its ARN.
+    EC2 rejects each launch: a reservation must be named by its id, and only a group of reservations by its ARN.
 
-    Fix: Name the reservation by its id, cr- and 17 hexadecimal digits.
+    Fix: Use the id of the reservation, cr- and 17 hexadecimal digits.
     """
     for pool in launched_groups(case.cluster):
         target = pool.launch.reservation
         if isinstance(target, str) and not is_reservation_id(target) and not is_expression(target):
-            # People write cr-xxxxxxxxxxxxxxxxx for what they fill in, and no source says that letters end at f.
+            # cr-xxxxxxxxxxxxxxxxx may be a placeholder, and no source excludes letters after f.
             filled_in = _MAY_BE_AN_ID.fullmatch(target) is not None
-            text = f"targets the reservation {target!r}, whose id must be cr- and 17 hexadecimal digits"
+            text = f"its launch template must target a reservation id, cr- and 17 hexadecimal digits, got {target!r}"
             yield Problem.from_subject(pool, text, unknown=filled_in)
 
 
 @rule("GPU030", "error", source=_TARGETING)
 def reservation_targeted_and_preferred_at_once(case: Case) -> Iterator[Problem]:
-    """Reservation targeted and preferred at once.
+    """Launch template sets both a reservation target and a preference.
 
-    EC2 takes one of the two and refuses the launch.
+    EC2 accepts only one of the two and rejects the launch.
 
     Fix: Remove CapacityReservationPreference.
     """
     for pool in launched_groups(case.cluster):
         preference = pool.launch.reservation_preference
         if is_given(preference) and is_given(pool.launch.reservation_target):
-            yield Problem.from_subject(pool, f"preference {preference} beside a reservation to target")
+            text = f"its launch template sets both CapacityReservationPreference {preference} and a target reservation"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU290", "error", source=_BLOCKS)
 def capacity_block_that_is_over(case: Case) -> Iterator[Problem]:
-    """Capacity Block that is over.
+    """Capacity Block is over.
 
-    Its instances are gone and each launch fails, so that pods that wait for the group never run.
+    Its instances are gone and each launch fails, so pods that wait for the group never run.
 
     Fix: Delete the group, or give it the next block.
     """
     for block in _blocks(case):
         moment, nodes = block.steps[-1]
         if nodes == 0 and moment <= now():
-            yield Problem.from_subject(block.pool, f"it was drained at {_format_time(moment)}", unknown=not block.known)
+            text = f"its Capacity Block is over: its schedule removed all nodes at {_format_time(moment)}"
+            yield Problem.from_subject(block.pool, text, unknown=not block.known)
 
 
 @rule("GPU291", "error", source=_BLOCKS)
 def start_of_a_capacity_block_that_is_past(case: Case) -> Iterator[Problem]:
-    """Start of a Capacity Block that is past.
+    """Scheduled start of a Capacity Block is in the past.
 
-    Auto Scaling refuses a scheduled action of the past, and a schedule of the past starts no node: the group stays
+    Auto Scaling rejects a scheduled action in the past, and a schedule in the past starts no node. The group stays
     empty while the block is paid for.
 
-    Fix: Leave the schedule out, with this library by CapacityBlock(started=True), and state the nodes.
+    Fix: Remove the schedule (with this library: CapacityBlock(started=True)), and set the number of nodes.
     """
     for block in _blocks(case):
         starts = [moment for moment, nodes in block.steps if nodes > 0 and moment <= now()]
         over = block.steps[-1][0] <= now()
         has_nodes = (block.pool.min_nodes or 0) > 0 or (desired_nodes(block.pool) or 0) > 0
         if starts and not over and not has_nodes:
-            yield Problem.from_subject(block.pool, f"it began at {_format_time(starts[0])}", unknown=not block.known)
+            text = (
+                f"the start of its Capacity Block at {_format_time(starts[0])} is in the past, so its schedule starts "
+                "no node"
+            )
+            yield Problem.from_subject(block.pool, text, unknown=not block.known)
 
 
 @rule("GPU369", "error", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-using.html")
 def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
-    """Capacity reservation that has ended.
+    """Capacity reservation has ended.
 
-    EC2 refuses to make one that ends in the past, and what targets one that has ended launches nothing.
+    EC2 rejects a reservation that ends in the past, and launches that target an ended reservation fail.
 
     Fix: Set a later EndDate, or EndDateType to unlimited.
     """
@@ -287,10 +295,10 @@ def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
         text = f"ended at {_format_time(ends)}"
         using = [each for each in case.gpu_pools if _target(each) == resource.key]
         for pool in using:
-            told = f"the reservation {resource.path} that it targets {text}"
-            yield Problem.from_subject(pool, told, unknown=resource.conditional)
+            message = f"its target reservation {resource.path} {text}"
+            yield Problem.from_subject(pool, message, unknown=resource.conditional)
         if not using:
-            yield Problem(resource, f"the reservation {text}", unknown=resource.conditional)
+            yield Problem(resource, f"reservation {resource.path} {text}", unknown=resource.conditional)
 
 
 def _target(pool: Pool) -> str | None:
@@ -299,7 +307,7 @@ def _target(pool: Pool) -> str | None:
 
 
 def _blocks(case: Case) -> Iterator[Block]:
-    """Return each group on a Capacity Block of which a step is known."""
+    """Return each group on a Capacity Block with at least one known step."""
     for pool in case.gpu_groups:
         if "capacity-block" not in pool.capacity_types:
             continue
@@ -318,11 +326,11 @@ def _steps(pool: Pool, cluster: Cluster) -> list[Step]:
 
 def _scheduled(schedule: Resource, pool: Pool) -> Step | None:
     """Return the step of a schedule that sets the sizes of a managed group."""
-    told = dig(schedule.properties, "Target", "Input")
-    asked = mapping(_read(told.expression if isinstance(told, Unknown) else told))
+    written = dig(schedule.properties, "Target", "Input")
+    wanted = mapping(_read(written.expression if isinstance(written, Unknown) else written))
     state = schedule.properties.get("State", "ENABLED")
-    sizes = mapping(asked.get("ScalingConfig"))
-    if state == "DISABLED" or "DesiredSize" not in sizes or not _names(asked.get("NodegroupName"), pool):
+    sizes = mapping(wanted.get("ScalingConfig"))
+    if state == "DISABLED" or "DesiredSize" not in sizes or not _names(wanted.get("NodegroupName"), pool):
         return None
     at = _AT.fullmatch(known_text(schedule.properties.get("ScheduleExpression")) or "")
     utc = schedule.properties.get("ScheduleExpressionTimezone", "UTC") == "UTC"
@@ -337,14 +345,14 @@ def _acted(action: Resource, pool: Pool) -> Step | None:
     if "DesiredCapacity" not in action.properties or not _names(name, pool):
         return None
     start = known_text(action.properties.get("StartTime"))
-    # What recurs goes on after its first time.
+    # A recurring action continues after its first time.
     once = action.properties.get("Recurrence") is None
     moment = _moment(start.replace("Z", "+00:00")) if start and once else None
     return Step(moment, known_number(action.properties["DesiredCapacity"]), not action.conditional)
 
 
 def _moment(text: str) -> datetime | None:
-    """Read a moment; without a zone it is in UTC."""
+    """Parse a time; without a time zone it is in UTC."""
     try:
         read = datetime.fromisoformat(text)
         return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
@@ -360,7 +368,7 @@ def _read(text: Any) -> Any:
 
 
 def _names(name: Any, pool: Pool) -> bool:
-    """Whether a name, or what refers to it, is that of the group."""
+    """Whether a name, or a reference, is the group's name."""
     if pool.resource is None:
         return False
     own = (pool.properties.get("NodegroupName"), pool.properties.get("AutoScalingGroupName"))

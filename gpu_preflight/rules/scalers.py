@@ -1,4 +1,4 @@
-"""Scalers of pods that have nothing to scale, nothing to go by, or no room between their bounds."""
+"""Rules for pod autoscalers that have no target, no metric, or contradicting bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_preflight.rule import Problem, rule
 
 _HPA_DOCS = "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/"
 _KEDA_DOCS = "https://keda.sh/docs/2.20/reference/scaledobject-spec/"
-# What metrics.k8s.io serves.
+# Resources that metrics.k8s.io serves.
 # Source: kubernetes/metrics v0.36.1 pkg/apis/metrics/v1beta1/types.go
 _MEASURED = ("cpu", "memory")
 _WITH_SCALE = {"Deployment": "apps", "StatefulSet": "apps", "ReplicaSet": "apps"}
@@ -27,24 +27,26 @@ _ONE_NODE = "ReadWriteOnce"
 
 @rule("GPU360", "error", source=_HPA_DOCS, stops=False)
 def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> Iterator[Problem]:
-    """HorizontalPodAutoscaler by a resource that is not measured.
+    """HorizontalPodAutoscaler scales by a resource that isn't measured.
 
-    The resource metrics API has CPU and memory only; the autoscaler reports FailedGetResourceMetric and never scales.
+    The resource metrics API has only CPU and memory. The autoscaler reports FailedGetResourceMetric and never scales.
 
-    Fix: Scale by requests that wait, or by DCGM's metrics through prometheus-adapter or KEDA.
+    Fix: Scale by waiting requests, or by DCGM's metrics through prometheus-adapter or KEDA.
     """
     for scaler, metric in case.signals:
         if metric.resource is not None and metric.resource not in _MEASURED:
-            yield Problem.from_subject(scaler, f"metric {metric.resource} of type {metric.kind} is measured by nobody")
+            text = f"scales by {metric.resource} of type {metric.kind}, which no metrics API measures"
+            yield Problem.from_subject(scaler, text)
 
 
 @rule("GPU361", "error", source=_HPA_DOCS, stops=False)
 def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[Problem]:
-    """HorizontalPodAutoscaler by a share of no request.
+    """HorizontalPodAutoscaler targets utilization of a resource that no container requests.
 
-    Utilization is a share of what each container requests; without a request there is no share, and it never scales.
+    Utilization is a share of each container's request. Without a request it is undefined, and the autoscaler never
+    scales.
 
-    Fix: Request the resource in every container, or aim at an averageValue.
+    Fix: Request the resource in every container, or set averageValue as target.
     """
     cluster = case.cluster
     for scaler, metric in case.signals:
@@ -62,23 +64,23 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
         whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
         if bare and not whole:
             names = ", ".join(map(str, bare))
-            text = f"goes by a share of {name}, which container {names} does not request"
+            text = f"targets utilization of {name}, which container {names} doesn't request"
             yield Problem.from_subject(scaler, text, unknown=bool(filled))
 
 
 @rule("GPU362", "error", source=_KEDA_DOCS, stops=False)
 def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Scaler that refers to something that does not exist.
+    """Scaler refers to an object that doesn't exist.
 
-    It finds nothing to scale, or may not read what it goes by, and does nothing.
+    It has no target to scale, or can't read its metric, and does nothing.
 
-    Fix: Create what is named in the scaler's namespace, or correct the name.
+    Fix: Create the named object in the scaler's namespace, or correct the name.
     """
     cluster = case.cluster
     if not cluster.whole:
         return
     for each in case.replica_scalers:
-        # Who deploys nothing else into the namespace may deploy the target by other means.
+        # If the input has no other workload in the namespace, the target may be deployed by other means.
         alone = not any(one.namespace == each.target.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
             yield Problem.from_subject(each, text, unknown=alone or not cluster.sees_objects)
@@ -94,7 +96,7 @@ def _missing_target(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
     if (namespace, name) not in there:
         elsewhere = next((space for space, other in there if other == name), None)
         hint = f"; namespace {elsewhere} has one" if elsewhere else ""
-        yield f"{kind} {namespace}/{name} does not exist{hint}"
+        yield f"refers to {kind} {namespace}/{name}, which doesn't exist{hint}"
 
 
 def _missing_authentication(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
@@ -104,35 +106,34 @@ def _missing_authentication(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
         everywhere = kind == "ClusterTriggerAuthentication"
         found = [each for each in cluster.objects_of_kind(kind) if each.name == name]
         if not any(everywhere or each.namespace == namespace for each in found):
-            yield f"{kind} {name if everywhere else f'{namespace}/{name}'} does not exist"
+            yield f"refers to {kind} {name if everywhere else f'{namespace}/{name}'}, which doesn't exist"
 
 
 @rule("GPU363", "error", source="kedacore/keda v2.20.0 apis/keda/v1alpha1/scaledobject_webhook.go", stops=False)
 def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
-    """Scaler whose bounds contradict each other.
+    """Bounds of a scaler contradict each other.
 
-    The API server, or KEDA's webhook, refuses it.
+    The API server, or KEDA's webhook, rejects it.
 
-    Fix: Keep the least number of pods at or below the most, and KEDA's idle number below the least.
+    Fix: Set the minimum number of pods at or below the maximum, and KEDA's idleReplicaCount below the minimum.
     """
     for each in case.replica_scalers:
         least, most = _compared_min(each), each.max_replicas
         if least is not None and most is not None and least > most:
-            yield Problem.from_subject(each, f"at least {least} pods and at most {most}")
+            yield Problem.from_subject(each, f"its minimum of {least} pods is above its maximum of {most}")
         idle = known_number(each.object.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
-            pods = f"{idle} {'pod' if idle == 1 else 'pods'}"
-            yield Problem.from_subject(each, f"{pods} while idle must be fewer than the least, {least}")
+            yield Problem.from_subject(each, f"idleReplicaCount {idle} must be below its minimum of {least}")
 
 
 def _compared_min(scaler: Scaler) -> int | None:
-    """Return the minimum as it is compared: KEDA takes 0 where none is set, and 1 if it is set to 0."""
+    """Return the minimum that KEDA compares: 0 if none is set, and 1 if it is set to 0."""
     absent = scaler.kind == SCALED_OBJECT and scaler.object.spec.get("minReplicaCount") is None
     return 0 if absent else scaler.min_replicas
 
 
 def _vertical(case: Case) -> Iterator[tuple[Scaler, str, list[dict[str, Any]]]]:
-    """Yield each VerticalPodAutoscaler with its update mode and its policies of containers."""
+    """Yield each VerticalPodAutoscaler with its update mode and its container policies."""
     for each in case.scalers:
         if each.kind == VPA:
             mode = known_text(dig(each.object.spec, "updatePolicy", "updateMode")) or "Recreate"
@@ -146,27 +147,27 @@ def _controlled(policies: list[dict[str, Any]]) -> set[str]:
 
 @rule("GPU237", "warning", source=f"{_DOCS}/known-limitations.md")
 def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator[Problem]:
-    """VPA and HorizontalPodAutoscaler on the same metric.
+    """VPA and HorizontalPodAutoscaler use the same metric.
 
-    One raises the request by which the other divides, so the number of pods and their size swing.
+    VPA changes the request that the other one divides by, so the number and the size of the pods oscillate.
 
-    Fix: Let VPA recommend only (updateMode Off), or scale by a metric that VPA does not change.
+    Fix: Set updateMode Off in the VPA, or scale by a metric that VPA doesn't change.
     """
     for vpa, mode, policies in _vertical(case):
         for hpa in case.scalers if mode != "Off" else ():
             names = {each.resource for each in hpa.signals if each.kind == "Resource" and each.resource}
             both = sorted(_controlled(policies) & names)
             if both and vpa.target == hpa.target:
-                yield Problem(vpa, f"{vpa.title} and {hpa.title} both act on {' and '.join(both)}")
+                yield Problem(vpa, f"{vpa.title} and {hpa.title} both control {' and '.join(both)} of the same pods")
 
 
 @rule("GPU238", "warning", source=f"{_DOCS}/known-limitations.md")
 def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
-    """VPA that is to change GPUs.
+    """VPA policy names GPUs.
 
-    VPA sees only CPU and memory; newer versions refuse other names, older ones ignore them.
+    VPA supports only CPU and memory. Newer versions reject other names, older ones ignore them.
 
-    Fix: Remove the resource, and deploy again for another number of GPUs.
+    Fix: Remove the resource, and deploy again to change the number of GPUs.
     """
     for each, _, policies in _vertical(case):
         found = set()
@@ -178,14 +179,14 @@ def vpa_that_is_to_change_gpus(case: Case) -> Iterator[Problem]:
             ]
             found |= {str(name) for name in names if str(name).startswith(NVIDIA)}
         if found:
-            yield Problem.from_subject(each, f"names {', '.join(sorted(found))}, VPA knows cpu and memory only")
+            yield Problem.from_subject(each, f"names {', '.join(sorted(found))}, but VPA supports only cpu and memory")
 
 
 @rule("GPU239", "warning", source=f"{_DOCS}/features.md")
 def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
-    """VPA that restarts GPU pods.
+    """VPA restarts GPU pods.
 
-    It evicts the pod to change its CPU or memory; a model loads anew, a training run starts over.
+    VPA evicts a pod to change its CPU or memory. A model loads again, and a training run starts over.
 
     Fix: Set updateMode Off or Initial.
     """
@@ -197,9 +198,10 @@ def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
 
 @rule("GPU442", "warning", source="https://lws.sigs.k8s.io/docs/concepts/rollout-strategy/")
 def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
-    """Update of groups that needs spare nodes.
+    """Update of a LeaderWorkerSet needs spare nodes.
 
-    maxSurge starts whole groups before others end; their pods stay Pending and hold what nodes there are.
+    maxSurge starts whole groups before others end. Their pods stay Pending, and the ones that start keep the existing
+    nodes.
 
     Fix: Set rolloutStrategy.rollingUpdateConfiguration.maxSurge: 0, with maxUnavailable: 1.
     """
@@ -216,8 +218,8 @@ def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
             or not _has_no_room(case, pods, (groups + surge) * size)
         ):
             continue
-        nodes = f"{(groups + surge) * size} pods, for {groups * size} of which the pools have room"
-        yield Problem.from_subject(owner, f"an update makes {nodes}", unknown=not case.cluster.whole)
+        pods_needed = f"{(groups + surge) * size} pods, but the pools have room for {groups * size}"
+        yield Problem.from_subject(owner, f"an update creates {pods_needed}", unknown=not case.cluster.whole)
 
 
 @rule(
@@ -227,7 +229,7 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
     """Rolling update of a Deployment needs a spare GPU that no pool has.
 
     The update starts a new pod before it ends an old one. The new pod stays Pending, the old one keeps its GPU, and the
-    update never ends. Kubernetes updates a Deployment without a strategy this way if it has three replicas or fewer.
+    update never ends. This is the default for a Deployment with three replicas or fewer.
 
     Fix: Set strategy.type: Recreate, or rollingUpdate with maxSurge: 0 and maxUnavailable: 1, or raise the limit of the
     pool.
@@ -240,7 +242,7 @@ def update_of_a_deployment_that_needs_a_spare_gpu(case: Case) -> Iterator[Proble
             continue
         gone = "0" if dig(rolling, "maxUnavailable") is not None else "0: the default of 25%, rounded down"
         text = f"a rolling update starts pod {workload.replicas + 1} before it ends one (maxUnavailable {gone}),"
-        text += " and the pools"
+        text += " but the pools"
         yield Problem.from_subject(
             workload, f"{text} have room for {workload.replicas}", unknown=not case.cluster.whole
         )
@@ -251,7 +253,7 @@ def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]
     """Rolling update of a Deployment needs a disk that the old pod still uses.
 
     The new pod starts on another node and hangs in ContainerCreating with a Multi-Attach error. The old pod stays until
-    the new one is ready, so that the update never ends.
+    the new one is ready, so the update never ends.
 
     Fix: Set strategy.type: Recreate, or use a volume that several nodes can mount.
     """
@@ -263,12 +265,12 @@ def update_of_a_deployment_whose_disk_is_in_use(case: Case) -> Iterator[Problem]
         # On a node with room for both pods, the update works.
         rooms = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         alone = bool(rooms) and all(each == 1 for each in rooms)
-        text = f"a rolling update starts a second pod, and {claim.title} is {_ONE_NODE}"
+        text = f"a rolling update starts a second pod, but {claim.title} is {_ONE_NODE} and still in use"
         yield Problem.from_subject(workload, text, unknown=not alone)
 
 
 def _surge_without_end(workload: Workload) -> int:
-    """Return how many pods an update starts before it ends any; 0 where it ends one first, or it isn't known.
+    """Return how many pods an update starts before it ends any; 0 if it ends one first, or if it isn't known.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/controller/deployment/util/deployment_util.go ``ResolveFenceposts``:
     maxSurge rounds up and maxUnavailable down, each 25 % by default.
@@ -284,7 +286,7 @@ def _surge_without_end(workload: Workload) -> int:
 
 
 def _pods(value: object, replicas: int, *, up: bool) -> int | None:
-    """Return a number of pods that is written as a number or as a share; ``None`` where it is not known."""
+    """Return a number of pods that is written as a number or a percentage; ``None`` if it isn't known."""
     text = "25%" if value is None else str(value)
     if isinstance(value, Unknown) or not text.removesuffix("%").isdigit():
         return None
@@ -295,7 +297,7 @@ def _pods(value: object, replicas: int, *, up: bool) -> int | None:
 
 
 def _alike(case: Case, owner: Object) -> Workload | None:
-    """Return pods of a set, where all are alike in what they ask for and where they may run."""
+    """Return the pods of a set if all of them have the same requests and the same placement."""
     parts = case.cluster.owned_workloads(owner)
     if not parts or not parts[0].asks_for_gpu:
         return None
@@ -304,6 +306,6 @@ def _alike(case: Case, owner: Object) -> Workload | None:
 
 
 def _has_no_room(case: Case, pods: Workload, number: int) -> bool:
-    """Whether the pools surely have no room for so many pods."""
+    """Whether the pools surely have no capacity for a number of pods."""
     verdict = case.with_replicas(pods, number)
     return any(each.rule == "GPU121" and each.answer is Answer.NO for each in verdict.reasons)

@@ -1,4 +1,4 @@
-"""Metrics by which pods are scaled: exporters, targets and queries."""
+"""Rules for metrics that scale pods: exporters, targets and queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELD = regex(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+")
 _PERCENT = regex(r"DCGM_FI_DEV_(?:GPU|MEM_COPY|ENC|DEC)_UTIL")
 _RATIO = regex(r"DCGM_FI_PROF_(?:GR_ENGINE|SM|DRAM|PIPE_\w+)_(?:ACTIVE|OCCUPANCY)")
 _MEMORY = "DCGM_FI_DEV_FB_"
-# Labels of the pod that uses a GPU, as a query would name them where they are not renamed.
+# Labels of the pod that uses a GPU, as a query names them if the scrape doesn't rename them.
 _PLAIN_LABEL = regex(r"(?<![\w.])(?:pod|namespace|container)\s*(?:=~|!=|!~|=)|\bby\s*\([^)]*(?<!\w)(?:pod|container)\b")
 _RENAMED_LABEL = regex(r"\bexported_(?:pod|namespace|container)\b")
 _NAME = regex(r"(?:exported_)?(?:pod|namespace|container)")
@@ -32,7 +32,7 @@ _ONE = 1000
 # A pod has at most eight GPUs here, whose ratios may be summed.
 _MOST_RATIO = 8 * _ONE
 _SERVERS = ("vllm", "text-generation-inference", "tritonserver", "sglang")
-# Without DCGM_FI_.
+# Names without the prefix DCGM_FI_.
 _FIELDS = """
 DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION
 DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL DEV_DEC_UTIL DEV_XID_ERRORS
@@ -44,7 +44,7 @@ DRIVER_VERSION
 _ON = frozenset(f"DCGM_FI_{name}" for name in _FIELDS.split())
 _CHART = "NVIDIA/dcgm-exporter 4.5.3-4.8.2 deployment/values.yaml"
 _MONITORS = "monitoring.coreos.com"
-# Which of the fields of a target each kind of metric needs one of.
+# The target fields of each kind of metric. One of them is required.
 # Source: kubernetes/kubernetes v1.36.3 pkg/apis/autoscaling/validation/validation.go ``validatePodsSource`` and others
 _NEEDED = {
     "Pods": ("averageValue",),
@@ -56,7 +56,7 @@ _NEEDED = {
 
 
 def _keeps_labels(cluster: Cluster) -> bool | None:
-    """Return whether the labels of DCGM's series survive the scrape, ``None`` where it cannot be told or differs."""
+    """Return whether the labels of DCGM's series survive the scrape; ``None`` if it isn't known or differs."""
     answers = set()
     for chart, path in ((DCGM_EXPORTER, ()), (GPU_OPERATOR, ("dcgmExporter",))):
         release = cluster.chart(chart)
@@ -82,9 +82,9 @@ def _answer(endpoint: dict[str, object]) -> bool | None:
     source="https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config",
 )
 def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
-    """Query on labels that the scrape renames.
+    """Query uses labels that the scrape renames.
 
-    Without honorLabels, pod and namespace are those of the exporter, so nothing is found for your pods.
+    Without honorLabels, the labels pod and namespace are the exporter's, so the query finds no data for your pods.
 
     Fix: Use exported_pod and exported_namespace, or set honorLabels: true and use pod and namespace.
     """
@@ -97,13 +97,14 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
         found = wrong.search(query)
         if found and not right.search(query):
             name = _NAME.search(found.group())
-            state = "true keeps pod and namespace" if kept else "false makes it exported_"
+            state = "true keeps the names pod and namespace" if kept else "false renames it to exported_"
             label = name.group() if name else "pod"
-            yield Problem(source, f"{place}: the query uses {label}, and honorLabels {state}{'' if kept else label}")
+            text = f"{place}: its query uses label {label}, but honorLabels {state}{'' if kept else label}"
+            yield Problem(source, text)
 
 
 def _queries(case: Case) -> Iterator[tuple[str, Scaler | Object | Chart, str]]:
-    """Yield what reads DCGM's series in order to scale pods."""
+    """Yield the queries on DCGM's series that scale pods."""
     for scaler, each in case.signals:
         if "DCGM_" in each.query:
             yield scaler.title, scaler, each.query
@@ -121,11 +122,11 @@ def _queries(case: Case) -> Iterator[tuple[str, Scaler | Object | Chart, str]]:
 
 @rule("GPU225", "warning", source=_COUNTERS)
 def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
-    """Threshold in another unit than the metric.
+    """Threshold has another unit than the metric.
 
-    A share held against percents asks for the most pods at once; percents held against a share never scale.
+    A threshold below 1 for percents scales to the maximum at once. A threshold in percent for a ratio never scales.
 
-    Fix: Aim at 70 for DCGM_FI_DEV_GPU_UTIL, at 0.7 for DCGM_FI_PROF_*_ACTIVE.
+    Fix: Set the threshold to 70 for DCGM_FI_DEV_GPU_UTIL, or 0.7 for DCGM_FI_PROF_*_ACTIVE.
     """
     for scaler, each in case.gpu_signals:
         meaning, aimed = each.meaning, each.threshold
@@ -133,22 +134,22 @@ def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
             continue
         percent, ratio = _PERCENT.search(meaning), _RATIO.search(meaning)
         if percent and not ratio and 0 < aimed <= _ONE:
-            yield _unit(scaler, aimed, f"{percent.group()} is 0 to 100")
+            yield _unit(scaler, aimed, f"{percent.group()} has values from 0 to 100")
         elif ratio and not percent and aimed > _MOST_RATIO:
-            yield _unit(scaler, aimed, f"{ratio.group()} is 0 to 1")
+            yield _unit(scaler, aimed, f"{ratio.group()} has values from 0 to 1")
 
 
 def _unit(scaler: Scaler, aimed: int, range_: str) -> Problem:
-    return Problem.from_subject(scaler, f"aims at {aimed / _ONE:g}, and {range_}")
+    return Problem.from_subject(scaler, f"its threshold is {aimed / _ONE:g}, but {range_}")
 
 
 @rule("GPU228", "warning", source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html")
 def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Problem]:
-    """Pods scaled by the use of GPUs that they share.
+    """Pods that share GPUs are scaled by GPU usage.
 
-    DCGM counts a shared GPU for one pod of several, and has no GPU_UTIL of a MIG slice.
+    DCGM attributes a shared GPU to only one of its pods, and has no GPU_UTIL for a MIG slice.
 
-    Fix: Scale by demand, such as requests that wait, or take DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.
+    Fix: Scale by demand, such as waiting requests, or use DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.
     """
     cluster = case.cluster
     if any(_counts_shares(each) for each in exporters(cluster)):
@@ -161,24 +162,24 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
 
 
 def _counts_shares(exporter: DaemonSet) -> bool:
-    """Whether an exporter tells the pods of a shared GPU apart."""
+    """Whether an exporter distinguishes the pods of a shared GPU."""
     return any("KUBERNETES_VIRTUAL_GPUS" in each.env for each in exporter.pod.every_container)
 
 
 def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
-    """Return why a measurement is not that of the pods of a workload."""
-    asked = workload.pod.requests
-    cut = next((name for name in asked if name.startswith(MIG)), None)
+    """Return why a measurement doesn't belong to the pods of a workload."""
+    requests = workload.pod.requests
+    cut = next((name for name in requests if name.startswith(MIG)), None)
     percent = _PERCENT.search(signal.meaning)
     if cut is not None:
-        return f"runs on {cut}, of which there is no {percent.group()}" if percent else None
-    if "pod" in signal.meaning and (SHARED_GPU in asked or _runs_on_shared_gpus(workload, case)):
-        return "shares its GPUs, and a shared GPU is counted for one of its pods"
+        return f"runs on {cut}, for which DCGM has no {percent.group()}" if percent else None
+    if "pod" in signal.meaning and (SHARED_GPU in requests or _runs_on_shared_gpus(workload, case)):
+        return "shares its GPUs, but DCGM attributes a shared GPU to only one of its pods"
     return None
 
 
 def _runs_on_shared_gpus(workload: Workload, case: Case) -> bool:
-    # Whether an autoscaler makes the nodes is said elsewhere.
+    # Other rules check whether an autoscaler creates the nodes.
     taking = [
         each.pool
         for each in case.verdict(workload).pools
@@ -194,38 +195,41 @@ def _is_shared(node: NodeToBe) -> bool:
 
 @rule("GPU229", "warning", source="https://docs.vllm.ai/en/latest/configuration/conserving_memory/")
 def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
-    """Model server scaled by GPU memory.
+    """Model server is scaled by GPU memory.
 
-    It keeps most of the memory whether it has work or not, so the pods go to their most and stay there.
+    The server keeps most of the memory whether it has work or not, so the autoscaler scales to the maximum and never
+    scales down.
 
-    Fix: Scale by requests that wait, e.g. vllm:num_requests_waiting.
+    Fix: Scale by waiting requests, for example vllm:num_requests_waiting.
     """
     for scaler, each in case.gpu_signals:
         workload = scale_target(scaler, case.cluster)
         images = [one.image_text for one in workload.containers] if workload else []
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
         if server and workload and _MEMORY in each.meaning:
-            yield Problem.from_subject(scaler, f"{server} takes GPU memory at start, used or not")
+            text = f"scales by GPU memory, but {server} allocates it at start with or without load"
+            yield Problem.from_subject(scaler, text)
 
 
 @rule("GPU236", "warning", source=_COUNTERS)
 def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
-    """Field that the exporter does not export.
+    """Exporter doesn't export a field.
 
-    The series does not exist, so what scales by it never moves.
+    The series doesn't exist, so the autoscaler that uses it never scales.
 
-    Fix: Add the field to customMetrics of the chart, beside the default ones, or take a default field.
+    Fix: Add the field to customMetrics of the chart, together with the default ones, or use a default field.
     """
     if not _exports_defaults(case.cluster):
         return
     for scaler, each in case.gpu_signals:
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
-            yield Problem.from_subject(scaler, f"the exporter does not export {', '.join(missing)}")
+            text = f"uses {', '.join(missing)}, which DCGM exporter doesn't export by default"
+            yield Problem.from_subject(scaler, text)
 
 
 def _exports_defaults(cluster: Cluster) -> bool:
-    """Whether the only exporter is that of the chart, with its own list of fields."""
+    """Whether the chart's exporter is the only one, and has the default list of fields."""
     chart = cluster.chart(DCGM_EXPORTER)
     if chart is None or operator_exports(cluster) or len(exporters(cluster)) != 1 or not cluster.shows_software:
         return False
@@ -234,11 +238,11 @@ def _exports_defaults(cluster: Cluster) -> bool:
 
 @rule("GPU220", "warning", source=_CHART)
 def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """DCGM exporter that does not run on GPU nodes.
+    """DCGM exporter doesn't run on GPU nodes.
 
-    No GPU of the pool is measured, so what scales by its metrics does not move and no alert fires.
+    The GPUs of the pool aren't measured. Autoscalers that use its metrics don't scale, and no alert fires.
 
-    Fix: Give the exporter a toleration of the pool's taint and a node selector that the pool's labels meet.
+    Fix: Add a toleration of the pool's taint and a node selector that matches the pool's labels to the exporter.
     """
     cluster = case.cluster
     found = exporters(cluster)
@@ -247,20 +251,20 @@ def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem
     for pool in case.gpu_pools:
         if all(case.reaches(each, pool) is Answer.NO for each in found):
             names = " and ".join(dict.fromkeys(each.name for each in found))
-            yield Problem(found[0], f"pool {pool.name}: {names} does not run on its nodes")
+            yield Problem(found[0], f"pool {pool.name}: DaemonSet {names} doesn't run on its nodes")
 
 
 def _has_no_gpus(pool: Pool) -> bool:
-    """Whether a pool certainly has no GPUs; types whose family begins with g or p may have some of another kind."""
+    """Whether a pool certainly has no GPUs; families that start with g or p may have GPUs of another vendor."""
     named = bool(pool.instance_types) and not any(each.startswith(("g", "p", "vt")) for each in pool.instance_types)
     return named and not gpu_types(pool)
 
 
 @rule("GPU221", "warning", source=_CHART)
 def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
-    """DCGM exporter on nodes without GPUs.
+    """DCGM exporter runs on nodes without GPUs.
 
-    It finds no GPU there and restarts for ever.
+    The exporter finds no GPU there and restarts permanently.
 
     Fix: Select nodes by nvidia.com/gpu.present=true or by a label of the GPU pools.
     """
@@ -268,7 +272,7 @@ def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
     for each in exporters(cluster):
         names = [pool.name for pool in cluster.pools if _has_no_gpus(pool) and case.reaches(each, pool) is Answer.YES]
         if names:
-            yield Problem(each, f"{each.name} also runs on pool {', '.join(names)}, which has no GPUs")
+            yield Problem(each, f"DaemonSet {each.name} also runs on pool {', '.join(names)}, which has no GPUs")
 
 
 @rule(
@@ -277,9 +281,9 @@ def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
     source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
 )
 def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
-    """Two DCGM exporters for the same GPUs.
+    """Two DCGM exporters measure the same GPUs.
 
-    Every series is there twice, so sums over them are twice too high, and both want the profiling counters.
+    Every series exists twice, so sums are twice too high, and both exporters need the profiling counters.
 
     Fix: Keep one: remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator or in
     amazon-cloudwatch-observability.
@@ -288,20 +292,20 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
     found = exporters(cluster)
     if operator_exports(cluster):
         for each in found:
-            yield Problem(each, f"{each.name} and the GPU Operator's exporter measure the same GPUs")
+            yield Problem(each, f"DaemonSet {each.name} and the GPU Operator's exporter measure the same GPUs")
     for pool in case.gpu_pools:
         here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
         if len(here) > 1:
             sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
-            where = " and ".join(f"{each.name} of {each.origin.path}" for each in here)
-            yield Problem.from_subject(pool, f"{where} measure the same GPUs", unknown=not sure)
+            where = " and ".join(f"DaemonSet {each.name} ({each.origin.path})" for each in here)
+            yield Problem.from_subject(pool, f"{where} measure its GPUs twice", unknown=not sure)
 
 
 @rule("GPU223", "error", source=_CHART)
 def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
-    """ServiceMonitor without Prometheus Operator.
+    """Chart creates a ServiceMonitor without Prometheus Operator.
 
-    The chart makes one by default, and installing it fails where its definition is missing.
+    The chart creates a ServiceMonitor by default, and its installation fails without the CRD.
 
     Fix: Install kube-prometheus-stack before it, or set serviceMonitor.enabled: false.
     """
@@ -310,22 +314,25 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
     if chart is None or not cluster.shows_software or is_defined(_MONITORS, cluster):
         return
     if dig(chart.values, "serviceMonitor", "enabled") in (None, True):
-        message = f"chart dcgm-exporter makes a ServiceMonitor, and nothing here defines {_MONITORS}"
+        message = (
+            f"chart dcgm-exporter creates a ServiceMonitor, but the input doesn't install its API group {_MONITORS}"
+        )
         yield Problem(chart, message, unknown=not cluster.sees_software)
 
 
 @rule("GPU462", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/autoscaling/", stops=False)
 def metric_without_a_target_of_its_kind(case: Case) -> Iterator[Problem]:
-    """Metric without a target of its kind.
+    """Metric has no target that fits its type.
 
-    The API server refuses the HorizontalPodAutoscaler, so the number of pods stays as it is.
+    The API server rejects the HorizontalPodAutoscaler, so the number of pods doesn't change.
 
-    Fix: Give a metric of pods averageValue, one of CPU or memory averageUtilization or averageValue, others value.
+    Fix: Set averageValue for a metric of type Pods, averageUtilization or averageValue for CPU or memory, and value for
+    others.
     """
     for scaler, metric in case.signals:
         target, needed = metric.target, _NEEDED.get(metric.kind, ())
         versioned = scaler.kind == HPA and scaler.object.content.get("apiVersion") == "autoscaling/v2"
         if versioned and target is not None and needed and not any(name in target for name in needed):
-            given = ", ".join(str(each) for each in target if each != "type") or "nothing"
-            text = f"target of a metric of type {metric.kind} must give {' or '.join(needed)}, got {given}"
+            given = ", ".join(str(each) for each in target if each != "type") or "none"
+            text = f"the target of its metric of type {metric.kind} must set {' or '.join(needed)}, got {given}"
             yield Problem(scaler, f"{scaler.origin.path}: {text}")

@@ -1,4 +1,4 @@
-"""Values that the schema of an API, a chart or a resource type rejects."""
+"""Rules for values that the schema of an API, a chart or a resource type rejects."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gpu_preflight.schema.fields import broken_rules, has_rules
 
 _GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 _CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}
-# Of whose groups every kind that people write is known.
+# Programs with all kinds of their API groups in the data.
 _WHOLE = (KUBERNETES, "Karpenter")
-# Told by rules of their own, which know from which version on.
+# Other rules report these groups with the versions that serve them.
 _ELSEWHERE = ("autoscaling", "resource.k8s.io")
-# Switches in GPU243, gates of Karpenter in GPU197.
+# GPU243 reports switches, GPU197 gates of Karpenter.
 _SAID_ELSEWHERE = regex(r"(^|\.)enable$|^settings\.featureGates\.")
 _WINDOWS = ("Windows2019", "Windows2022", "Windows2025")
-# Rules that others say in words of their own, without a library: NodePools in GPU180, EC2NodeClasses in GPU181.
+# CRD rules that GPU180 (NodePools) and GPU181 (EC2NodeClasses) check without the CEL library.
 SAID_ELSEWHERE = {
     "NodePool": (
         "'schedule' must be set with 'duration'",
@@ -76,11 +76,11 @@ _SCHEMAS = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/resou
 
 @rule("GPU303", "error", source=_GUIDE)
 def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
-    """API version or kind that is gone.
+    """API version or kind doesn't exist.
 
-    The API server knows no such kind and refuses the object; what it was for does not happen.
+    The API server doesn't know the kind and rejects the object, so the object has no effect.
 
-    Fix: Write the object in the version that is served.
+    Fix: Write the object in a version that the API server serves.
     """
     for each in case.cluster.objects:
         for text, unknown in _faults(each, case.cluster):
@@ -90,7 +90,7 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
 
 
 def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
-    """Yield why no API server takes an object, and whether that is not certain."""
+    """Yield why no API server accepts an object, and whether that is uncertain."""
     version = known_text(each.content.get("apiVersion"))
     if version is None:
         return
@@ -105,11 +105,12 @@ def _gone(version: str, gone: Gone, cluster: Cluster) -> Iterator[tuple[str, boo
     runs = _program_version(gone.of, cluster)
     if runs is None or runs >= minor(gone.since):
         instead = f"; write {gone.now}" if gone.now else ""
-        yield f"{version} is gone since {gone.of} {gone.since}{instead}", runs is None and not is_ended(gone.until)
+        text = f"{gone.of} {gone.since} removed {version}{instead}"
+        yield text, runs is None and not is_ended(gone.until)
 
 
 def _program_version(program: str, cluster: Cluster) -> tuple[int, int] | None:
-    """Return the minor version of a program, ``None`` where it is not known."""
+    """Return the minor version of a program; ``None`` if it isn't known."""
     if program not in _CHARTS:
         return minor(cluster.version) if cluster.version else None
     chart = cluster.chart(_CHARTS[program])
@@ -117,17 +118,17 @@ def _program_version(program: str, cluster: Cluster) -> tuple[int, int] | None:
 
 
 def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
-    """Yield that nobody is known to serve a kind in a version, where others of its group are known."""
+    """Yield that no known server has a kind in a version, if other kinds of its group are known."""
     known = _kinds_by_group().get(each.group, ())
     if not known and _is_own(each, version):
-        yield f"{version} is of no API group of Kubernetes{did_you_mean(each.group, _own_groups())}", False
+        yield f"Kubernetes has no API group {each.group}{did_you_mean(each.group, _own_groups())}", False
     if not known or f"{version}/{each.kind}" in known:
         return
     served = [kind.split("/")[-2] for kind in known if kind.endswith(f"/{each.kind}")]
     meant = next((kind for kind in _kinds(known) if is_typo(each.kind, kind)), None)
     elsewhere = [kind for kind in _whole() if kind.endswith(f"/{each.kind}")] if _is_whole(each.group) else []
     if served:
-        yield f"{version} is not served; known is {', '.join(served)}", True
+        yield f"version {version} isn't known; known is {', '.join(served)}", True
     elif meant is not None:
         yield f"{version} has no kind {each.kind}; did you mean {meant!r}?", False
     elif elsewhere:
@@ -135,9 +136,9 @@ def _unknown(each: Object, version: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_own(each: Object, version: str) -> bool:
-    """Whether only Kubernetes itself could serve a group: others have a domain with a dot.
+    """Whether only Kubernetes itself could serve a group: other groups have a domain with a dot.
 
-    Files of programs such as Skaffold have such groups too, and no kinds of Kubernetes.
+    Files of programs such as Skaffold also have such groups, but no kinds of Kubernetes.
 
     Source: kubernetes/apiextensions-apiserver v0.36.1 pkg/apis/apiextensions/validation/validation.go: ``spec.group``
     must be "a domain with at least one dot"
@@ -153,7 +154,7 @@ def _own_groups() -> tuple[str, ...]:
 
 @cache
 def _kinds_by_group() -> Mapping[str, tuple[str, ...]]:
-    """Return every kind of an object that is known, by API group."""
+    """Return every known kind of an object, by API group."""
     found: dict[str, list[str]] = {}
     for source in sources():
         for kind in source.kinds:
@@ -165,7 +166,7 @@ def _kinds_by_group() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def _whole() -> tuple[str, ...]:
-    """Return the kinds of those whose groups are known whole."""
+    """Return the kinds of all programs whose groups are completely known."""
     return tuple(kind for source in sources() if source.name in _WHOLE for kind in source.kinds)
 
 
@@ -179,9 +180,9 @@ def _kinds(known: Iterable[str]) -> list[str]:
 
 @rule("GPU304", "note", source=_GUIDE)
 def api_version_that_goes(case: Case) -> Iterator[Problem]:
-    """API version that its project takes away.
+    """API version is deprecated.
 
-    It is served still, with a warning; a later release does not serve it.
+    The API server still serves it, with a warning. A later release doesn't serve it.
 
     Fix: Write the object in the newest version before the upgrade.
     """
@@ -189,8 +190,8 @@ def api_version_that_goes(case: Case) -> Iterator[Problem]:
         kind = f"{each.content.get('apiVersion')}/{each.kind}"
         for source in sources():
             if kind in source.deprecated:
-                goes = each.content.get("apiVersion")
-                text = f"{each.origin.path}: {source.name} keeps {_newest(source, each)}, and serves {goes} for a while"
+                deprecated = each.content.get("apiVersion")
+                text = f"{each.origin.path}: {source.name} will remove {deprecated}; write {_newest(source, each)}"
                 yield Problem(each, text, field="apiVersion")
 
 
@@ -202,53 +203,52 @@ def _newest(source: SchemaSource, each: Object) -> str:
 
 @rule("GPU307", "warning", source="https://helm.sh/docs/chart_template_guide/values_files/")
 def value_that_the_chart_does_not_have(case: Case) -> Iterator[Problem]:
-    """Value that the chart does not have.
+    """Chart doesn't have this value.
 
-    Helm takes any name and says nothing: what the value was for does not happen.
+    Helm accepts any name without a warning, so the value has no effect.
 
-    Fix: Write the value as the chart's own values do.
+    Fix: Write the value as in the chart's own values.
     """
     for chart in case.cluster.charts:
         source = find_source(f"chart/{chart.name}")
         faults = (each for each in case.fields.chart_faults(chart) if not _SAID_ELSEWHERE.search(each.path))
         for fault in faults:
             read = source.version.removeprefix("v") if source else ""
-            text = f"chart {chart.name}: {fault.path} is no value of {read}; did you mean {fault.nearest!r}?"
+            text = f"chart {chart.name}: version {read} has no value {fault.path}; did you mean {fault.nearest!r}?"
             yield Problem(chart, text, unknown=(chart.version or "").removeprefix("v") != read)
 
 
 @rule("GPU305", "error", source="https://github.com/aws/karpenter-provider-aws/tree/v1.15.1/pkg/apis/crds")
 def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Problem]:
-    """Rule of Karpenter's definitions that is broken.
+    """Object violates a validation rule of Karpenter's CRD.
 
-    The API server evaluates the rules of the definition and refuses the object: the pool or class is not there.
+    The API server evaluates the rules of the CRD and rejects the object, so the pool or class doesn't exist.
 
-    Fix: Write the fields as the rule says.
+    Fix: Correct the fields as the message states.
     """
     for each in case.cluster.objects:
         for path, message in _broken(each, case):
             other = other_definition(each, case.cluster)
-            besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
+            besides = f"; checked against {read_version(each)}, but {other} installs its CRD" if other else ""
             for subject in case.cluster.dependent_parts(each):
                 text = f"{each.origin.path}: {path}: {message}{besides}"
                 yield Problem(subject, text, unknown=other is not None).with_field(each, path)
 
 
 def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:
-    # An API server asks the rules once the fields are as they should be.
+    # An API server evaluates the rules only if all fields are valid.
     if has_rules(each) and all(fault.kind == "unknown" for fault in case.fields.object_faults(each)):
-        said = SAID_ELSEWHERE.get(each.kind, ())
-        yield from ((path, message) for path, message in broken_rules(each) if message not in said)
+        reported = SAID_ELSEWHERE.get(each.kind, ())
+        yield from ((path, message) for path, message in broken_rules(each) if message not in reported)
 
 
 @rule("GPU301", "error", source=_VALIDATION)
 def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
-    """Field that the API server refuses.
+    """API server rejects a field.
 
-    The object is not there, or stays as it was before: what it was for does not happen. Of a ClusterConfig eksctl makes
-    nothing.
+    The object doesn't exist, or keeps its old state. If the object is a ClusterConfig, eksctl creates nothing.
 
-    Fix: Correct the field as the message says.
+    Fix: Correct the field as the message states.
     """
     for each, fault in _field_faults(case):
         if fault.kind != "unknown":
@@ -257,12 +257,12 @@ def field_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 
 @rule("GPU302", "error", source=_VALIDATION)
 def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
-    """Field that its kind does not have.
+    """Object has an unknown field.
 
-    kubectl, Argo CD and Flux refuse the object, eksctl its config. Who applies an object without
-    validation gets it without the field.
+    kubectl, Argo CD and Flux reject the object, and eksctl rejects its config. Without validation, the API server drops
+    the field.
 
-    Fix: Write the field as the message says, or leave it out.
+    Fix: Correct the field as the message states, or remove it.
     """
     for each, fault in _field_faults(case):
         if fault.kind == "unknown":
@@ -271,14 +271,14 @@ def field_that_its_kind_does_not_have(case: Case) -> Iterator[Problem]:
 
 
 def _field_faults(case: Case) -> Iterator[tuple[Object, Fault]]:
-    # The API server has accepted what a running cluster has.
+    # The API server accepted the objects of a running cluster.
     for each in (one for one in case.cluster.objects if not one.is_live):
         for fault in case.fields.object_faults(each):
             yield each, fault
 
 
 def _is_excerpt(each: Object, fault: Fault) -> bool:
-    """Whether a file may hold a part of an object, as patches of Kustomize do, which lack what the whole has."""
+    """Whether a file may contain only a part of an object, such as a patch for Kustomize."""
     outermost = each.origin.resource is None and fault.path.count(".") < 2
     return fault.kind == "missing" and (outermost or may_be_excerpt(each))
 
@@ -291,7 +291,7 @@ def _is_applied_without_validation(each: Object, cluster: Cluster) -> bool:
 
 def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) -> Iterator[Problem]:
     other = None if _is_typo(fault) else other_definition(each, cluster)
-    besides = f"; that is so in {read_version(each)}, and here {other} defines it" if other else ""
+    besides = f"; checked against {read_version(each)}, but {other} installs its CRD" if other else ""
     of_eksctl = cluster_or_config(each, cluster.resources)
     for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
         unsure = unknown or fault.newer or other is not None
@@ -300,18 +300,18 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
 
 
 def _is_typo(fault: Fault) -> bool:
-    """Whether a field can only be a known one with other letters, which no other version has either."""
+    """Whether a field can only be a typo of a known one, which no other version has either."""
     name = fault.path.rpartition(".")[2]
     return fault.kind == "unknown" and fault.nearest is not None and is_typo(name, fault.nearest)
 
 
 @rule("GPU300", "error", source=_SCHEMAS)
 def property_that_cloudformation_refuses(case: Case) -> Iterator[Problem]:
-    """Property that CloudFormation refuses.
+    """CloudFormation rejects a property.
 
-    The deployment fails and is rolled back: what the resource was for is not there.
+    The deployment fails and is rolled back, so the resource doesn't exist.
 
-    Fix: Correct the property as the message says.
+    Fix: Correct the property as the message states.
     """
     pools = _pools_by_resource(case.cluster)
     for each in _resources(case.cluster, pools):
@@ -320,7 +320,7 @@ def property_that_cloudformation_refuses(case: Case) -> Iterator[Problem]:
 
 
 def _pools_by_resource(cluster: Cluster) -> dict[str, list[Pool]]:
-    """Return the pools that a resource is, or that are launched with it, by its key."""
+    """Return the pools that a resource defines or launches, by its key."""
     found: dict[str, list[Pool]] = {}
     for pool in cluster.pools:
         for each in (pool.resource, pool.launch_resource):
@@ -330,7 +330,7 @@ def _pools_by_resource(cluster: Cluster) -> dict[str, list[Pool]]:
 
 
 def _resources(cluster: Cluster, pools: Mapping[str, list[Pool]]) -> Iterator[Resource]:
-    """Yield the pools, the cluster, what names it, and what stands beside them and names no cluster."""
+    """Yield the pools, the cluster, resources that name it, and resources of the same files that name no cluster."""
     made = [cluster.resources[key] for key in pools if key in cluster.resources]
     made += [cluster.resource] if cluster.resource is not None else []
     files = {each.file for each in made}
@@ -342,14 +342,14 @@ def _resources(cluster: Cluster, pools: Mapping[str, list[Pool]]) -> Iterator[Re
 
 @cache
 def _others() -> tuple[str, ...]:
-    """Return the types whose resources name no cluster."""
+    """Return the resource types that name no cluster."""
     kinds = (kind for source in sources() for kind in source.kinds)
     return tuple(kind for kind in kinds if "::" in kind and not kind.startswith(_EKS))
 
 
 def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> Iterator[Problem]:
     text = f"{resource.type} {resource.path}: {fault.text}"
-    # Inputs are often excerpts; CloudFormation itself says before it makes anything what a resource lacks.
+    # Inputs are often excerpts, and CloudFormation reports missing properties before it creates resources.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:
         yield Problem.from_subject(pool, text, unknown=fault.newer or lacks).with_field(resource, fault.path)

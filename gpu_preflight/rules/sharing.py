@@ -1,4 +1,4 @@
-"""GPUs shared in a way that the nodes cannot, or that the device plugin is not told of."""
+"""Rules for GPU sharing that the nodes or the device plugin don't support."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from gpu_preflight.rule import Problem, rule
 
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
 _PROFILE = regex(r"[0-9]g\.[0-9]{1,4}gb(\+me)?")
-# A geometry of the GPU Operator that has several profiles.
+# A MIG geometry of the GPU Operator with several profiles.
 _BALANCED = "all-balanced"
-# Slices of compute that Bottlerocket takes instead of a profile.
+# Numbers of compute slices that Bottlerocket accepts instead of a profile.
 _COUNTS = ("1", "2", "3", "4", "7")
 _STRATEGIES = ("none", "single", "mixed")
 _LEAST_REPLICAS = 2
@@ -38,11 +38,11 @@ _LEAST_REPLICAS = 2
 
 @rule("GPU013", "error", source=_MIG)
 def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
-    """GPUs that cannot be partitioned so.
+    """GPU doesn't support the MIG partition.
 
-    The partition fails at boot; the slices that pods ask for are never advertised.
+    The partition fails at boot. The slices that pods request are never advertised.
 
-    Fix: Choose a profile of the instance type, or a type whose GPUs can be partitioned.
+    Fix: Choose a profile of the instance type, or a type whose GPUs support MIG.
     """
     for pool in case.gpu_pools:
         if pool.kind == "auto-mode" or not is_partitioned(pool):
@@ -50,7 +50,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
         rows = [catalogue()[each] for each in gpu_types(pool)]
         unable = [each.name for each in rows if not each.mig]
         if unable:
-            message = f"GPUs of {', '.join(unable[:4])} cannot be partitioned with MIG"
+            message = f"its GPUs are partitioned with MIG, which {', '.join(unable[:4])} doesn't support"
             yield Problem.from_subject(pool, message, unknown=not surely_launches(pool, unable))
             continue
         for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, case.cluster)):
@@ -65,17 +65,20 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
     for name, count in (mig_instances_from_script(pool) or Counter[str]()).items():
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
-            yield f"a GPU of {row.name} has room for {most} instances {name}, not {count}; it has {known}"
+            yield f"a GPU of {row.name} supports up to {most} instances {name}, got {count}; its profiles are {known}"
     taken = sum(
         compute_slices(name) * count
         for name, count in (mig_instances_from_script(pool) or {}).items()
         if _PROFILE.fullmatch(name)
     )
     if taken > SLICES.get(row.family, USUAL_SLICES):
-        yield f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} slices of compute, not {taken}"
+        yield (
+            f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} compute slices, but the profiles need "
+            f"{taken}"
+        )
     labelled = (single_label_value(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
     if _PROFILE.fullmatch(labelled) and labelled not in profiles and not has_own_geometries(cluster):
-        yield f"{row.name} has no profile {labelled}; it has {known}"
+        yield f"{row.name} has no MIG profile {labelled}; its profiles are {known}"
     yield from _bottlerocket_misfits(pool, row, known)
 
 
@@ -85,18 +88,18 @@ def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator
         return
     profile = dig(settings, "mig", "profile", name)
     if profile is None:
-        yield f"no settings.kubelet-device-plugins.nvidia.mig.profile of {name}, the GPU of {row.name}"
+        yield f"settings.kubelet-device-plugins.nvidia.mig.profile has no entry {name} for the GPU of {row.name}"
     elif isinstance(profile, str) and profile not in (*PROFILES[row.family], *_COUNTS):
-        yield f"{row.name} has no profile {profile}; it has {known}"
+        yield f"{row.name} has no MIG profile {profile}; its profiles are {known}"
 
 
 @rule("GPU015", "error", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
 def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Problem]:
-    """MIG strategy that does not go with the partition.
+    """MIG strategy of the device plugin doesn't fit the partition.
 
     The plugin then advertises no GPU at all, or a whole one that no container can use.
 
-    Fix: Set migStrategy to mixed, or to single when every GPU of the node has one and the same profile.
+    Fix: Set migStrategy to mixed, or to single if all GPUs of the node have the same profile.
     """
     for pool in case.gpu_pools:
         made = mig_instances_from_script(pool)
@@ -110,51 +113,54 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
             known = config is None or isinstance(config, dict)
             strategy = (dig(config, "flags", "migStrategy") or "none") if known else None
             if strategy == "none":
-                message = f"{daemon.name} has migStrategy none and hands out partitioned GPUs whole"
+                message = (
+                    f"DaemonSet {daemon.name} has migStrategy none, so it offers the partitioned GPUs as whole ones"
+                )
                 yield Problem.from_subject(pool, message)
             elif strategy == "single" and several:
-                message = f"{daemon.name} has migStrategy single, and its GPUs have several profiles"
+                message = f"DaemonSet {daemon.name} has migStrategy single, but its GPUs have several profiles"
                 yield Problem.from_subject(pool, message)
 
 
 @rule("GPU016", "warning", source=_MIG)
 def sharing_asked_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
-    """Sharing asked of EKS Auto Mode.
+    """EKS Auto Mode doesn't support GPU sharing.
 
-    Auto Mode hands out whole GPUs only; pods that ask for shares or slices stay Pending.
+    Auto Mode offers only whole GPUs. Pods that request shares or slices stay Pending.
 
-    Fix: Share GPUs in a node group or with Karpenter, and let Auto Mode have the pods that want a whole one.
+    Fix: Share GPUs in a node group or with Karpenter, and use Auto Mode for pods that need a whole GPU.
     """
     for pool in case.gpu_pools:
-        asked = [each for each in (MIG_CONFIG, OPERATOR_CONFIG) if pool.kind == "auto-mode" and each in pool.labels]
-        if asked:
-            yield Problem.from_subject(pool, f"EKS Auto Mode does nothing about {' and '.join(asked)}")
+        labels = [each for each in (MIG_CONFIG, OPERATOR_CONFIG) if pool.kind == "auto-mode" and each in pool.labels]
+        if labels:
+            text = f"its nodes have label {' and '.join(labels)}, which EKS Auto Mode ignores"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU112", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html")
 def more_shares_of_gpus_than_places_for_pods(case: Case) -> Iterator[Problem]:
-    """More shares of GPUs than places for pods.
+    """Node offers more GPU shares than it can run pods.
 
-    The node is full of pods before its shares are used; an autoscaler that assumes 110 pods makes no other.
+    The node is full of pods before its shares are used. An autoscaler that assumes 110 pods creates no other node.
 
-    Fix: Raise maxPods, with prefix delegation of the network plugin, or make fewer shares.
+    Fix: Raise maxPods together with prefix delegation of the network plugin, or configure fewer shares.
     """
     for pool in case.gpu_pools:
         for node in case.nodes(pool):
             shares = sum(amount for name, amount in node.most.items() if name.startswith(NVIDIA))
             places = node.most.get("pods")
             if places is not None and node.row and shares > max(places, node.row.gpus):
-                message = f"{node.instance_type} offers {shares} shares and takes {places} pods"
+                message = f"{node.instance_type} offers {shares} GPU shares but runs at most {places} pods"
                 yield Problem.from_subject(pool, message)
 
 
 @rule("GPU395", "error", source="NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/replicas.go")
 def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem]:
-    """Configuration that the device plugin refuses.
+    """Device plugin rejects its configuration.
 
-    It exits at start, and the nodes advertise no GPU.
+    The plugin exits at start, and the nodes advertise no GPU.
 
-    Fix: Correct the configuration as the message says, or the label nvidia.com/device-plugin.config of the nodes.
+    Fix: Correct the configuration as the message states, or the label nvidia.com/device-plugin.config of the nodes.
     """
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises:
@@ -163,25 +169,26 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
         for pool, answer in [(pool, case.reaches(daemon, pool)) for pool in case.gpu_pools]:
             config = daemon.select_config(pool.labels)
             if answer is not Answer.NO and isinstance(config, MissingConfig):
-                message = f"{daemon.name} has no configuration {config.name!r}, which its nodes select"
+                message = f"its nodes select configuration {config.name!r}, which DaemonSet {daemon.name} doesn't have"
                 yield Problem.from_subject(pool, message, unknown=answer is not Answer.YES)
             configs += [config] if answer is not Answer.NO else []
         texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
         for text in dict.fromkeys(texts):
-            yield Problem(daemon, f"{daemon.name}: {text}")
+            yield Problem(daemon, f"DaemonSet {daemon.name}: {text}")
 
 
 def _wrong(config: Mapping[str, Any]) -> Iterator[str]:
     strategy = dig(dict(config), "flags", "migStrategy")
     if isinstance(strategy, str) and strategy not in _STRATEGIES and not is_expression(strategy):
-        yield f"migStrategy must be of {', '.join(_STRATEGIES)}, got {strategy!r}"
+        yield f"migStrategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
     ways = [way for way in ("timeSlicing", "mps") if mapping(dig(dict(config), "sharing", way)).get("resources")]
     if len(ways) > 1:
-        yield "sharing has timeSlicing and mps, of which one can be"
+        yield "sharing.timeSlicing and sharing.mps exclude each other, but both are set"
     for way in ways:
         for each in mappings(dig(dict(config), "sharing", way, "resources")):
             written = each.get("replicas")
             number = known_number(written)
             known = not isinstance(written, Unknown) and not is_expression(str(written))
+            shown = "none" if written is None else written
             if known and (number is None or number < _LEAST_REPLICAS):
-                yield f"sharing.{way}: replicas of {each.get('name')} must be at least {_LEAST_REPLICAS}, got {written}"
+                yield f"sharing.{way}: replicas of {each.get('name')} must be at least {_LEAST_REPLICAS}, got {shown}"

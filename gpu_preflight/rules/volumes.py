@@ -1,4 +1,4 @@
-"""Volumes, disks and StorageClasses that EC2 rejects or that are too small."""
+"""Rules for volumes, disks and StorageClasses that EC2 rejects or that are too small."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from gpu_preflight.scheduling.verdict import PoolVerdict
 from gpu_preflight.schema.fault import is_slip_for_one
 
 _DEVICES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
-# One CUDA image takes 10 to 25 GiB, and kubelet deletes images from 85 % on.
+# One CUDA image needs 10 to 25 GiB, and kubelet deletes images when the disk is 85 % full.
 _SMALL_GIB = 50
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
 _FAST_PULL_THROUGHPUT = 600
-# With a snapshot of its own, a volume has nothing of the image.
+# A volume with its own snapshot doesn't contain the image.
 _SNAPSHOT = regex("[sS]napshotI[dD]")
 _KNOWN_SYSTEMS = ("al2023", "al2", "bottlerocket")
 _CLASSES = "https://kubernetes.io/docs/concepts/storage/storage-classes/"
-# EKS makes it in every cluster, and since 1.30 no longer makes it the default.
+# EKS creates this class in every cluster. Since 1.30 it isn't the default class.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html (2026-11)
 _OF_EKS = "gp2"
 _WITHOUT_DEFAULT = (1, 30)
 _EBS_TYPES = ("gp2", "gp3", "io1", "io2", "sc1", "st1", "standard", "sbg1", "sbp1")
-# Provisioners that no driver stands behind: volumes are made by hand.
+# Provisioners without a driver. Users create the volumes.
 _BY_HAND = ("kubernetes.io/no-provisioner",)
 
 
 def _sized_by_input(case: Case) -> Iterator[Pool]:
-    """Yield the GPU pools whose disks are told by what is in the input."""
+    """Yield the GPU pools whose disks are known from the input."""
     for pool in case.gpu_pools:
-        told = is_visible(pool) if pool.is_group else pool.kind == "karpenter" and bool(pool.launch)
-        if told and pool.operating_system in _KNOWN_SYSTEMS and not _uses_local_disks(pool):
+        known = is_visible(pool) if pool.is_group else pool.kind == "karpenter" and bool(pool.launch)
+        if known and pool.operating_system in _KNOWN_SYSTEMS and not _uses_local_disks(pool):
             yield pool
 
 
 def _uses_local_disks(pool: Pool) -> bool:
-    """Whether images are, or may be, on local disks; scripts and user data that is not known may see to it."""
+    """Whether images are, or may be, on local disks, for example because of scripts or unknown user data."""
     hidden = pool.user_data.format == "unknown" or any("nvme" in each for each in pool.user_data.scripts)
     has_disks = any(catalogue()[name].nvme_disks for name in gpu_types(pool))
     return has_disks and (hidden or uses_local_disks(pool))
@@ -73,31 +73,36 @@ def _uses_local_disks(pool: Pool) -> bool:
 
 @rule("GPU048", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html")
 def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
-    """Disk too small for CUDA images.
+    """Disk is too small for CUDA images.
 
-    An image unpacks to 10 to 25 GiB; the pull ends with no space left, or kubelet evicts the pods.
+    An image unpacks to 10 to 25 GiB. The pull fails with "no space left on device", or kubelet evicts the pods.
 
-    Fix: Give it 100 GiB or more, or put images on the local NVMe disks.
+    Fix: Set the volume size to 100 GiB or more, or put images on the local NVMe disks.
     """
     for pool in _sized_by_input(case):
         size = root_gib(pool)
         if size is not None and size < _SMALL_GIB and not _misses_root(pool):
-            yield Problem.from_subject(pool, f"{root_device(pool)}, for images and pods, has {size} GiB")
+            text = (
+                f"its disk {root_device(pool)} for images and pods has {size} GiB, but CUDA images need {_SMALL_GIB} "
+                "GiB or more"
+            )
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU504", "error", source="https://github.com/cilium/cilium/pull/43051")
 def volume_smaller_than_the_snapshot_of_its_image(case: Case) -> Iterator[Problem]:
     """Volume is smaller than the snapshot of its image.
 
-    EKS rejects the node group, or EC2 each launch: "Volume of size 10GB is smaller than snapshot, expect size >= 20GB".
+    EKS rejects the node group, or EC2 rejects each launch: "Volume of size 10GB is smaller than snapshot, expect size
+    >= 20GB".
 
-    Fix: Give /dev/xvda 100 GiB, and never less than 20 GiB on Amazon Linux 2023.
+    Fix: Set /dev/xvda to 100 GiB, and never to less than 20 GiB on Amazon Linux 2023.
     """
     for pool in case.cluster.pools:
         sized = pool.launch.disk_sizes or {"/dev/xvda": known_number(pool.properties.get("DiskSize"))}
         size = sized.get("/dev/xvda") if pool.operating_system == "al2023" and is_image_of_eks(pool) else None
         if size is not None and size < AL2023_SNAPSHOT_GIB and not _SNAPSHOT.search(str(pool.launch.written)):
-            text = f"/dev/xvda has {size} GiB, and the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
+            text = f"its volume /dev/xvda has {size} GiB, but the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
             yield Problem.from_subject(pool, text)
 
 
@@ -108,37 +113,37 @@ def _misses_root(pool: Pool) -> bool:
 
 @rule("GPU050", "warning", source=_DEVICES)
 def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Problem]:
-    """Volume under a name that the image does not use.
+    """Volume has a device name that the image doesn't use.
 
-    The volume is attached beside the one for images and pods, which keeps its default size.
+    The volume is attached in addition to the volume for images and pods, which keeps its default size.
 
-    Fix: Size /dev/xvda on Amazon Linux, /dev/xvdb on Bottlerocket.
+    Fix: Set the size of /dev/xvda on Amazon Linux, or /dev/xvdb on Bottlerocket.
     """
     for pool in _sized_by_input(case):
         if _misses_root(pool):
             named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
-            message = f"sizes {named}, images and pods are on {root_device(pool)} with {size} GiB"
+            message = f"it sets the size of {named}, but images and pods are on {root_device(pool)} with {size} GiB"
             yield Problem.from_subject(pool, message)
 
 
 @rule("GPU049", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md")
 def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
-    """Local NVMe disks that nothing uses.
+    """Local NVMe disks are unused.
 
-    Images and emptyDirs stay on the EBS volume, which is slower and fills up.
+    Images and emptyDirs stay on the EBS volume, which is slower and may become full.
 
     Fix: Set instanceStorePolicy RAID0 in the EC2NodeClass. In a node group, set instance.localStorage.strategy RAID0 in
     the NodeConfig, or Bottlerocket's ephemeral-storage commands.
     """
     for pool in case.gpu_pools:
         disks = {name: catalogue()[name].nvme_gb for name in gpu_types(pool) if catalogue()[name].nvme_gb}
-        told = is_visible(pool) and pool.operating_system in ("al2023", "bottlerocket")
-        # A NodePool that may launch any of many types isn't made for the disks of some.
+        known = is_visible(pool) and pool.operating_system in ("al2023", "bottlerocket")
+        # A NodePool that may launch many types isn't meant for the disks of some of them.
         chosen = pool.is_group or (pool.kind == "karpenter" and len(disks) == len(gpu_types(pool)))
         open_policy = isinstance(pool.launch.store_policy, Unknown)
-        if disks and told and chosen and not open_policy and not _uses_local_disks(pool):
+        if disks and known and chosen and not open_policy and not _uses_local_disks(pool):
             sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
-            yield Problem.from_subject(pool, f"nothing uses the local NVMe, {sizes}")
+            yield Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}")
 
 
 @rule(
@@ -147,18 +152,18 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
     source="https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html",
 )
 def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
-    """Volume key that Auto Scaling may not use.
+    """Key policy doesn't allow Auto Scaling to use the volume key.
 
-    The instance ends right after its launch with Client.InternalError, and Auto Scaling starts the next.
+    The instance terminates right after its launch with Client.InternalError, and Auto Scaling starts the next.
 
-    Fix: Let AWSServiceRoleForAutoScaling use the key and create grants in the policy of the key.
+    Fix: Allow AWSServiceRoleForAutoScaling to use the key and create grants in the policy of the key.
     """
     for pool in case.gpu_groups:
         for key in dict.fromkeys(_keys(pool)):
             resource = case.cluster.resources.get(key.resource or "")
             policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
             if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
-                message = f"the policy of key {resource.path} does not let Auto Scaling use it"
+                message = f"the policy of its volume key {resource.path} doesn't allow Auto Scaling to use the key"
                 yield Problem.from_subject(pool, message)
 
 
@@ -178,19 +183,20 @@ def _lets_auto_scaling_use(policy: dict[str, Any]) -> bool:
 
 @rule("GPU052", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html")
 def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
-    """Volume faster than its size allows.
+    """Volume is faster than its size allows.
 
-    EC2 refuses each launch with InvalidParameterValue, and the volume of a claim, whose pod stays Pending.
+    EC2 rejects each launch with InvalidParameterValue. EC2 also rejects the volume of a claim, whose pod stays Pending.
 
-    Fix: Stay within 500 iops a GiB and a quarter MiB/s per iops, or enlarge the volume.
+    Fix: Use at most 500 IOPS per GiB and 0.25 MiB/s per IOPS, or enlarge the volume.
     """
     for pool in case.cluster.pools:
         for disk in pool.launch.disks:
             for why in _excess(disk):
-                yield Problem.from_subject(pool, f"{disk.device or 'a volume'} {why}")
+                text = f"its volume {disk.device} {why}" if disk.device else f"a volume {why}"
+                yield Problem.from_subject(pool, text)
     for workload, claim in case.gpu_claims:
         made = gp3_volume(claim)
-        # A volume may be there already, and drivers differ in what they lower.
+        # A volume may exist already, and drivers differ in the values that they lower.
         for why in _excess(made) if made else ():
             yield Problem.from_subject(workload, f"the volume of {claim.title} {why}", unknown=True)
 
@@ -199,31 +205,31 @@ def _excess(disk: Disk) -> Iterator[str]:
     kind, size = known_text(disk.kind), disk.gib
     iops, throughput = known_number(disk.iops), known_number(disk.throughput)
     if kind is not None and kind != "gp3" and throughput is not None:
-        yield f"has throughput {throughput}, which only gp3 takes, and is {kind}"
+        yield f"has throughput {throughput}, which only gp3 supports, but its type is {kind}"
     if kind != "gp3":
         return
     most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
     if iops is not None and iops > most:
-        yield f"has {iops} iops, {f'{size} GiB of ' if size else ''}gp3 can have {most}"
+        yield f"has {iops} IOPS, but {f'{size} GiB of ' if size else ''}gp3 can have at most {most}"
     operations = BASE_IOPS if disk.iops is None else iops or MAX_IOPS
     fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
     if throughput is not None and throughput > fastest:
-        yield f"has {throughput} MiB/s, gp3 with {operations} iops can have {fastest:.0f}"
+        yield f"has {throughput} MiB/s, but gp3 with {operations} IOPS can have at most {fastest:.0f}"
 
 
 @rule("GPU065", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api-concepts.md")
 def parallel_image_pull_on_a_slow_disk(case: Case) -> Iterator[Problem]:
-    """Parallel image pull on a slow disk.
+    """Parallel image pull uses a slow disk.
 
-    Unpacking in parallel saturates the disk, so that pulls take longer than without.
+    Parallel unpacking saturates the disk, so pulls take longer than without it.
 
-    Fix: Give the volume 600 MiB/s or more, or put images on the local NVMe disks.
+    Fix: Set the volume's throughput to 600 MiB/s or more, or put images on the local NVMe disks.
     """
     for pool in case.gpu_groups:
         fast = pool.user_data.has_feature_gate("FastImagePull")
         throughput = _root_throughput(pool) if fast and not _uses_local_disks(pool) else None
         if throughput is not None and throughput < _FAST_PULL_THROUGHPUT:
-            message = f"FastImagePull on a disk of {throughput} MiB/s"
+            message = f"FastImagePull needs {_FAST_PULL_THROUGHPUT} MiB/s, but its disk has {throughput} MiB/s"
             yield Problem.from_subject(pool, message)
 
 
@@ -237,12 +243,12 @@ def _root_throughput(pool: Pool) -> int | None:
 
 @rule("GPU321", "error", source=_CLASSES)
 def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """StorageClass that does not exist.
+    """StorageClass doesn't exist.
 
-    Nothing makes the volume of the claim, and its pod stays Pending until somebody makes the class. Others may do so
-    beside the input: it is certain of a name that can only be a slip for one that is there.
+    No driver creates the volume of the claim, and its pod stays Pending until the class exists. It may be created
+    outside the input. The result is certain only if the name must be a typo of an existing one.
 
-    Fix: Create the StorageClass, name one that is there, or name the volume in the claim.
+    Fix: Create the StorageClass, use an existing one, or set the volume in the claim.
     """
     cluster = case.cluster
     if not cluster.whole:
@@ -254,16 +260,16 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
             continue
         name = spec.get("storageClassName")
         if name is None and not _has_default(cluster):
-            text = f"{claim.title} names no StorageClass, and Kubernetes {cluster.version} on EKS has no default one"
+            text = f"{claim.title} names no StorageClass, but EKS with Kubernetes {cluster.version} has no default one"
             yield Problem.from_subject(workload, text, unknown=True)
         elif isinstance(name, str) and name and claim.storage_class is None and not _may_be(name, cluster):
-            text = f"{claim.title} is of StorageClass {name}, which does not exist{did_you_mean(name, classes)}"
+            text = f"{claim.title} has StorageClass {name}, which doesn't exist{did_you_mean(name, classes)}"
             certain = cluster.sees_objects and is_slip_for_one(name, classes)
             yield Problem.from_subject(workload, text, unknown=not certain)
 
 
 def _has_default(cluster: Cluster) -> bool:
-    """Whether a class is the default, or may be: add-ons and charts make one where their values say so."""
+    """Whether a class is, or may be, the default: add-ons and charts create one if their values define it."""
     if cluster.version is None or minor(cluster.version) < _WITHOUT_DEFAULT:
         return True
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
@@ -272,7 +278,7 @@ def _has_default(cluster: Cluster) -> bool:
 
 
 def _may_be(name: str, cluster: Cluster) -> bool:
-    """Whether something may make a class that is not in the input, or volumes of its name stand there already."""
+    """Whether a class that isn't in the input may exist, or volumes with its name exist."""
     values = [*(each.configuration for each in cluster.addons), *(each.values for each in cluster.charts)]
     by_hand = any(each.class_name == name for each in cluster.volumes)
     return name == _OF_EKS or by_hand or any(name in str(each) for each in values)
@@ -280,11 +286,11 @@ def _may_be(name: str, cluster: Cluster) -> bool:
 
 @rule("GPU324", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/storage.html")
 def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
-    """StorageClass or PersistentVolume whose driver is absent.
+    """Driver of a StorageClass or PersistentVolume isn't installed.
 
-    Nobody makes the volume, and the pod stays Pending.
+    No driver creates the volume, and the pod stays Pending.
 
-    Fix: Install the driver's add-on, or name the provisioner of one that is there.
+    Fix: Install the driver's add-on, or use the provisioner of an installed driver.
     """
     cluster = case.cluster
     if not cluster.whole:
@@ -296,15 +302,15 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
             continue
         known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
-        said = f"{claim.title} is of {source.object.kind} {source.object.name}, whose driver {made}"
+        text = f"{claim.title} has {source.object.kind} {source.object.name}, whose driver {made}"
         if made == EBS_OF_AUTO_MODE:
-            yield Problem.from_subject(workload, f"{said} is that of EKS Auto Mode, which is off")
+            yield Problem.from_subject(workload, f"{text} needs EKS Auto Mode, which is off")
         elif near:
-            yield Problem.from_subject(workload, f"{said} does not exist; did you mean '{near[0]}'?")
+            yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?")
         else:
             brought = BROUGHT_BY.get(made)
-            what = f"nothing installs; add-on {brought} brings it" if brought else "nothing here installs"
-            yield Problem.from_subject(workload, f"{said} {what}", unknown=brought is None or not cluster.sees_objects)
+            what = f"isn't installed; install add-on {brought}" if brought else "isn't installed by the input"
+            yield Problem.from_subject(workload, f"{text} {what}", unknown=brought is None or not cluster.sees_objects)
 
 
 def _runs(driver: str, cluster: Cluster) -> bool:
@@ -317,38 +323,38 @@ def _runs(driver: str, cluster: Cluster) -> bool:
 
 @rule("GPU396", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html")
 def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterator[Problem]:
-    """StorageClass of a volume type that EBS does not have.
+    """EBS doesn't have the volume type of a StorageClass.
 
-    The driver refuses to make the volume, and the pod stays Pending.
+    The driver rejects the volume, and the pod stays Pending.
 
-    Fix: Write gp3.
+    Fix: Set type to gp3.
     """
     for workload, claim in case.gpu_claims:
         storage = claim.storage_class
         written = storage.parameters.get("type") if storage and storage.driver in EBS_PROVISIONERS else None
         if storage and isinstance(written, str) and written.lower() not in _EBS_TYPES and not is_expression(written):
-            text = f"{claim.title} is of StorageClass {storage.object.name}, and EBS has no volume type {written}"
+            text = f"{claim.title} has StorageClass {storage.object.name} with type {written}, which EBS doesn't have"
             yield Problem.from_subject(workload, text)
 
 
 @rule("GPU401", "warning", source=_CLASSES)
 def two_default_storage_classes(case: Case) -> Iterator[Problem]:
-    """Two default StorageClasses.
+    """Two StorageClasses are the default.
 
-    A claim that names none gets the class that was made last, whichever that is in this cluster.
+    A claim without a class gets the class that was created last, which may be either in this cluster.
 
-    Fix: Leave the annotation storageclass.kubernetes.io/is-default-class on one of them.
+    Fix: Keep the annotation storageclass.kubernetes.io/is-default-class on only one of them.
     """
     defaults = [each.object for each in case.cluster.storage_classes if each.is_default]
     for each in defaults[1:]:
-        yield Problem(each, f"StorageClass {each.name} is the default, and so is {defaults[0].name}")
+        yield Problem(each, f"both StorageClass {each.name} and StorageClass {defaults[0].name} are the default")
 
 
 @rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")
 def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
-    """Scratch larger than the disk of its node.
+    """Scratch volumes are larger than the disk of the node.
 
-    The limit of an emptyDir reserves nothing: the disk is full before it is reached, by one pod or by several, and
+    The limit of an emptyDir reserves no space. One pod or several fill the disk before the limit is reached, and
     kubelet evicts them, often hours into their work.
 
     Fix: Request the size as ephemeral-storage, and give the nodes a larger volume or local NVMe disks.
@@ -357,7 +363,7 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         wanted = _scratch(workload.pod)
         if not wanted:
             continue
-        # Where it asks for as much, no node is open to it, or to so many pods, that has less.
+        # If pods request the size, the scheduler uses only nodes with enough space.
         pools = [each for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         disks = [(each, case.disk_max(each.pool)) for each in pools]
         small = [
@@ -365,8 +371,8 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         ]
         for each, most in small:
             pods = 1 if wanted > most else _pods_per_node(workload, each)
-            who = "its emptyDirs" if pods == 1 else f"{pods} of its pods on one node"
-            text = f"{who} may hold {show(DISK, wanted * pods)}, pods have {show(DISK, most)} of a disk of pool"
+            who = "its emptyDirs" if pods == 1 else f"emptyDirs of {pods} of its pods on one node"
+            text = f"{who} may use {show(DISK, wanted * pods)}, but pods have {show(DISK, most)} of the disk in pool"
             yield Problem.from_subject(
                 workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools)
             )
@@ -374,9 +380,10 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
 
 @rule("GPU419", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md")
 def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
-    """Cache of a bucket larger than the disk of its node.
+    """Cache of a bucket is larger than the disk of the node.
 
-    Nothing reserves it: what is read fills the disk before the bound is reached, and kubelet evicts pods of the node.
+    The limit reserves no space. The cached files fill the disk before the limit is reached, and kubelet evicts pods of
+    the node.
 
     Fix: Lower cacheEmptyDirSizeLimit, or give the nodes a larger volume or local NVMe disks.
     """
@@ -389,23 +396,23 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of {volume.title} may hold {show(DISK, bound)}, pods have"
-            text += f" {show(DISK, most)} of a disk of pool {pool.name}"
+            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but pods have"
+            text += f" {show(DISK, most)} of the disk in pool {pool.name}"
             yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
 
 
 def _bound(volume: PersistentVolume) -> int | None:
-    """Return the bound of a bucket's cache on the disk of the node, in bytes; ``None`` where there is none."""
+    """Return the size limit in bytes of a bucket's cache on the node's disk; ``None`` if there is none."""
     attributes = volume.attributes or {}
     on_disk = attributes.get("cache") == "emptyDir" and not attributes.get("cacheEmptyDirMedium")
     return quantity(DISK, attributes.get("cacheEmptyDirSizeLimit")) if volume.is_bucket and on_disk else None
 
 
 def _pods_per_node(workload: Workload, judged: PoolVerdict) -> int:
-    """Return how many pods of a workload may be on one node of a pool, as far as it is known."""
+    """Return how many pods of a workload may be on one node of a pool, if known."""
     return max(1, min(judged.per_node or 1, workload.replicas or 1))
 
 
 def _scratch(pod: Pod) -> int:
-    """Return what the volumes of a pod may take of the disk, in bytes, as far as it is known."""
+    """Return how many bytes of disk the volumes of a pod may use, as far as known."""
     return sum(quantity(DISK, each.size_limit) or 0 for each in pod.volumes)

@@ -1,4 +1,4 @@
-"""Weights of models that do not reach the pod that serves them."""
+"""Rules for model weights that don't reach the pod that serves them."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from gpu_preflight.rule import Problem, rule
 _POD_IDENTITY = "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html"
 _IN_S3 = regex(r"\bs3://[a-z0-9$]")
 _ANONYMOUS = "--no-sign-request"
-# Of a bucket that Mountpoint shows.
+# The option of a bucket that Mountpoint mounts.
 _READ_ONLY = "read-only"
-# Programs that ask S3 for nothing without credentials unless they are told to; others may, of a public bucket.
+# Programs that need credentials for S3 unless an option disables them. Others may read public buckets without.
 _SIGNS = regex(r"(?:^|[\s/;&|(])(?:aws|aws-cli|s5cmd)(?=[\s:@]|$)")
-# Variables by which somebody brings credentials, or asks another store than S3.
+# Variables that set credentials, or another store than S3.
 _OTHERWISE = regex(r"AWS_(ACCESS_KEY_ID|PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL\w*)|S3_.*")
-# Where the folder .aws of whoever runs a container is; inline volumes of a driver may bring anything.
+# Paths that may contain the folder .aws of a container's user. Inline volumes of a driver may contain anything.
 _HOME = regex(r"/(root|home(/[^/]+)?)?|.*/\.aws(/.*)?")
-# Of those that give pods credentials beside their spec: Vault's injectors, and kube2iam or kiam.
+# Annotations by which Vault's injectors, kube2iam and kiam provide credentials to pods.
 # Sources: https://developer.hashicorp.com/vault/docs/platform/k8s/injector/annotations,
 # https://bank-vaults.dev/docs/mutating-webhook/annotations/, https://github.com/jtblin/kube2iam (2026-11)
 _GIVEN = regex(
     r"vault\.hashicorp\.com/agent-inject|vault\.security\.banzaicloud\.io/.+|iam\.amazonaws\.com/role"
     r"|secrets-webhook\.security\.bank-vaults\.io/.+"
 )
-# Words of a command that look for credentials themselves, or ask another store than S3.
+# Words of a command that loads credentials itself, or uses another store than S3.
 _LOOKS = regex(
     r"AWS_(ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|ROLE_ARN|ENDPOINT_URL)"
     r"|--(profile|credentials-file|endpoint-url)(?![\w-])|\bassume-role|\baws configure\b|\beval\b"
     r"|(?:^|[;&|({\n]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+\S"
 )
-# The first version of a program, by its image, that takes credentials of Pod Identity; s5cmd has none yet, and what
-# comes after its last release is not known.
+# The first version of a program, by its image, that supports Pod Identity. s5cmd has no such release yet, and
+# its next release isn't known.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
 # https://github.com/peak/s5cmd/issues/807 (2026-11)
 _KNOWS_FROM: Mapping[str, tuple[int, ...]] = {
@@ -57,12 +57,12 @@ _IMAGE = regex(r"(?:^|/)(?P<name>[a-z0-9-]+/[a-z0-9-]+)(?::v?(?P<version>\d+(?:\
 
 @rule("GPU415", "error", source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/")
 def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
-    """Image volume that the cluster drops.
+    """Cluster drops the image volume.
 
-    Before Kubernetes 1.35 the API server takes the pod without the volume and its mounts, and says nothing: the server
-    starts and finds no model.
+    Before Kubernetes 1.35, the API server accepts the pod without the volume and its mounts, and without a warning. The
+    server starts and finds no model.
 
-    Fix: Use Kubernetes 1.35 or later, or bring the files by an init container or a claim.
+    Fix: Use Kubernetes 1.35 or later, or copy the files by an init container or a claim.
     """
     version = case.cluster.version
     if version is None or not (0, 0) < minor(version) < WITH_IMAGE_VOLUMES:
@@ -70,18 +70,19 @@ def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for each in workload.pod.volumes:
             if isinstance(each.source.get("image"), dict):
-                text = f"volume {each.name} is an image, which Kubernetes {version} leaves out"
+                text = f"volume {each.name} is an image volume, which Kubernetes {version} drops"
                 yield Problem.from_subject(workload, text)
 
 
 @rule("GPU416", "error", source=_POD_IDENTITY)
 def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
-    """Program that knows no Pod Identity.
+    """Program doesn't support Pod Identity.
 
-    It is older than EKS Pod Identity and refuses where credentials come from ("only loopback hosts are allowed"): the
-    container ends with no credentials, before a byte is copied.
+    The program is older than EKS Pod Identity and rejects its credentials endpoint ("only loopback hosts are allowed").
+    The container fails without credentials, before a byte is copied.
 
-    Fix: Take a newer version or another program, such as AWS CLI 2.15 or later, or give the account a role by IRSA.
+    Fix: Use a newer version or another program, such as AWS CLI 2.15 or later, or give the service account a role by
+    IRSA.
     """
     for workload, container in _containers(case):
         too_old = _too_old(container)
@@ -89,18 +90,18 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
             continue
         answer = _uses_only_pod_identity(workload, container, case.cluster)
         if answer is not Answer.NO:
-            text = f"container {container.name} runs {too_old}, and its service account has a role by Pod Identity"
+            text = f"container {container.name} runs {too_old}, which doesn't support its role by Pod Identity"
             yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
 @rule("GPU417", "warning", source="https://github.com/kubernetes/kubernetes/issues/121294")
 def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
-    """Mount below one that nobody may write.
+    """Mount is below a read-only mount.
 
-    The folder for it can be made by nobody: unless the volume above has it, the container does not start ("read-only
-    file system"), and the pod keeps its GPUs.
+    The container runtime can't create the folder for it. Unless the volume above has the folder, the container doesn't
+    start ("read-only file system"), and the pod keeps its GPUs.
 
-    Fix: Mount it beside the other, or write the folder into what is mounted above.
+    Fix: Mount it next to the other volume, or create the folder in the volume that is mounted above.
     """
     for workload, container in _containers(case):
         for below, above in _nested(container):
@@ -111,12 +112,12 @@ def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
 
 @rule("GPU418", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html")
 def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
-    """Objects of S3 for pods without a role.
+    """Pod that reads from S3 has no IAM role.
 
-    Nothing gives the pod credentials, and the metadata service, which has those of the node, is one hop too far, or the
-    node may not read them either: the container ends, or the server never loads its model.
+    The pod gets no credentials. The metadata service, which has the node's credentials, is one hop too far, or the node
+    isn't allowed to read the objects either. The container fails, or the server never loads its model.
 
-    Fix: Associate a role that may read the bucket with the service account by EKS Pod Identity.
+    Fix: Associate a role that is allowed to read the bucket with the service account by EKS Pod Identity.
     """
     if not case.cluster.whole:
         return
@@ -126,7 +127,7 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
             continue
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
-            text = f"container {container.name} reads from s3://, and service account {'/'.join(account)} has no role"
+            text = f"container {container.name} reads from s3://, but service account {'/'.join(account)} has no role"
             unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
             yield Problem.from_subject(workload, text, unknown=unknown)
 
@@ -147,7 +148,7 @@ def _signs(container: Container) -> bool:
 
 
 def _too_old(container: Container) -> str | None:
-    """Return the program and the version that takes no credentials of Pod Identity, and asks S3 for something."""
+    """Return program and version of a container that reads S3 but doesn't support Pod Identity."""
     found = _IMAGE.search(container.image_text)
     least = _KNOWS_FROM.get(found["name"]) if found else None
     if found is None or found["version"] is None or least is None or not _reads_s3(container):
@@ -163,32 +164,32 @@ def _uses_only_pod_identity(workload: Workload, container: Container, cluster: C
     written = [each for each in cluster.objects_of_kind("ServiceAccount") if (each.namespace, each.name) == account]
     if any(each.annotations.get(ROLE_ANNOTATION) for each in written):
         return Answer.NO
-    # Whoever makes the account elsewhere may have annotated it.
+    # A service account that is created elsewhere may have the annotation.
     seen = bool(written) and not _may_have_others(workload, container)
     return all_yes((is_associated(account, cluster), Answer.YES if seen else Answer.UNKNOWN))
 
 
 def _brings_credentials(pod: Pod) -> bool:
-    """Whether a pod may have credentials of its own, or means another store."""
+    """Whether a pod may have its own credentials, or uses another store."""
     if any(_OTHERWISE.fullmatch(name) for each in pod.every_container for name in each.env):
         return True
-    # All keys of a Secret, or its files, may be anything.
+    # Keys and files of a Secret may contain credentials.
     return any(each.has_env_from for each in pod.every_container) or any(
         each.source.get("secret") or each.source.get("projected") for each in pod.volumes
     )
 
 
 def _may_have_others(workload: Workload, container: Container) -> bool:
-    """Whether a container perhaps gets credentials by a volume, by what changes its pod, or by its own script."""
+    """Whether a container may get credentials from a volume, a mutating webhook, or its own script."""
     home = known_text(container.env.get("HOME"))
     at_home = any(path == home or _HOME.fullmatch(path) for path in map(posixpath.normpath, container.mounts))
     inline = any(each.source.get("csi") for each in workload.pod.volumes)
-    given = any(_GIVEN.fullmatch(name) and str(said) != "false" for name, said in workload.annotations.items())
+    given = any(_GIVEN.fullmatch(name) and str(value) != "false" for name, value in workload.annotations.items())
     return at_home or inline or given or any(map(_LOOKS.search, map(str, container.words)))
 
 
 def _nodes_may_read(workload: Workload, case: Case) -> bool:
-    """Whether a node that the pod may run on perhaps lends it a role that reads S3."""
+    """Whether the role of a node that the pod may run on may be allowed to read S3."""
     return any(_may_lend(pool, workload.pod, case.cluster) for pool in case.candidate_pools(workload))
 
 
@@ -200,7 +201,7 @@ def _may_lend(pool: Pool, pod: Pod, cluster: Cluster) -> bool:
 
 
 def _nested(container: Container) -> Iterator[tuple[str, Mount]]:
-    """Yield the path of each mount of a container that is below a read-only one, and the nearest such."""
+    """Yield the path of each mount of a container that is below another one, and the nearest mount above."""
     mounts = {posixpath.normpath(each.path): each for each in container.volume_mounts or () if each.path}
     for below in mounts:
         above = next((mounts[each] for each in _parents(below) if each in mounts), None)
@@ -214,9 +215,9 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _lacks_folders(mount: Mount, workload: Workload, cluster: Cluster) -> bool:
-    """Whether a mount is read-only, and its volume one that most likely has no folder for another mount.
+    """Whether a mount is read-only, and its volume most likely has no folder for another mount.
 
-    Kubelet makes folders in volumes that it fills itself; objects of S3 and what claims keep may have them.
+    kubelet creates folders in volumes that it fills itself. Objects of S3 and volumes of claims may have them.
 
     Source: kubernetes/kubernetes v1.36.3 pkg/volume/util/nested_volumes.go ``MakeNestedMountpoints``
     """

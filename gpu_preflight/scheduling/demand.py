@@ -189,7 +189,7 @@ def without_devices(claimed: ClaimedGpus, nodes: Iterable[NodeToBe]) -> list[Rea
         return _without_driver(every)
     types = ", ".join(str(each.instance_type) for each in every[:3])
     asked = "GPUs" if claimed.count is None else f"{claimed.count} GPU{'s' if claimed.count != 1 else ''}"
-    return [Reason(Answer.NO, "claim", f"claims {asked}, {types} has {most or 'none'}", 3)]
+    return [Reason(Answer.NO, "claim", f"claims {asked}, but {types} has {most or 'none'}", 3)]
 
 
 def _without_driver(nodes: Iterable[NodeToBe]) -> list[Reason]:

@@ -134,8 +134,8 @@ def autoscaler_name(pool: Pool) -> str:
 def _expected_taint(pool: Pool, taint: Taint) -> str:
     who = autoscaler_name(pool)
     if taint in pool.mistaken_taints:
-        return f"{who} expects that startup taint {taint} stays; {startup_fix(pool, taint)}"
-    return f"{who} expects taint {taint}, which the pod does not tolerate"
+        return f"{who} treats startup taint {taint} as permanent; {startup_fix(pool, taint)}"
+    return f"{who} expects taint {taint}, which the pod doesn't tolerate"
 
 
 def _taint_rule(pool: Pool, taint: Taint) -> str:
@@ -151,7 +151,7 @@ def startup_fix(pool: Pool, taint: Taint) -> str:
 def _taints(wanted: Demand, taints: tuple[Taint, ...]) -> list[Reason]:
     given = wanted.pod.tolerations
     refused = [
-        Reason(answer, "taint", f"does not tolerate taint {taint}{_not_added(taint)}; add the toleration", 1)
+        Reason(answer, "taint", f"doesn't tolerate taint {taint}{_not_added(taint)}; add the toleration", 1)
         for taint, answer in untolerated(given, taints)
     ]
     return [*refused, *evictions(given, taints)]
@@ -218,7 +218,7 @@ def _values(have: object) -> str:
     shown = ", ".join(values[:4]) + (", ..." if len(values) > 4 else "")
     if not isinstance(have, LabelValues) or not have.all_but:
         return shown
-    return f"{_kind_of_value(have)}{f' but {shown}' if shown else ''}"
+    return f"{_kind_of_value(have)}{f' except {shown}' if shown else ''}"
 
 
 def _kind_of_value(have: LabelValues) -> str:

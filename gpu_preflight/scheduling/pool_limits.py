@@ -122,10 +122,11 @@ def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Gr
     bounds: list[tuple[int, str]] = []
     if growth.sure is not None:
         run = "1 node runs" if growth.running == 1 else f"{growth.running} nodes run"
-        bounds.append((growth.sure, f"{run}, and {growth.why}"))
+        bounds.append((growth.sure, f"{run}, but {growth.why}"))
     if pool.max_nodes is not None:
         running = f", of which {pool.in_use['nodes']} run" if pool.in_use.get("nodes") else ""
-        text = f"the pool has at most {pool.max_nodes} nodes{running}, {nodes} are needed"
+        maximum = f"{pool.max_nodes} node{'' if pool.max_nodes == 1 else 's'}"
+        text = f"the pool has at most {maximum}{running}, but the pods need {nodes}"
         bounds.append((_left("nodes", pool.max_nodes, pool), text))
     for name, limit in pool.limits.items():
         smallest = min((_capacity(name, node) for node in taking), default=0)
@@ -144,10 +145,10 @@ def _left(name: str, limit: int, pool: Pool) -> int:
 def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str:
     if used := pool.in_use.get(name, 0):
         whole = f"running nodes use {show(name, used)} of the NodePool's limit of {show(name, limit)} {name}"
-        return f"{whole}. That leaves room for {most} nodes, and {nodes} more are needed"
+        return f"{whole}. That leaves room for {most} nodes, but the pods need {nodes} more"
     if not most:
-        return f"no node fits limit {show(name, limit)} {name} of the NodePool"
-    return f"limit {show(name, limit)} {name} of the NodePool allows {most} nodes, {nodes} are needed"
+        return f"the NodePool's limit of {show(name, limit)} {name} allows no node"
+    return f"the NodePool's limit of {show(name, limit)} {name} allows {most} nodes, but the pods need {nodes}"
 
 
 def _capacity(name: str, node: NodeToBe) -> int:
@@ -238,11 +239,11 @@ def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> 
         policy = option(cluster, _POLICY)
         if policy == "BestEffort":
             return
-        text = f"minValues of {key} is {least}, and the pod fits {len(values)}: {', '.join(sorted(values))}"
+        text = f"minValues of {key} is {least}, but the pod fits only {len(values)}: {', '.join(sorted(values))}"
         if isinstance(policy, Unknown):
             yield Reason(Answer.UNKNOWN, "label", f"{text}; it is unknown whether settings.{_POLICY} is BestEffort")
         else:
-            yield Reason(Answer.NO, "label", f"{text}; lower it, or set settings.{_POLICY} to BestEffort")
+            yield Reason(Answer.NO, "label", f"{text}; lower minValues, or set settings.{_POLICY} to BestEffort")
 
 
 def least_values(pool: Pool) -> Iterator[tuple[str, int]]:

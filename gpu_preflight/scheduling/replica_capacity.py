@@ -410,7 +410,7 @@ def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: De
     bounds = [f"{each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
     more = f" and {len(bounds) - _SHOWN} more pools" if len(bounds) > _SHOWN else ""
     shown = ", ".join(bounds[:_SHOWN]) + more
-    raised = "; raise it" if any(each.binding and each.growth.answer is Answer.YES for each in taking) else ""
+    raised = "; raise the limit" if any(each.binding and each.growth.answer is Answer.YES for each in taking) else ""
     return Reason(answer, "limit", f"{text} ({shown}){raised}" if shown else text, rule=_RULE)
 
 

@@ -283,7 +283,7 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
     found = []
     found += _without_pools(wanted, cluster) if not cluster.every_pool else []
     for part in pod.open_parts:
-        found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known at deployment only"))
+        found.append(Reason(Answer.UNKNOWN, "pod", f"its {part} is known only at deployment"))
     if (name := pod.written.get("nodeName")) is not None:
         where = f"spec.nodeName is {name}, a node that isn't in the input"
         text = f"{where}. Such a pod bypasses the scheduler and the autoscaler"
@@ -323,7 +323,7 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
     if cluster.hidden or requested_gpus(wanted) is None:
         return Reason(Answer.UNKNOWN, "pool", text)
     if found := _HYPERPOD.search(str([wanted.pod.written.get(each) for each in ("nodeSelector", "affinity")])):
-        named = f"no pool is in the input, and the catalogue lacks the types of SageMaker HyperPod ({found.group()})"
+        named = f"no pool is in the input, and the data lacks the types of SageMaker HyperPod ({found.group()})"
         return Reason(Answer.UNKNOWN, "pool", named, condition=f"the cluster has nodes of type {found.group()}")
     row = smallest_type(wanted, None, any_disk=True)
     if row is None and smallest_type(wanted, None, any_disk=True, at_most=True) is not None:
@@ -336,7 +336,7 @@ def _without_any_pool(wanted: Demand, cluster: Cluster) -> Reason:
         return Reason(Answer.NO, "pool", none)
     condition = f"the cluster has a pool with nodes such as {row.name}{_demands_on_pool(wanted)}"
     if not cluster.sees_device_plugins(GPU) and not any(GPU in each.advertises for each in cluster.daemon_sets):
-        condition += f", and something advertises {GPU} there"
+        condition += f", and a device plugin advertises {GPU} there"
     return Reason(Answer.UNKNOWN, "pool", f"{text}; the smallest type that fits is {row.name}", condition=condition)
 
 
@@ -383,8 +383,8 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
 def _startup_taint_reasons(wanted: Demand, candidate: _Candidate) -> Iterator[Reason]:
     """Yield the startup taints that a pod doesn't tolerate and nothing in the input is known to remove."""
     for taint, _ in untolerated(wanted.pod.tolerations, candidate.unremoved):
-        text = f"nothing in the input is known to remove startup taint {taint} from its nodes"
-        condition = f"something removes startup taint {taint} from the nodes"
+        text = f"no component in the input is known to remove startup taint {taint} from its nodes"
+        condition = f"a component removes startup taint {taint} from the nodes"
         yield Reason(Answer.UNKNOWN, "taint", text, rule="GPU176", condition=condition)
 
 
@@ -408,7 +408,7 @@ def _merged(judged: list[Fit], running: bool) -> list[Reason]:
 
 def _some_types(judged: list[Fit], reasons: list[Reason]) -> list[Reason]:
     taking = ", ".join(str(fit.node.instance_type) for fit in judged if fit.answer is Answer.YES)
-    text = f"fits {taking}, but not every instance type that the group may launch; make the types alike"
+    text = f"fits {taking}, but not every instance type that the group may launch; use similar types"
     general = [each for each in reasons if all(each in (*fit.reasons, *fit.unexpected) for fit in judged)]
     return [*general, Reason(Answer.UNKNOWN, "resource", text)]
 
@@ -449,7 +449,7 @@ def _autoscaled(pool: Pool, cluster: Cluster) -> list[Reason]:
         return [Reason(Answer.NO, "autoscaler", _NOTHING_RESERVED, 2, rule="GPU186")]
     who, runs = autoscaler_name(pool), cluster.runs(pool.autoscaler)
     if runs is Answer.NO:
-        return [Reason(Answer.NO, "autoscaler", f"{who} does not run in the cluster; install it", 2)]
+        return [Reason(Answer.NO, "autoscaler", f"{who} doesn't run in the cluster; install it", 2)]
     if runs is Answer.UNKNOWN:
         text = f"it is unknown whether {who} runs in the cluster"
         return [Reason(Answer.UNKNOWN, "autoscaler", text, condition=f"{who} runs in the cluster")]

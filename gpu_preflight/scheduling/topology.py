@@ -95,7 +95,7 @@ class Topology:
                 (Answer.NO, "must run next to pods that the input lacks") if self.nobody else (Answer.UNKNOWN, text)
             )
         if self.unclear:
-            found.append((Answer.UNKNOWN, "spreads by a constraint that is known at deployment only"))
+            found.append((Answer.UNKNOWN, "spreads by a constraint that is known only at deployment"))
         return found
 
 

@@ -118,10 +118,10 @@ def left_open(wanted: Demand, pool: Pool, open_: Openings, reasons: list[Reason]
     found = reasons
     for kinds, text in (*_open_of_limits(wanted, pool, open_), *_open_of_nodes(wanted, pool, open_)):
         found = [_softened(each) if each.kind in kinds else each for each in found]
-        found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known at deployment only"))
+        found.append(Reason(Answer.UNKNOWN, kinds[0], f"{text} is known only at deployment"))
     if open_.resized and (open_.closes or any(each.kind in _OF_SIZES for each in found)):
         found = [_softened(each) if each.kind in _OF_SIZES else each for each in found]
-        found.append(Reason(Answer.UNKNOWN, "limit", "a scheduled action sets how many nodes there are, at its times"))
+        found.append(Reason(Answer.UNKNOWN, "limit", "a scheduled action changes the number of nodes"))
     if open_.foreign:
         # No source states whether Auto Mode rejects the NodePool or treats the label as a custom one.
         found = [_softened(each) if each.kind in _OF_NODES else each for each in found]
@@ -234,7 +234,7 @@ def check_daemon_set(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) ->
         nodes: Its future nodes, which already count the resources of the DaemonSet where it runs.
     """
     of_taints = [
-        Reason(answer, "taint", f"does not tolerate taint {taint}, and EKS adds nothing to a DaemonSet; add it", 1)
+        Reason(answer, "taint", f"doesn't tolerate taint {taint}, and EKS adds no toleration to a DaemonSet; add it", 1)
         for taint, answer in untolerated(wanted.pod.tolerations, pool.taints, daemon=True)
     ]
     of_taints += evictions(wanted.pod.tolerations, pool.taints)

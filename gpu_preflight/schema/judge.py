@@ -63,7 +63,7 @@ class Dialect:
     types: Mapping[str, Callable[[Any], bool]]
     empty_is_absent: bool = False
     closed: bool = False
-    reader: str = "the service"
+    reader: str = "its API"
 
     def is_absent(self, value: Any) -> bool:
         """Whether a field with this value counts as missing."""
