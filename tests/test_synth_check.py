@@ -65,7 +65,7 @@ def test_an_error_stops_the_synthesis_and_names_the_construct(tmp_path: Path) ->
 
     found = findings(tmp_path)["GPU001"]
     assert found["severity"] == "error"
-    assert "g6.xlarge gets AL2023_x86_64_STANDARD" in found["description"]
+    assert "g6.xlarge start from AL2023_x86_64_STANDARD" in found["description"]
     [where] = found["violatingConstructs"]
     assert where["constructPath"] == "Theirs/Nodes/Resource"
 

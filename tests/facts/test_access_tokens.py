@@ -27,7 +27,7 @@ LETTERS = "aB3dE5gH" * 12
         ("wandb_v1_" + LETTERS[:77], "a key of Weights & Biases"),
         ("-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE", "a private key"),
         ("-----BEGIN " + "PRIVATE KEY-----", "a private key"),
-        ("{{resolve:secretsmanager:hf:SecretString:token}}", "a secret that CloudFormation writes out"),
+        ("{{resolve:secretsmanager:hf:SecretString:token}}", "a secret that CloudFormation resolves to plain text"),
         ("https://user:ghp_" + LETTERS[:36] + "@github.com", "a token of GitHub"),
         ("--token=hf_" + "aB" * 17, "a token of Hugging Face"),
     ],

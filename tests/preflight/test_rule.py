@@ -56,7 +56,7 @@ def test_docstring_gives_title_why_and_fix() -> None:
     ],
 )
 def test_refuses_a_docstring_without_title_why_and_fix(doc: str | None) -> None:
-    message = f"rule GPU901: docstring must be a title, why it matters and 'Fix: ...', got {doc or ''!r}"
+    message = f"rule GPU901: docstring must be a title, the consequences and 'Fix: ...', got {doc or ''!r}"
 
     with pytest.raises(ValueError, match=re.escape(message)):
         made(doc)

@@ -20,7 +20,7 @@ GIVEN = IDS["given"]
 def test_every_id_that_was_given_is_a_rule_or_retired() -> None:
     gone = set(GIVEN) - set(rules()) - set(RETIRED)
 
-    assert gone == set(), "say in gpu_preflight/rule.py that they are retired, and what finds it now"
+    assert gone == set(), "add them to RETIRED in gpu_preflight/rule.py, with the rules that report the fault now"
 
 
 def test_every_rule_has_an_id_that_is_written_down() -> None:
@@ -70,16 +70,18 @@ def test_an_id_is_found_as_people_say_it(said: str) -> None:
         ("", ""),
         (
             "GPU047",
-            "; it was 'Several network interfaces in a public subnet', retired on 2026-11-21: GPU105 finds it now",
+            "; its rule, 'Nodes with several network interfaces are in a public subnet', was retired on 2026-11-21: "
+            "GPU105 reports it now",
         ),
         (
             "109",
-            "; it was 'Node repair that EKS refuses', retired on 2026-11-21: EKS says it itself when the group is made",
+            "; its rule, 'EKS rejects the node repair settings', was retired on 2026-11-21: EKS reports it when it "
+            "creates the group",
         ),
         (
             "gpu199",
-            "; it was 'Requirement on labels of the other Karpenter', retired on 2026-11-21: GPU120 finds it now, "
-            "for pods that need the NodePool",
+            "; its rule, 'Requirement uses labels of the other Karpenter', was retired on 2026-11-21: GPU120 reports "
+            "it now, for pods that need the NodePool",
         ),
     ],
 )

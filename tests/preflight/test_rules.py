@@ -10,16 +10,32 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_preflight.judging.check import Report, check
+from gpu_preflight.model.software import Autoscaler
+from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
 from tests.preflight.rule_cases import FIXTURES
+from tools.prose import phrases
 
 # What a fixture is called: what becomes of its case, then the case.
 NAME = re.compile(r"(fails|passes)(_[a-z0-9]+)+")
 LONGEST_NAME = 50
 # The rule that the extra asks, and why it is skipped without it.
 OF_CEL, NO_CEL = "GPU305", "no library for CEL: install the extra cel"
+
+
+# Longer titles don't fit the line of a report.
+LONGEST_TITLE = 95
+# The committed messages, which `test_messages` compares with the messages of the rules.
+SNAPSHOT = Path(__file__).parent / "__snapshots__" / "test_rules" / "test_messages.txt"
+# Rules whose messages needn't name the object of the finding, with the reason.
+WITHOUT_NAME = {
+    "GPU020": "The object is an EC2 quota of the account; the message has its code.",
+    "GPU344": "A YAML document has no name; the message has the line.",
+    "GPU345": "A YAML document has no name; the message has key and line.",
+    "GPU443": "A YAML document has no name; the message has key and line.",
+}
 
 
 def fixtures(pattern: str) -> list[Path]:
@@ -40,11 +56,31 @@ def name_of(fixture: Path) -> str:
     return f"{fixture.parent.name}/{fixture.stem}"
 
 
+def hard_to_read(text: str) -> list[str]:
+    """Return what `make lint` counts as hard to read, and a value of Python."""
+    return [*phrases(text), *re.findall(r"\bNone\b", text)]
+
+
+def names_of_subject(finding: Finding) -> set[str]:
+    """Return the names by which a message can name the object of a finding."""
+    subject, origin = finding.problem.subject, finding.problem.origin
+    named = [getattr(subject, each, None) for each in ("name", "path", "key")]
+    texts = [each for each in (*named, origin.path, origin.resource) if isinstance(each, str)]
+    if isinstance(subject, Resource):
+        texts += [f"cluster {finding.cluster}", str(subject.properties.get("ServiceAccount", ""))]
+    if isinstance(subject, Autoscaler):
+        texts += ["cluster autoscaler", "Karpenter", "Auto Mode"]
+    return {part for text in texts for part in (text, text.rpartition("/")[2], text.rpartition(" ")[2]) if part}
+
+
 @pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
-def test_rule_finds_its_failing_fixture(fixture: Path) -> None:
+def test_rule_finds_its_failing_fixture_and_names_its_object(fixture: Path) -> None:
     if fixture.parent.name == OF_CEL:
         pytest.importorskip("cel", reason=NO_CEL)
     assert findings(fixture), f"{name_of(fixture)}: its rule finds nothing"
+    if fixture.parent.name not in WITHOUT_NAME:
+        messages = [(each.problem.message, names_of_subject(each)) for each in findings(fixture)]
+        assert [each for each in messages if not any(name in each[0] for name in each[1])] == []
 
 
 @pytest.mark.parametrize("fixture", fixtures("passes_*"), ids=name_of)
@@ -91,9 +127,39 @@ def test_rule_says_all_that_a_reader_needs(rule: object) -> None:
         assert len(text) < 400
 
 
-def test_messages(snapshot_text: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("part", ["title", "why", "fix"])
+def test_texts_of_rules_are_plain_technical_english(part: str) -> None:
+    texts = {each.id: getattr(each, part) for each in rules().values()}
+
+    assert {id: found for id, text in texts.items() if (found := hard_to_read(text))} == {}
+
+
+def test_a_title_is_a_short_sentence_and_no_rule_shares_it() -> None:
+    titles = {each.id: each.title for each in rules().values()}
+
+    assert {id: title for id, title in titles.items() if len(title) > LONGEST_TITLE or title.endswith(".")} == {}
+    assert {id: title for id, title in titles.items() if not re.match("[A-Z]|aws-auth|kube-proxy", title)} == {}
+    assert len({*titles.values()}) == len(titles)
+
+
+def test_messages_are_plain_technical_english() -> None:
+    assert {text: found for text in SNAPSHOT.read_text().splitlines() if (found := hard_to_read(text))} == {}
+
+
+def test_rules_in_one_table(snapshot_text: SnapshotAssertion) -> None:
+    """Title, first message and fix of each rule, in the form that a reader sees."""
     pytest.importorskip("cel", reason=NO_CEL)
-    """What each failing fixture is told, for a reviewer to read."""
+    rows = []
+    for rule in rules().values():
+        first = findings(min((FIXTURES / rule.id).glob("fails_*")))[0]
+        rows += [f"{rule.id} {rule.severity}: {rule.title}", f"  {first.problem.message}", f"  Fix: {first.fix}", ""]
+
+    assert "\n".join(rows) == snapshot_text
+
+
+def test_messages(snapshot_text: SnapshotAssertion) -> None:
+    """The message of each failing fixture, for a reviewer to read."""
+    pytest.importorskip("cel", reason=NO_CEL)
     lines = [
         f"{name_of(fixture)}: {each.rule.severity}{' (may be)' if each.problem.unknown else ''}: {each.problem.message}"
         for fixture in fixtures("fails_*")

@@ -11,7 +11,7 @@ import pytest
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 
-PAYS = "extended support costs 0.50 USD an hour, 4,380 a year, until EKS upgrades it on 2028-03-27"
+PAYS = "extended support costs 0.50 USD an hour, 4,380 a year, until EKS upgrades the cluster on 2028-03-27"
 TEMPLATE = """
 Resources:
   Cluster:
@@ -24,26 +24,26 @@ Resources:
     ("day", "policy", "said"),
     [
         ("2027-01-25", "", []),
-        ("2027-01-26", "", [f"Kubernetes 1.35 leaves standard support on 2027-03-27; {PAYS}"]),
-        ("2027-03-26", "", [f"Kubernetes 1.35 leaves standard support on 2027-03-27; {PAYS}"]),
-        ("2027-03-27", "", [f"Kubernetes 1.35 left standard support on 2027-03-27; {PAYS}"]),
+        ("2027-01-26", "", [f"cluster demo: standard support of Kubernetes 1.35 ends on 2027-03-27; {PAYS}"]),
+        ("2027-03-26", "", [f"cluster demo: standard support of Kubernetes 1.35 ends on 2027-03-27; {PAYS}"]),
+        ("2027-03-27", "", [f"cluster demo: standard support of Kubernetes 1.35 ended on 2027-03-27; {PAYS}"]),
         (
             "2027-03-26",
             "STANDARD",
             [
-                "Kubernetes 1.35 leaves standard support on 2027-03-27; EKS upgrades it then, as UpgradePolicy is "
-                "STANDARD"
+                "cluster demo: standard support of Kubernetes 1.35 ends on 2027-03-27; EKS upgrades the cluster "
+                "then, because UpgradePolicy is STANDARD"
             ],
         ),
         (
             "2028-03-27",
             "",
             [
-                "Kubernetes 1.35 left standard support on 2027-03-27; extended support ended on 2028-03-27, and EKS "
-                "upgrades it"
+                "cluster demo: standard support of Kubernetes 1.35 ended on 2027-03-27; extended support ended on "
+                "2028-03-27, and EKS upgrades the cluster"
             ],
         ),
-        ("2027-03-27", "EXTENDED", [f"Kubernetes 1.35 left standard support on 2027-03-27; {PAYS}"]),
+        ("2027-03-27", "EXTENDED", [f"cluster demo: standard support of Kubernetes 1.35 ended on 2027-03-27; {PAYS}"]),
     ],
 )
 def test_it_is_said_in_time(tmp_path: Path, monkeypatch: Any, day: str, policy: str, said: list[str]) -> None:

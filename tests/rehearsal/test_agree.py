@@ -44,7 +44,7 @@ def test_a_no_for_what_only_the_node_refuses_is_counted_apart() -> None:
 
 def test_another_reason_beside_it_must_be_true() -> None:
     shared = Reason(Answer.NO, "resource", ONE_SHARED)
-    taint = Reason(Answer.NO, "taint", "does not tolerate taint team=a:NoSchedule; add the toleration")
+    taint = Reason(Answer.NO, "taint", "doesn't tolerate taint team=a:NoSchedule; add the toleration")
 
     assert _told(Answer.NO, runs=True, reasons=(shared, taint)).agreement == "false no"
     assert _told(Answer.NO, runs=True, reasons=(taint,)).agreement == "false no"

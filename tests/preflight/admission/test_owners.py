@@ -42,7 +42,7 @@ CODES = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "valu
         ("Job", {"completionMode": "Indexed", "completions": LATER}, {}, ""),
         ("Job", {"backoffLimitPerIndex": 1}, {}, "completionMode Indexed"),
         ("Job", {"podFailurePolicy": {"rules": []}}, {"restartPolicy": "OnFailure"}, "restartPolicy Never"),
-        ("Job", {"podFailurePolicy": CODES}, {"restartPolicy": "Never"}, "must not have 0"),
+        ("Job", {"podFailurePolicy": CODES}, {"restartPolicy": "Never"}, "must not contain 0"),
         ("Job", {"selector": {"matchLabels": {"app": "a"}}}, {}, "manualSelector"),
         ("Job", {"selector": {"matchLabels": {"app": "a"}}, "manualSelector": True}, {}, ""),
         ("Job", {"ttlSecondsAfterFinished": -1}, {}, "at least 0"),

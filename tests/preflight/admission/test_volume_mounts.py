@@ -51,7 +51,7 @@ def test_a_mount_without_its_volume_is_refused() -> None:
     [(answer, text)] = said(workload(mount("dta"), volumes=[DATA]))
 
     assert answer is Answer.NO
-    assert text == "container main mounts volume dta, which the pod does not have; did you mean 'data'?"
+    assert text == "container main mounts volume dta, which the pod doesn't have; did you mean 'data'?"
 
 
 def test_a_volume_that_is_missing_twice_is_told_once() -> None:

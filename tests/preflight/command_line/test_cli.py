@@ -340,7 +340,8 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("rules", "GPU999"), "ID must be a rule's id, got 'GPU999'; 'gpu-constructs rules' lists them"),
         (
             ("rules", "gpu047"),
-            "got 'gpu047'; it was 'Several network interfaces in a public subnet', retired on 2026-11-21",
+            "got 'gpu047'; its rule, 'Nodes with several network interfaces are in a public subnet', was retired on "
+            "2026-11-21",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from gpu_preflight.report.wording import headline
 from gpu_preflight.scheduling.verdict import Verdict
 
 YES, NO, UNKNOWN = Answer.YES, Answer.NO, Answer.UNKNOWN
-PLUGIN = "something advertises nvidia.com/gpu"
+PLUGIN = "a device plugin advertises nvidia.com/gpu"
 
 
 def pod(gpus: int = 1, replicas: int = 1, **spec: Any) -> dict[str, Any]:

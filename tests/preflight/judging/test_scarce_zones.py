@@ -31,7 +31,8 @@ def test_where_the_region_is_known_the_zones_that_have_it_are_named() -> None:
     [message] = said("us-east-1", "p6-b200.48xlarge")
 
     assert message.endswith(
-        "p6-b200.48xlarge in zones that only deployment tells (p6-b200.48xlarge was seen in use1-az6 on 2026-08-02)"
+        "only some zones have p6-b200.48xlarge, and the pool's zones are known only at deployment; us-east-1 had it "
+        "in use1-az6 on 2026-08-02"
     )
 
 
@@ -44,4 +45,4 @@ def test_nothing_where_every_zone_has_it(region: str) -> None:
 def test_a_region_of_which_nothing_is_known_has_no_list(region: str | None) -> None:
     [message] = said(region, "p5.48xlarge")
 
-    assert message.endswith("p5.48xlarge in zones that only deployment tells")
+    assert message.endswith("p5.48xlarge, and the pool's zones are known only at deployment")

@@ -26,7 +26,7 @@ def missed(pod: Pod, *taints: Taint, **labels: str) -> Miss:
 def test_a_taint_is_named_and_labels_are_not_asked_then() -> None:
     found = missed(Pod(selection=Selection(tuple(equal({"team": "a"})))), TAINT)
 
-    assert found.intolerance == "plugin does not tolerate nvidia.com/gpu=true:NoSchedule"
+    assert found.intolerance == "DaemonSet plugin doesn't tolerate nvidia.com/gpu=true:NoSchedule"
     assert found.unselected == ()
 
 

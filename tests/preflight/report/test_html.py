@@ -111,7 +111,7 @@ def test_pools_are_drawn_with_their_nodes_and_gpus() -> None:
 def test_blocked_workloads_say_why() -> None:
     page = render(samples.views()["explain"])
 
-    assert re.search(r'class="workload no"><h5><code>Deployment web/chat</code>.*?does not tolerate taint', page)
+    assert re.search(r'class="workload no"><h5><code>Deployment web/chat</code>.*?doesn\S+t tolerate taint', page)
     assert re.search(r'class="workload unknown"><h5><code>Pod default/gated</code>.*?scheduling gate', page)
 
 

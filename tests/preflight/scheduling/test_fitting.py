@@ -104,7 +104,7 @@ def test_autoscalers_go_by_the_names_people_know(kind: Any, name: str) -> None:
 
 
 def test_a_taint_keeps_a_pod_off() -> None:
-    text = "does not tolerate taint team=a:NoSchedule; add the toleration"
+    text = "doesn't tolerate taint team=a:NoSchedule; add the toleration"
 
     assert against(wanted(), node(taints=(TAINT,), believed_taints=(TAINT,))) == (Reason(NO, "taint", text, 1),)
     assert unexpected(wanted(), node(taints=(TAINT,), believed_taints=(TAINT,))) == ()
@@ -119,7 +119,7 @@ def test_a_tolerated_taint_keeps_no_pod_off() -> None:
 
 def test_a_taint_that_is_only_expected_keeps_the_autoscaler_from_acting() -> None:
     there = node(believed_taints=(TAINT,))
-    text = "Karpenter expects taint team=a:NoSchedule, which the pod does not tolerate"
+    text = "Karpenter expects taint team=a:NoSchedule, which the pod doesn't tolerate"
 
     assert against(wanted(), there) == ()
     assert unexpected(wanted(), there, kind="karpenter") == (Reason(NO, "autoscaler", text),)
@@ -321,7 +321,7 @@ def test_what_the_autoscaler_does_expect_is_not_told() -> None:
             Reason(
                 NO,
                 "resource",
-                "nothing advertises nvidia.com/gpu on its nodes; install a device plugin",
+                "no component advertises nvidia.com/gpu on its nodes; install a device plugin",
                 2,
                 rule="GPU010",
             ),

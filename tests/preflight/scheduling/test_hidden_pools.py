@@ -47,4 +47,4 @@ def test_a_nested_stack_that_is_not_read_may_hold_a_pool(tmp_path: Path, groups:
     found = verdict(tmp_path, Nested=NESTED, **groups)
 
     assert found.answer is Answer.UNKNOWN
-    assert [each.text for each in found.reasons] == [f"{said}, and stack/Nested, which is not read, may have one"]
+    assert [each.text for each in found.reasons] == [f"{said}, but stack/Nested, which isn't read, may have one"]
