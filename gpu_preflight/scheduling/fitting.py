@@ -324,7 +324,7 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
         weight = _NEVER_A_GPU if why is None else _NO_SUCH_TYPE
         text = why or f"{node.instance_type or 'the node'} has no GPU"
         return Reason(Answer.NO, "resource", f"requests {asked} {name}, {text}", weight)
-    text = f"nothing advertises {name} on its nodes; install a device plugin"
+    text = f"no component advertises {name} on its nodes; install a device plugin"
     return Reason(Answer.NO, "resource", text, 2, rule="GPU010" if name == GPU else "")
 
 

@@ -141,7 +141,7 @@ def chooses(**selector: Any) -> Demand:
             {"team": "a"},
             {"team": LabelValues(frozenset("a"), all_but=True)},
             NO,
-            "requires team=a, the node has any value but a",
+            "requires team=a, the node has any value except a",
         ),
         (
             {"team": "a"},

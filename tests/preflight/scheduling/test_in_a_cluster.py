@@ -132,7 +132,7 @@ def test_what_runs_without_an_autoscaler_is_said(tmp_path: Path) -> None:
 
     assert [each.text for each in found["chat"].reasons] == [
         "it is unknown whether more than 1 of 3 pods find room "
-        "(a: 1 node runs, and it is unknown whether cluster autoscaler runs in the cluster)"
+        "(a: 1 node runs, but it is unknown whether cluster autoscaler runs in the cluster)"
     ]
 
 
