@@ -18,6 +18,8 @@ For each option of each public class: what a second deployment does when only th
 change to templates and compares them with CloudFormation's schemas and the fields that Kubernetes keeps immutable. No
 row was tried in an AWS account ([evidence.md](../explanation/evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
 
+![How many options have which class](../pictures/changes.svg)
+
 | class | meaning |
 |---|---|
 | in place | resources and objects are updated, added or removed; nodes keep running, and so do pods, except those of a chart whose values change their template |
