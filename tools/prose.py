@@ -38,7 +38,10 @@ PATTERNS = (
     r"|judg(e|es|ed|ing))\b",
 )
 HARD = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), re.MULTILINE)
-NOT_PROSE = re.compile(r"```.*?```|^ {4,}\S.*$|`[^`]*`|https?://\S+|<[^>]+>|\{[^{}\s]*\}", re.DOTALL | re.MULTILINE)
+NOT_PROSE = re.compile(
+    r"```.*?```|^ {4,}\S[^\n]*$|`(?:[^`\n]|\n(?!\n|[-*#|] ))*`|https?://\S+|<[^>\n]+>|\{[^{}\s]*\}",
+    re.DOTALL | re.MULTILINE,
+)
 # A string with fewer words is a name or a key.
 MIN_WORDS = 4
 MAX_LISTED_TEXT = 110
@@ -52,8 +55,13 @@ class Passage:
     text: str
 
 
-def passages(path: Path) -> Iterator[Passage]:
+@cache
+def passages(path: Path) -> tuple[Passage, ...]:
     """Return the prose of a Markdown or Python file."""
+    return tuple(_passages(path))
+
+
+def _passages(path: Path) -> Iterator[Passage]:
     source = path.read_text()
     if path.suffix != ".py":
         yield Passage(1, _without(NOT_PROSE, source))
@@ -94,11 +102,14 @@ def phrases(text: str) -> list[str]:
     return [found[0].strip() for found in HARD.finditer(_without(NOT_PROSE, text))]
 
 
-def hits(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def hits(path: Path) -> tuple[tuple[int, str], ...]:
     """Return line and text of each hit in a file."""
-    for passage in passages(path):
-        for found in HARD.finditer(passage.text):
-            yield passage.line + passage.text[: found.start()].count("\n"), found[0].strip()
+    return tuple(
+        (passage.line + passage.text[: found.start()].count("\n"), found[0].strip())
+        for passage in passages(path)
+        for found in HARD.finditer(passage.text)
+    )
 
 
 def main() -> int:

@@ -36,6 +36,8 @@ def test_docstrings_comments_and_messages_of_a_module_are_read(tmp_path: Path) -
         ("A page.\n\n```sh\nwhoever runs\n```\n\nIt goes anew.\n", [(7, "anew")]),
         ("[who reads it](https://nobody.example)", []),
         ("It depends on what runs.", [(1, "on what runs")]),
+        ("    code: is told\n\nNobody\n", [(3, "Nobody")]),
+        ("- An odd ` sign, and 1 < 2.\n- Nobody is here, as `told`.\n", [(2, "Nobody")]),
     ],
 )
 def test_prose_of_a_page_is_read_without_its_code(tmp_path: Path, text: str, found: list[tuple[int, str]]) -> None:
