@@ -240,7 +240,7 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
         elif (devices := node.devices_max(name)) is not None and asked > devices:
             found.append(_too_few_devices(name, asked, devices, node))
         elif name in node.unsaid or asked <= node.most.get(name, 0):
-            condition = f"something advertises {name}" if _may_be_advertised(name, asked, node) else ""
+            condition = f"a device plugin advertises {name}" if _may_be_advertised(name, asked, node) else ""
             # If the input has the plugin that doesn't run on the node, the rule names it.
             rule = "GPU010" if name == GPU and name in node.unsaid and not condition else ""
             text = _uncertain_text(name, asked, node)

@@ -274,7 +274,7 @@ def _hidden_pool_reasons(pools: Sequence[PoolVerdict], cluster: Cluster) -> tupl
     if not pools or pools[0].answer is not Answer.NO or not cluster.hidden:
         return ()
     return (
-        Reason(Answer.UNKNOWN, "pool", f"no pool accepts it, and {cluster.hidden[0]}, which is not read, may have one"),
+        Reason(Answer.UNKNOWN, "pool", f"no pool accepts it, but {cluster.hidden[0]}, which isn't read, may have one"),
     )
 
 
@@ -309,7 +309,7 @@ def _without_pools(wanted: Demand, cluster: Cluster) -> list[Reason]:
             Reason(
                 Answer.UNKNOWN,
                 "pool",
-                f"the input has no pool, and {cluster.hidden[0]}, which is not read, may have one",
+                f"the input has no pool, but {cluster.hidden[0]}, which isn't read, may have one",
             )
         ]
     if cluster.auto_mode:

@@ -135,7 +135,7 @@ def test_checker_finds_what_two_nodes_cannot_hold(stack: cdk.Stack, tmp_path: Pa
             each["Properties"]["ScalingConfig"] |= {"MinSize": 2, "MaxSize": 4}
     [message] = _found(template, tmp_path)
     assert "request at least 4010m cpu (karpenter 1, lws 1, " in message
-    assert message.endswith("2 nodes of pool GpuSystemNodes00DF7D5A have 3860m for pods")
+    assert message.endswith("2 nodes of pool GpuSystemNodes00DF7D5A offer 3860m for pods")
 
 
 def test_nodes_of_ones_own_may_hold_them(stack: cdk.Stack) -> None:

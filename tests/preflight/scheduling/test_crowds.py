@@ -409,6 +409,6 @@ def test_the_nodes_that_were_opened_last_are_looked_into_and_older_ones_no_more(
 def test_what_a_pool_has_to_run_is_a_value() -> None:
     [use] = pack([waiting("a", [taking()])]).uses
 
-    assert use == PoolUse(use.pool, 1, 4, {"a": 1})
+    assert use == PoolUse(use.pool, 1, 4, {"a": 1}, {"g6.12xlarge": 1})
     with pytest.raises(AttributeError):
         use.nodes = 2  # type: ignore[misc]
