@@ -524,7 +524,7 @@ def mcp(root: str) -> int:
     try:
         from gpu_preflight.command_line.mcp_server import serve
     except ModuleNotFoundError as error:
-        raise click.UsageError(f"mcp needs {error.name}; run pip install 'gpu-constructs[mcp]'") from None
+        raise click.UsageError(f"mcp needs the extra mcp, got no {error.name}; run pip install '.[mcp]'") from None
     serve(cli, Path(root).resolve())
     return console.PASSED
 

@@ -1,7 +1,9 @@
 """A process that reads one folder and changes nothing: what `gpu-constructs mcp` runs for each question.
 
 An audit hook of Python rejects every other access. It sees what this process opens, and the arguments of the programs
-that it starts (helm, kubectl kustomize), which have no network. Source: https://peps.python.org/pep-0578/
+that it starts (helm, kubectl kustomize), which have no network.
+
+Source: https://peps.python.org/pep-0578/ and https://docs.python.org/3/library/audit_events.html (2026-11)
 """
 
 from __future__ import annotations
@@ -16,27 +18,22 @@ from pathlib import Path
 from typing import Any
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-# Audit events whose first argument is a path that the call reads, and those that change a path.
 _LISTING = frozenset(("os.listdir", "os.scandir"))
-_CHANGING = frozenset(
-    "os." + name
-    for name in (
-        "chmod",
-        "chown",
-        "link",
-        "mkdir",
-        "mkfifo",
-        "remove",
-        "rename",
-        "rmdir",
-        "symlink",
-        "truncate",
-        "utime",
-    )
-)
+# Audit events of changes, and the positions of their arguments that are paths.
+_CHANGING = {
+    **{f"os.{name}": (0,) for name in ("chmod", "chown", "mkdir", "mkfifo", "remove", "rmdir", "truncate", "utime")},
+    "os.link": (0, 1),
+    "os.rename": (0, 1),
+    "os.symlink": (1,),
+}
+# `shutil.rmtree` calls them with names in a folder that it has opened; the last argument is its descriptor.
+_IN_OPEN_FOLDER = frozenset(("os.remove", "os.rmdir"))
+_SOCKET = ("bind", "connect", "getaddrinfo", "gethostbyname", "sendmsg", "sendto")
+_REJECTED = frozenset(("os.exec", "os.posix_spawn", "os.system", *(f"socket.{name}" for name in _SOCKET)))
 # Devices, and the time zones and locales of the system.
-_SYSTEM = ("/dev/null", "/dev/urandom", "/proc/self", "/usr/share/zoneinfo", "/usr/lib/locale", "/etc/localtime")
+_SYSTEM = ("/dev/urandom", "/usr/share/zoneinfo", "/usr/lib/locale", "/etc/localtime")
 _MAX_FILES = 100_000
+_PACKED = (".tgz", ".tar.gz")
 
 
 class _Folders:
@@ -46,7 +43,7 @@ class _Folders:
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         self.root = os.path.realpath(root)
         own = (sys.prefix, sys.base_prefix, *filter(None, sys.path), str(Path(__file__).parents[2]))
-        self.written = _real(str(scratch), os.path.join(cache, "gpu-constructs"))
+        self.written = (*_real(str(scratch), os.path.join(cache, "gpu-constructs")), os.devnull)
         self.read = (self.root, *self.written, *_real(*own), *_SYSTEM)
 
     def check(self, path: Any, *, writes: bool) -> None:
@@ -55,6 +52,9 @@ class _Folders:
         Raises:
             PermissionError: It is outside.
         """
+        # A number is the descriptor of an open file, and None the current folder.
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return
         real = os.path.realpath(os.fsdecode(path))
         if not _is_below(real, self.written if writes else self.read):
             reason = "a file that must not be changed" if writes else f"a path outside {self.root}"
@@ -66,12 +66,13 @@ class _Folders:
         Raises:
             PermissionError: It would read something outside.
         """
-        # The first is the program itself.
-        for argument in list(arguments)[1:]:
-            path = os.fsdecode(argument).rpartition("=")[2]
-            if os.path.lexists(path):
-                for each in _tree(path):
-                    self.check(each, writes=False)
+        # The first is the program itself. An option may contain a path after "=".
+        for argument in map(os.fsdecode, list(arguments)[1:]):
+            parts = argument.split("=")
+            for path in ("=".join(parts[start:]) for start in range(len(parts))):
+                if os.path.lexists(path):
+                    for each in _tree(path):
+                        self.check(each, writes=False)
 
 
 def _real(*paths: str) -> tuple[str, ...]:
@@ -83,20 +84,30 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _tree(path: str) -> Iterator[str]:
-    """Return a path and the links below it, which a program would follow."""
+    """Return a path and the links below it, which a program would follow.
+
+    Raises:
+        PermissionError: There is a packed chart, whose schema may name any file, or there are too many files.
+    """
     yield path
-    count = 0
-    for folder, folders, files in os.walk(path):
+    count, visited = 0, {os.path.realpath(path)}
+    for folder, folders, files in os.walk(path, followlinks=True):
         count += len(folders) + len(files)
         if count > _MAX_FILES:
             raise PermissionError(errno.EACCES, f"a folder with more than {_MAX_FILES:,} files", path)
         yield from (each for name in (*folders, *files) if os.path.islink(each := os.path.join(folder, name)))
+        packed = next((name for name in files if name.endswith(_PACKED)), None)
+        if packed:
+            raise PermissionError(errno.EACCES, f"a folder with the packed chart {packed}", path)
+        real = {name: os.path.realpath(os.path.join(folder, name)) for name in folders}
+        folders[:] = [name for name in folders if real[name] not in visited]
+        visited.update(real.values())
 
 
 def confine(root: Path, scratch: Path) -> None:
     """Let this process read only a folder, Python and this library, and write only temporary files and its cache.
 
-    It can't be undone. Existence, size and age of other files stay visible.
+    It can't be undone. Existence, size and age of other files stay visible. A rejected call raises `PermissionError`.
 
     Args:
         root: The folder.
@@ -108,16 +119,15 @@ def confine(root: Path, scratch: Path) -> None:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
             folders.check_arguments(arguments[1])
-        elif event in ("os.system", "os.exec", "os.posix_spawn", "socket.connect"):
+        elif event in _REJECTED:
             raise PermissionError(errno.EACCES, f"a call of {event}")
-        elif event == "open" and not isinstance(arguments[0], int):
+        elif event == "open":
             folders.check(arguments[0], writes=bool((arguments[2] or 0) & _WRITING))
-        elif event in _LISTING and not isinstance(arguments[0], (int, type(None))):
+        elif event in _LISTING:
             folders.check(arguments[0], writes=False)
-        elif (
-            event in _CHANGING and isinstance(arguments[0], (str, bytes)) and arguments[-1] in (-1, None, arguments[0])
-        ):
-            folders.check(arguments[0], writes=True)
+        elif event in _CHANGING and not (event in _IN_OPEN_FOLDER and arguments[-1] != -1):
+            for position in _CHANGING[event]:
+                folders.check(arguments[position], writes=True)
 
     sys.addaudithook(hook)
 
@@ -128,6 +138,9 @@ def main() -> None:
     from gpu_preflight.command_line.cli import cli
 
     root, scratch, *sys.argv[1:] = sys.argv[1:]
+    # The folder in which Python was started comes first. Nothing is imported from there or from the root.
+    del sys.path[0]
+    os.chdir(root)
     # Python reads the time zone once, from a file that may be anywhere.
     time.localtime()
     confine(Path(root), Path(scratch))

@@ -32,6 +32,10 @@ LEFT_OUT = frozenset(("also", "color", "config", "help", "html", "output", "show
 # About 10,000 tokens. A client may cut what is longer without a word.
 MAX_CHARACTERS = 40_000
 MAX_SECONDS = 120.0
+_VERSIONS = {
+    "old": "The deployed version: a path below the root folder.",
+    "new": "The planned version: a path below the root folder.",
+}
 _FORMATS = ("markdown", "json", "text")
 _INSTRUCTIONS = (
     "Checks GPU clusters on EKS before they are deployed: whether each GPU pod of a CDK assembly, CloudFormation "
@@ -84,6 +88,8 @@ def _description(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         form = parameter.metavar or parameter.type.name
         return " ".join(filter(None, (parameter.help, f"Form: {form}." if "=" in form else "")))
+    if parameter.name in _VERSIONS:
+        return _VERSIONS[parameter.name]
     return (
         "A path below the root folder."
         if parameter.type.name == "FILE"
@@ -124,9 +130,12 @@ def command_line(command: click.Command, arguments: Mapping[str, Any], root: Pat
             raise ValueError(f"{command.name}: argument must be one of {', '.join(allowed)}, got {name!r}{hint}")
     options: list[str] = []
     paths: list[str] = []
-    for name, value in arguments.items():
+    # Paths in the order of the command, whatever the order of the arguments is.
+    for name in known:
+        value = arguments.get(name)
         option = max(known[name].opts, key=len)
         for each in value if isinstance(value, list) else [] if value in (None, False) else [value]:
+            _check_text(str(each), name)
             if known[name].type.name == "FILE":
                 _check_path(str(each), root)
             if isinstance(known[name], click.Argument):
@@ -139,8 +148,17 @@ def command_line(command: click.Command, arguments: Mapping[str, Any], root: Pat
 def _check_path(path: str, root: Path) -> None:
     if path == "-":
         raise ValueError("a path must be a file or folder, got '-'; the protocol uses standard input")
-    if not (root / path).resolve().is_relative_to(root):
+    try:
+        is_below = (root / path).resolve().is_relative_to(root)
+    except (RuntimeError, OSError) as error:
+        raise ValueError(f"a path must be a file or folder, got {path!r}: {error}") from None
+    if not is_below:
         raise ValueError(f"a path must be below {root}, got {path!r}; start the server with --root to read another one")
+
+
+def _check_text(text: str, name: str) -> None:
+    if "\0" in text or text != text.encode(errors="replace").decode():
+        raise ValueError(f"argument {name!r} must be text that a command line can have, got {text!r}")
 
 
 def _continuation(text: str, offset: int) -> str:
@@ -157,16 +175,15 @@ async def answer(group: click.Group, root: Path, name: str, arguments: Mapping[s
         return _failed(f"tool must be one of {', '.join(COMMANDS)}, got {name!r}{did_you_mean(name, COMMANDS)}")
     given = {"format": "markdown", **arguments}
     offset = given.pop("offset", 0)
-    if not isinstance(offset, int) or offset < 0:
+    if type(offset) is not int or offset < 0:
         return _failed(f"{name}: offset must be an integer of at least 0, got {offset!r}")
     try:
         line = command_line(group.commands[name], given, root)
-    except ValueError as error:
-        return _failed(str(error))
-    try:
         done = await anyio.to_thread.run_sync(_run, root, line)
     except subprocess.TimeoutExpired:
         return _failed(f"{name}: must end within {MAX_SECONDS:g} seconds, and was stopped; name fewer paths")
+    except (ValueError, OSError) as error:
+        return _failed(str(error))
     errors = done.stderr.decode(errors="replace").strip()
     if done.returncode not in _MEANINGS:
         return _failed(errors or f"{name}: ended with code {done.returncode}")
@@ -185,7 +202,7 @@ def _run(root: Path, line: list[str]) -> subprocess.CompletedProcess[bytes]:
     with TemporaryDirectory() as scratch:
         run = [sys.executable, "-m", "gpu_preflight.command_line.confinement", str(root), scratch, *line]
         return subprocess.run(
-            run, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=MAX_SECONDS, check=False
+            run, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, timeout=MAX_SECONDS, check=False
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from mcp.client.stdio import stdio_client
 from gpu_preflight.command_line import mcp_server
 from gpu_preflight.command_line.cli import cli
 from gpu_preflight.command_line.mcp_server import COMMANDS, LEFT_OUT, command_line, parameters
+from gpu_preflight.reading.rendering.programs import program
 
 SECRET = "secret-outside-the-root"
 POOL = """
@@ -120,6 +120,28 @@ def test_each_option_of_a_command_is_an_argument_or_left_out() -> None:
     assert {"parameter", "as_of", "assume", "fail_on", "paths", "format"} <= set(parameters(cli.commands["check"]))
 
 
+def test_no_file_of_the_root_runs_as_code(root: Path) -> None:
+    for name in ("click.py", "yaml.py", "gpu_preflight.py", "json.py"):
+        (root / name).write_text(f"open({str(root / 'ran')!r}, 'w').close()\n")
+
+    [answer] = ask(root, ("explain", {"paths": ["pool.yaml", "pod.yaml"]}))
+
+    assert "train" in texts(answer)[0]
+    assert not (root / "ran").exists()
+
+
+def test_versions_of_a_review_are_told_apart_by_name(root: Path) -> None:
+    (root / "one").mkdir()
+    (root / "one" / "pool.yaml").write_text(POOL)
+    (root / "two").mkdir()
+    (root / "two" / "pool.yaml").write_text(POOL + "  limits: {nvidia.com/gpu: 4}\n")
+
+    [forth, again] = ask(root, ("review", {"old": "one", "new": "two"}), ("review", {"new": "two", "old": "one"}))
+
+    assert texts(forth)[0] == texts(again)[0]
+    assert command_line(cli.commands["review"], {"new": "two", "old": "one"}, root)[-2:] == ["one", "two"]
+
+
 def test_paths_and_links_outside_the_root_are_not_read(root: Path) -> None:
     (root / "link.yaml").symlink_to(root.parent / "secret.yaml")
 
@@ -142,17 +164,81 @@ def test_a_confined_command_cannot_open_what_is_outside(root: Path) -> None:
         assert f"{path}: must be a readable file or folder, got a path outside {root}" in done.stderr
 
 
-def test_charts_with_a_link_outside_the_root_are_not_rendered(root: Path) -> None:
-    chart = root / "chart"
-    (chart / "templates").mkdir(parents=True)
+def write_chart(folder: Path) -> Path:
+    """Write a chart with a pod."""
+    (folder / "templates").mkdir(parents=True)
     for name, text in CHART.items():
-        (chart / name).write_text(text)
-    (chart / "templates" / "pod.yaml").symlink_to(root.parent / "secret.yaml")
+        (folder / name).write_text(text)
+    (folder / "templates" / "pod.yaml").write_text(POD.replace("train", "of-the-chart"))
+    return folder
 
-    [answer] = ask(root, ("explain", {"paths": ["."], "format": "json"}))
+
+def test_a_chart_is_rendered_as_outside_the_confinement(root: Path) -> None:
+    if program("helm") is None:
+        pytest.skip("no helm: install a kubectl layer, or helm")
+    write_chart(root / "chart")
+
+    [answer] = ask(root, ("explain", {"paths": ["."]}))
+
+    assert "of-the-chart" in texts(answer)[0]
+
+
+@pytest.mark.parametrize("kind", ["link", "second link", "folder with =", "packed chart"])
+def test_a_chart_that_leads_outside_the_root_is_not_rendered(root: Path, kind: str) -> None:
+    chart = write_chart(root / ("a=b" if kind == "folder with =" else "") / "chart")
+    outside = root.parent / "secret.yaml"
+    if kind == "second link":
+        (root / "other").mkdir()
+        (root / "other" / "pod.yaml").symlink_to(outside)
+        (chart / "templates" / "more").symlink_to("../../other")
+    elif kind == "packed chart":
+        (chart / "charts").mkdir()
+        (chart / "charts" / "more-1.0.0.tgz").write_bytes(b"")
+    else:
+        (chart / "templates" / "more.yaml").symlink_to(outside)
+
+    [answer] = ask(root, ("explain", {"paths": [str(chart.relative_to(root))], "format": "json"}))
 
     assert SECRET not in texts(answer)[0]
-    assert any("chart" in each["origin"]["file"] for each in json.loads(texts(answer)[0])["unread"])
+    assert "of-the-chart" not in texts(answer)[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "open('made', 'w')",
+        "os.mkdir('made')",
+        "os.rename('pod.yaml', '/tmp/made')",
+        "os.rename(os.path.join(scratch, 'own'), 'made')",
+        "os.symlink('pod.yaml', 'made')",
+        "os.link('pod.yaml', 'made')",
+        "os.remove('pod.yaml')",
+        "open('../secret.yaml')",
+        "os.listdir('..')",
+        "os.system('true')",
+        "socket.create_connection(('127.0.0.1', 9))",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('127.0.0.1', 9))",
+    ],
+)
+def test_the_hook_rejects(root: Path, call: str) -> None:
+    scratch = root.parent / "scratch"
+    scratch.mkdir()
+    (scratch / "own").write_text("")
+    program = f"""
+import os, socket
+from pathlib import Path
+from gpu_preflight.command_line.confinement import confine
+scratch = {str(scratch)!r}
+confine(Path("."), Path(scratch))
+try:
+    {call}
+except PermissionError:
+    print("rejected")
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("rejected\n", "")
+    assert sorted(each.name for each in root.iterdir()) == ["pod.yaml", "pool.yaml"]
 
 
 @pytest.mark.parametrize("option", ["--output=made.txt", "--html=made.html", "--also=json=made.json"])
@@ -211,6 +297,9 @@ def test_long_answers_are_cut_and_continue_at_an_offset(root: Path, monkeypatch:
             "gpu-constructs: --output=made.txt: must be a readable file or folder",
         ),
         ("explain", {"cluster": "--html=made.html", "paths": ["."]}, "got '--html=made.html'"),
+        ("explain", {"cluster": "a\0b"}, "argument 'cluster' must be text that a command line can have"),
+        ("explain", {"cluster": "a\ud800"}, "argument 'cluster' must be text that a command line can have"),
+        ("check", {"offset": True}, "check: offset must be an integer of at least 0, got True"),
         ("rules", {"rule": "GPU9"}, "ID must be a rule's id, got 'GPU9'"),
     ],
 )
@@ -245,7 +334,7 @@ def test_without_the_extra_the_command_names_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     monkeypatch.delitem(sys.modules, "gpu_preflight.command_line.mcp_server")
 
-    with pytest.raises(click.UsageError, match=r"mcp needs mcp_types; run pip install 'gpu-constructs\[mcp\]'"):
+    with pytest.raises(click.UsageError, match=r"mcp needs the extra mcp, got no mcp_types; run pip install"):
         cli.main(["mcp"], standalone_mode=False)
 
 
