@@ -29,12 +29,12 @@ _KINDS = {
     "ignore": "a table with a reason for each rule",
     "ignore-at": "a list of tables",
     "baseline": "a path",
-    "fail-on": "any",
-    "strict": "any",
-    "max-usd-per-month": "any",
-    "max-added-usd-per-month": "any",
-    "max-added-gpus": "any",
-    "fail-on-replace": "any",
+    "fail-on": "a word",
+    "strict": "true or false",
+    "max-usd-per-month": "a number",
+    "max-added-usd-per-month": "a number",
+    "max-added-gpus": "a number",
+    "fail-on-replace": "true or false",
 }
 KEYS = tuple(_KINDS)
 # Options of other names than their keys.
@@ -164,9 +164,11 @@ def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
 
 
 def _is_kind(value: Any, kind: str) -> bool:
-    if kind == "any":
-        return isinstance(value, (bool, int, float, str))
-    if kind == "a path":
+    if kind == "true or false":
+        return isinstance(value, bool)
+    if kind == "a number":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in ("a path", "a word"):
         return isinstance(value, str) and bool(value)
     if kind.startswith("a table"):
         return isinstance(value, dict)

@@ -41,7 +41,7 @@ from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object, Origin
-from gpu_preflight.reading.unknown import Unknown, dig, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, items, mapping, mappings
 
 Change = Literal["destructive", "fails", "left behind", "unknown", "replaced", "removed", "in place", "added"]
 Effect = Literal["nodes replaced", "pods restart"]
@@ -264,12 +264,45 @@ def _in_place(what: str, changes: str, effect: Effect | None) -> ResourceChange:
 def _object_effect(before: Object, after: Object) -> Effect | None:
     """Return what another version of an object does to nodes or pods that run."""
     specs = dict(before.spec), dict(after.spec)
-    if after.kind in _NODE_TEMPLATES and differ(*(dig(each, *_NODE_TEMPLATES[after.kind]) for each in specs)):
-        return "nodes replaced"
+    if after.kind in _NODE_TEMPLATES:
+        old, new = (dig(each, *_NODE_TEMPLATES[after.kind]) for each in specs)
+        return "nodes replaced" if differ(old, new) and _nodes_drift(old, new) else None
     template = _POD_TEMPLATES.get(after.kind)
     if template is None or not differ(*(each.get(template) for each in specs)):
         return None
     return None if dig(specs[1], "updateStrategy", "type") == "OnDelete" else "pods restart"
+
+
+def _nodes_drift(before: Any, after: Any) -> bool:
+    """Whether Karpenter replaces nodes of the first template. Requirements that they still meet don't count.
+
+    Source: kubernetes-sigs/karpenter v1.15.0 pkg/controllers/nodeclaim/disruption/drift.go (areRequirementsDrifted),
+    and pkg/apis/v1/nodepool.go, where the hash of a template leaves out its requirements
+    """
+    old, new = (dig(each, "spec", "requirements") for each in (before, after))
+    if not all(isinstance(each, list) and len(mappings(each)) == len(each) for each in (old, new)):
+        return True
+    rest = [{**each, "spec": {**each["spec"], "requirements": None}} for each in (before, after)]
+    return differ(*rest) or not all(any(_implies(one, each) for one in old) for each in new)
+
+
+def _implies(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether each node that meets one requirement meets another one; False if it isn't known."""
+    if old.get("key") != new.get("key"):
+        return False
+    values = [frozenset(map(str, items(each.get("values")))) for each in (old, new)]
+    if any(isinstance(one, Unknown) for each in (old, new) for one in items(each.get("values"))):
+        return not differ(dict(old), dict(new))
+    match old.get("operator"), new.get("operator"):
+        case "In", "In":
+            return values[0] <= values[1]
+        case "NotIn", "NotIn":
+            return values[1] <= values[0]
+        case (("In" | "Exists"), "Exists"):
+            return True
+        case "In", "NotIn":
+            return not values[0] & values[1]
+    return old.get("operator") == new.get("operator") and values[0] == values[1]
 
 
 def _resource_effect(old: Resource, new: Resource, deployed: Deployed) -> Effect | None:

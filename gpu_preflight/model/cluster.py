@@ -448,19 +448,18 @@ class Cluster:
         """Return whether an autoscaler of a kind runs in the cluster."""
         if self.autoscaler(kind) is not None:
             return Answer.YES
+        unseen = Answer.YES if kind in self.assumed else Answer.UNKNOWN
         # Auto Mode doesn't run as a pod in the cluster.
         if self._is_told and kind != "auto-mode":
             # A dump with NodePools may omit the namespace of Karpenter.
-            return Answer.UNKNOWN if kind == "karpenter" and self.objects_of_kind("NodePool") else Answer.NO
+            return unseen if kind == "karpenter" and self.objects_of_kind("NodePool") else Answer.NO
         if kind == "cluster-autoscaler" and self._lists_system:
             return Answer.NO
         # Auto Mode has NodePools too.
         if kind == "karpenter" and self.has_by_hand("EC2NodeClass", *(() if self.auto_mode else ("NodePool",))):
             # The API server accepts them only if their CRDs are installed.
-            return Answer.UNKNOWN if self.charts else Answer.YES
-        if self.sees_software:
-            return Answer.NO
-        return Answer.YES if kind in self.assumed else Answer.UNKNOWN
+            return unseen if self.charts else Answer.YES
+        return Answer.NO if self.sees_software else unseen
 
     def has_by_hand(self, *kinds: str) -> bool:
         """Whether an object of some kinds is in a plain file, whose software may be installed elsewhere."""

@@ -165,6 +165,10 @@ def test_a_folder_stands_for_its_files(folder: Path) -> None:
     [
         ("ignroe = 1", "got 'ignroe'; did you mean 'ignore'?"),
         ("paths = 1", "paths must be a list of paths, got 1"),
+        ("strict = 1", "strict must be true or false, got 1"),
+        ('fail-on-replace = "no"', "fail-on-replace must be true or false, got 'no'"),
+        ("max-usd-per-month = true", "max-usd-per-month must be a number, got True"),
+        ("fail-on = 1", "fail-on must be a word, got 1"),
         ('[ignore]\nGPU0O1 = "x"', "ignore: rule must be a rule's id, got 'GPU0O1'; did you mean 'GPU001'?"),
         ('[ignore]\nGPU001 = " "', "ignore: GPU001 must have a reason"),
         ("[ignore]\nGPU001 = 1", "ignore: reason must be a text, got 1"),

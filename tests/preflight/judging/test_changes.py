@@ -40,6 +40,11 @@ def group(**pod: Any) -> Any:
     return applied("LeaderWorkerSet", spec, api="leaderworkerset.x-k8s.io/v1", labels=QUEUED)
 
 
+def needs(operator: str, *families: Any) -> Any:
+    """A requirement of a NodePool for instance families."""
+    return {"key": "karpenter.k8s.aws/instance-family", "operator": operator, "values": list(families)}
+
+
 def flavor(**spec: Any) -> Any:
     return applied("ResourceFlavor", {"nodeLabels": {"a": "b"}, **spec}, api="kueue.x-k8s.io/v1beta2")
 
@@ -478,6 +483,27 @@ def serving(image: str, **spec: Any) -> dict[str, Any]:
             {"A": applied("NodePool", {"template": {"spec": {"taints": []}}})},
             {"A": applied("NodePool", {"template": {"spec": {"taints": [{"key": "a"}]}}})},
             ["nodes replaced"],
+        ),
+        *(
+            (
+                {"A": applied("NodePool", {"template": {"spec": {"requirements": old}}})},
+                {"A": applied("NodePool", {"template": {"spec": {"requirements": new}}})},
+                [effect],
+            )
+            for old, new, effect in (
+                ([needs("In", "g6", "p5")], [needs("In", "p5", "g6")], None),
+                ([needs("In", "g6")], [needs("In", "g6", "p5")], None),
+                ([needs("In", "g6")], [needs("Exists")], None),
+                ([needs("In", "g6")], [needs("NotIn", "p5")], None),
+                ([needs("NotIn", "g6", "p5")], [needs("NotIn", "p5")], None),
+                ([needs("In", "g6"), {"key": "b", "operator": "Exists"}], [needs("In", "g6")], None),
+                ([needs("In", "g6", "p5")], [needs("In", "g6")], "nodes replaced"),
+                ([needs("In", "g6")], [needs("NotIn", "g6")], "nodes replaced"),
+                ([needs("Exists")], [needs("In", "g6")], "nodes replaced"),
+                ([needs("In", "g6")], [needs("In", "g6"), {"key": "b", "operator": "Exists"}], "nodes replaced"),
+                ([needs("In", "g6")], {"Ref": "Later"}, "nodes replaced"),
+                ([needs("In", "g6")], [needs("In", {"Ref": "Later"})], "nodes replaced"),
+            )
         ),
         ({"A": applied("NodePool", {"weight": 1})}, {"A": applied("NodePool", {"weight": 2})}, [None]),
     ],

@@ -151,3 +151,34 @@ def test_check_and_explain_agree(tmp_path: Path, objects: Any, outcome: str, wor
 
     assert (checked.outcome, explained.outcome) == (outcome, outcome)
     assert words in headline(checked)
+
+
+def test_types_that_are_too_small_don_t_count_where_the_plugin_is_not_in_the_input(tmp_path: Path) -> None:
+    objects = pool("g6e.xlarge", "g6e.12xlarge"), pod(gpus=4, replicas=2)
+
+    fits = verdict(tmp_path, *objects)
+    too_many = verdict(tmp_path, objects[0], pod(gpus=4, replicas=3))
+
+    assert fits.runs_if == (PLUGIN,)
+    assert [each.nodes for each in fits.pools] == [2]
+    assert {node.instance_type for each in fits.pools for node in each.nodes_taking} == {"g6e.12xlarge"}
+    assert too_many.answer is NO
+
+
+def test_an_assumed_autoscaler_counts_next_to_an_application_of_other_software(tmp_path: Path) -> None:
+    source = {"repoURL": "https://grafana.github.io/helm-charts", "chart": "grafana", "targetRevision": "10.0.0"}
+    grafana = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "grafana", "namespace": "argocd"},
+        "spec": {"source": source, "destination": {"namespace": "grafana"}},
+    }
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"}, "spec": {}}
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([pool("g6e.12xlarge"), pod(), plugin(), grafana, node_class]))
+
+    def answer(*assumed: str) -> Answer:
+        report = check(read_input([str(tmp_path / "all.yaml")], assumed=frozenset(assumed)))
+        [explanation] = [report.explanation(case) for case in report.cases]
+        return explanation.verdicts[0].answer
+
+    assert (answer(), answer("karpenter")) == (UNKNOWN, YES)
