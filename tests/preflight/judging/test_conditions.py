@@ -173,7 +173,17 @@ def test_an_assumed_autoscaler_counts_next_to_an_application_of_other_software(t
         "metadata": {"name": "grafana", "namespace": "argocd"},
         "spec": {"source": source, "destination": {"namespace": "grafana"}},
     }
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"}, "spec": {}}
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": "al2023@v20260903"}],
+            "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+            "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+        },
+    }
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([pool("g6e.12xlarge"), pod(), plugin(), grafana, node_class]))
 
     def answer(*assumed: str) -> Answer:
