@@ -379,7 +379,7 @@ def _judge(wanted: Demand, candidate: _Candidate, cluster: Cluster, memory: Memo
     growth = _growth(pool, running, unhelped) if running < (pool.max_nodes or running + 1) else GROWS
     # If no type is certain to have room, those that may have it count, and not types that are too small for certain.
     possible = [each.node for each in judged if each.answer is not Answer.NO]
-    return _counted(wanted, pool, taking or possible or nodes[:1], reasons, growth)
+    return _counted(wanted, pool, taking or possible or [nodes[0]], reasons, growth)
 
 
 def _startup_taint_reasons(wanted: Demand, candidate: _Candidate) -> Iterator[Reason]:

@@ -180,7 +180,8 @@ def test_changes_have_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name, mode in (("old", "Indexed"), ("new", "NonIndexed")):
         Path(f"{name}.yaml").write_text(text + job % mode)
 
-    view = review_view(review(*(read_input([f"{each}.yaml"], stack="app") for each in ("old", "new"))))
+    old, new = (read_input([f"{each}.yaml"], stack="app") for each in ("old", "new"))
+    view = review_view(review(old, new))
 
     [change] = [each for each in run_of(view)["results"] if each["ruleId"].startswith("change-")]
     place = change["locations"][0]["physicalLocation"]
