@@ -113,6 +113,15 @@ def test_fails_after_it_has_written_everything(repository: Path) -> None:
     assert (repository / "reports" / "report.sarif").is_file()
 
 
+def test_two_uses_in_one_job_keep_their_reports(repository: Path) -> None:
+    first = run(repository, paths="broken.yaml")
+    second = run(repository, paths="fixed.yaml")
+
+    assert Path(first.outputs["markdown"]).read_text() == first.summary
+    assert Path(second.outputs["markdown"]).read_text() == second.summary
+    assert Path(first.outputs["sarif"]).read_text() != Path(second.outputs["sarif"]).read_text()
+
+
 def test_fails_only_when_asked_to(repository: Path) -> None:
     assert run(repository, paths="broken.yaml", fail_on="never").code == 0
 

@@ -11,7 +11,8 @@ fail() {
 action=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Another version of the action in the same job has an environment of its own if its dependencies differ.
 environment="$RUNNER_TEMP/gpu-constructs-$(cksum <"$action/requirements-command.txt" | cut -d ' ' -f 1)"
-reports=${INPUT_OUTPUT:-$RUNNER_TEMP/gpu-constructs-reports}
+# Two uses in one job don't share a folder.
+reports=${INPUT_OUTPUT:-$(mktemp -d "$RUNNER_TEMP/gpu-constructs-reports.XXXXXX")}
 
 # Dependencies with their hashes, and the library itself as it is in the checkout. `python -I` doesn't import from the
 # working directory, which has the files of the pull request.
