@@ -49,6 +49,7 @@ def repository(tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     [packages] = environment.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    (environment / ".complete").touch()
     return folder
 
 
@@ -141,6 +142,41 @@ def test_a_wrong_input_is_an_error_without_reports(repository: Path) -> None:
     assert (done.code, done.outputs) == (2, {"outcome": "error"})
     assert "missing.yaml" in done.text
     assert done.summary == ""
+
+
+@pytest.mark.parametrize("step", ["venv", "pip"])
+def test_a_failed_installation_is_an_error_at_each_use(repository: Path, step: str) -> None:
+    """A use after a failed one installs again, and doesn't take the unfinished environment."""
+    [environment] = repository.parent.glob("runner/gpu-constructs-*")
+    shutil.rmtree(environment)
+    python = repository / "python"
+    python.write_text(
+        f"""#!/bin/sh
+        echo "$0 $*" >>"{repository}/started"
+        [ {step} = venv ] && exit 1
+        mkdir -p "{environment}/bin"
+        [ -e "{environment}/bin/python" ] || cp "$0" "{environment}/bin/python"
+        case "$*" in *pip*) exit 1 ;; esac
+        """
+    )
+    python.chmod(0o755)
+
+    uses = [run(repository, paths="fixed.yaml", python=str(python)) for _ in range(2)]
+
+    assert [(each.code, each.outputs) for each in uses] == [(2, {"outcome": "error"})] * 2
+    assert (repository / "started").read_text().count(" -m venv ") == 2
+
+
+def test_a_crash_is_an_error_and_not_a_failed_check(repository: Path) -> None:
+    """Python exits with 1 for a traceback; reports of an earlier run aren't taken for those of this one."""
+    assert run(repository, paths="fixed.yaml", output="reports").code == 0
+    for file in repository.parent.glob("runner/*/lib/python*/site-packages/dependencies.pth"):
+        file.unlink()
+
+    done = run(repository, paths="fixed.yaml", output="reports")
+
+    assert (done.code, done.outputs, done.summary) == (2, {"outcome": "error"}, "")
+    assert "ModuleNotFoundError" in done.text
 
 
 def test_a_limit_without_a_review_is_an_error(repository: Path) -> None:

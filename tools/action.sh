@@ -7,6 +7,7 @@ fail() {
   echo "outcome=error" >>"$GITHUB_OUTPUT"
   exit 2
 }
+trap fail ERR
 
 action=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Another version of the action in the same job has an environment of its own if its dependencies differ.
@@ -15,14 +16,17 @@ environment="$RUNNER_TEMP/gpu-constructs-$(cksum <"$action/requirements-command.
 reports=${INPUT_OUTPUT:-$(mktemp -d "$RUNNER_TEMP/gpu-constructs-reports.XXXXXX")}
 
 # Dependencies with their hashes, and the library itself as it is in the checkout. `python -I` doesn't import from the
-# working directory, which has the files of the pull request.
-if [ ! -x "$environment/bin/python" ]; then
-  "${INPUT_PYTHON:-python3}" -m venv "$environment"
+# working directory, which has the files of the pull request. An earlier use may have ended before pip did.
+if [ ! -e "$environment/.complete" ]; then
+  "${INPUT_PYTHON:-python3}" -m venv --clear "$environment"
   "$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check --require-hashes \
     -r "$action/requirements-command.txt"
+  touch "$environment/.complete"
 fi
-echo "$action" >"$("$environment/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/action.pth"
+packages=$("$environment/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo "$action" >"$packages/action.pth"
 mkdir -p "$reports"
+rm -f "$reports"/report.{html,md,sarif}
 
 if [ -n "${INPUT_BEFORE:-}" ]; then
   arguments=(review)
@@ -51,7 +55,7 @@ try:
 except ValueError as error:
     sys.exit(f"gpu-constructs: args must be quoted as in a shell: {error}; close the quote")
 sys.stdout.write("".join(f"{word}\0" for word in words))
-' >"$words" || fail
+' >"$words"
 while IFS= read -r -d '' word; do
   arguments+=("$word")
 done <"$words"
@@ -61,17 +65,14 @@ code=0
 case $code in
   0) outcome=passes ;;
   1) outcome=fails ;;
-  *) outcome=error ;;
+  *) fail ;;
 esac
+# Python exits with 1 for a traceback, too, and then there are no reports.
+cat "$reports/report.md" >>"$GITHUB_STEP_SUMMARY"
 {
   echo "outcome=$outcome"
-  if [ "$outcome" != error ]; then
-    echo "markdown=$reports/report.md"
-    echo "sarif=$reports/report.sarif"
-    echo "html=$reports/report.html"
-  fi
+  echo "markdown=$reports/report.md"
+  echo "sarif=$reports/report.sarif"
+  echo "html=$reports/report.html"
 } >>"$GITHUB_OUTPUT"
-if [ "$outcome" != error ]; then
-  cat "$reports/report.md" >>"$GITHUB_STEP_SUMMARY"
-fi
 exit "$code"
