@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,17 @@ def test_make_targets_of_workflows_exist() -> None:
 
     assert {target for each in called for target in each} <= targets
     assert "make release-check" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_site_is_built_when_its_sources_change() -> None:
+    """Its pages are made of docstrings and tables, too."""
+    docs = WORKFLOWS["docs"]
+    packages = {f"{path.name}/**" for path in ROOT.glob("gpu_*") if path.is_dir()}
+    patterns = docs[True]["pull_request"]["paths"]
+
+    assert {"docs/**", "skills/**", "tools/docs/**", "zensical.toml"} <= set(patterns)
+    assert [each for each in packages if not any(fnmatch(each, pattern) for pattern in patterns)] == []
+    assert "make docs" in [step.get("run") for step in steps(docs["jobs"]["documents"])]
 
 
 def test_what_is_stale_is_listed_weekly_and_never_in_the_gate() -> None:

@@ -49,7 +49,7 @@ MAX_LISTED_TEXT = 110
 
 @dataclass(frozen=True)
 class Passage:
-    """A text that people read, where it begins, and whether indented lines in it are code."""
+    """A text that people read, and the line where it begins."""
 
     line: int
     text: str
@@ -120,7 +120,9 @@ def main() -> int:
     given = parser.parse_args()
     failed = False
     for place in given.places or limits():
-        every = files(ROOT / place if not Path(place).is_absolute() else Path(place))
+        if not (ROOT / place).exists():
+            sys.exit(f"prose: {place}: must be a file or folder; correct the path, or the key in pyproject.toml")
+        every = files(ROOT / place)
         words = sum(len(passage.text.split()) for path in every for passage in passages(path))
         found = [(path, line, text) for path in every for line, text in hits(path)]
         if given.list:

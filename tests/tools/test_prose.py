@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import prose
 from tools.prose import hits
 
 MODULE = '''"""Nobody reads this.
@@ -45,3 +46,11 @@ def test_prose_of_a_page_is_read_without_its_code(tmp_path: Path, text: str, fou
     page.write_text(text)
 
     assert list(hits(page)) == found
+
+
+def test_a_limit_of_a_missing_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prose, "limits", lambda: {"gpu_renamed": 1.0})
+    monkeypatch.setattr("sys.argv", ["prose"])
+
+    with pytest.raises(SystemExit, match="gpu_renamed: must be a file or folder"):
+        prose.main()
