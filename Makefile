@@ -7,7 +7,6 @@ BASE ?= HEAD
 ARGS ?=
 RULE ?=
 BUILT ?=
-TAG ?=
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
@@ -152,10 +151,11 @@ dist: $(VENV)/.dist $(if $(BUILT),,distribution) ## Build sdist, wheel and zipap
 workflows: $(VENV)/.dist ## Check workflows, action, hooks and the GitLab example with actionlint, zizmor and their schemas; needs Go once
 	PYTHONPATH=. python tools/check_workflows.py
 
-release-check: dist workflows ## Run everything that a release runs, except attestations and upload; TAG=v1.2.3 for the release itself
+# make would expand the tag, and the shell would run it: only the environment has it.
+release-check: dist workflows ## Run everything that a release runs, except attestations and upload; TAG=v1.2.3 before make for the release itself
 	PYTHONPATH=. python tools/write_sbom.py
-	GPU_CONSTRUCTS_DIST=dist GPU_CONSTRUCTS_TAG=$(TAG) pytest -n auto -p no:cacheprovider tests/release
-	$(if $(TAG),PYTHONPATH=. python tools/stale.py --offline)
+	GPU_CONSTRUCTS_DIST=dist GPU_CONSTRUCTS_TAG="$$TAG" pytest -n auto -p no:cacheprovider tests/release
+	[ -z "$$TAG" ] || PYTHONPATH=. python tools/stale.py --offline
 
 pyz: $(VENV)/.dev ## Build dist/gpu-constructs.pyz, the command line in one file
 	python tools/build_zipapp.py

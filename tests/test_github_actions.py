@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -188,6 +190,32 @@ def test_one_check_stands_for_all() -> None:
 
     assert set(ci["required-checks-pass"]["needs"]) == set(ci) - {"required-checks-pass"}
     assert ci["required-checks-pass"]["if"] == "always()"
+
+
+@pytest.mark.parametrize("tag", ["v1;touch made", "v1$(touch made)", "v1$(shell touch made)", "v1'\"`touch made`", ""])
+def test_the_tag_of_a_release_is_never_executed(tmp_path: Path, tag: str) -> None:
+    """make and the shell pass it on as it is; without a tag, the ages of pins aren't checked."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("python", "pytest", "pyroma", "twine", "check-wheel-contents"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $1 $GPU_CONSTRUCTS_TAG" >>"{tmp_path}/ran"\n')
+        (programs / name).chmod(0o755)
+    for stamp in (".synth", ".dev", ".dist"):
+        (tmp_path / stamp).touch()
+    [step] = [each for each in steps(WORKFLOWS["release"]["jobs"]["check"]) if "TAG" in each.get("env", {})]
+    folder = os.path.relpath(tmp_path, ROOT)
+
+    subprocess.run(
+        ["make", "--silent", *shlex.split(step["run"])[1:], f"VENV={folder}"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "TAG": tag},
+        check=True,
+    )
+
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert f"pytest -n {tag}" in ran
+    assert any("tools/stale.py" in line for line in ran) == bool(tag)
+    assert not (ROOT / "made").exists()
 
 
 def test_make_targets_of_workflows_exist() -> None:

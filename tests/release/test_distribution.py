@@ -26,7 +26,7 @@ def tag() -> str:
     """The tag of the release."""
     tag = os.environ.get("GPU_CONSTRUCTS_TAG")
     if not tag:
-        pytest.skip("no tag: a release runs 'make release-check TAG=v1.2.3'")
+        pytest.skip("no tag: a release runs 'TAG=v1.2.3 make release-check'")
     return tag
 
 
