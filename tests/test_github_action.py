@@ -186,6 +186,19 @@ def test_a_limit_without_a_review_is_an_error(repository: Path) -> None:
     assert "set before" in done.text
 
 
+def test_settings_below_the_working_directory_are_read_only_if_named(repository: Path) -> None:
+    """As the reusable workflow reviews: the files of the pull request are in a folder below."""
+    for side in ("before", "after"):
+        (repository / "assemblies" / side).mkdir(parents=True)
+        shutil.copy(repository / "broken.yaml", repository / "assemblies" / side)
+    settings = repository / "assemblies" / "after" / "pyproject.toml"
+    settings.write_text('[tool.gpu-constructs.ignore]\nGPU001 = "our image has the driver"\n')
+    sides = {side: f"assemblies/{side}/broken.yaml" for side in ("before", "after")}
+
+    assert run(repository, **sides).outputs["outcome"] == "fails"
+    assert run(repository, **sides, args="--config assemblies/after/pyproject.toml").outputs["outcome"] == "passes"
+
+
 def test_arguments_are_split_and_never_executed(repository: Path) -> None:
     text = "$(touch executed) ; touch executed `touch executed` *"
 

@@ -114,9 +114,9 @@ def test_the_called_workflow_passes_on_its_inputs() -> None:
 
 
 def test_nothing_that_runs_the_pull_request_may_write() -> None:
-    review, report = (WORKFLOWS["review"]["jobs"][name] for name in ("review", "report"))
+    synthesize, review, report = WORKFLOWS["review"]["jobs"].values()
 
-    assert review["permissions"] == {"contents": "read"}
+    assert synthesize["permissions"] == review["permissions"] == {"contents": "read"}
     assert report["permissions"] == {"pull-requests": "write", "security-events": "write"}
     assert not any("checkout" in step.get("uses", "") or "./" in step.get("uses", "") for step in steps(report))
     assert COPY["jobs"]["gpu-review"]["permissions"] == review["permissions"] | report["permissions"]
@@ -125,13 +125,32 @@ def test_nothing_that_runs_the_pull_request_may_write() -> None:
 
 
 def test_the_checker_of_a_pull_request_is_that_of_the_called_workflow() -> None:
-    every = steps(WORKFLOWS["review"]["jobs"]["review"])
-    [at] = [number for number, step in enumerate(every) if step.get("with", {}).get("path") == "checker"]
-    [synth] = [number for number, step in enumerate(every) if "SYNTH" in step.get("env", {})]
+    """Code of the pull request runs on another machine, and its files can't replace the checker or the reports."""
+    synthesize, review, report = map(steps, WORKFLOWS["review"]["jobs"].values())
+    [checkout] = [step["with"] for step in review if "checkout" in step.get("uses", "")]
+    [assemblies] = [step["with"] for step in review if "download" in step.get("uses", "")]
+    [reports] = [step["with"] for step in report if "download" in step.get("uses", "")]
 
-    assert every[at]["with"]["repository"] == "${{ job.workflow_repository }}"
-    assert every[at]["with"]["ref"] == "${{ job.workflow_sha }}"
-    assert at > synth
+    assert checkout["repository"] == "${{ job.workflow_repository }}"
+    assert checkout["ref"] == "${{ job.workflow_sha }}"
+    assert [step for step in (*review, *report) if "SYNTH" in step.get("env", {})] == []
+    assert [step for step in synthesize if step.get("uses") == "./checker"] == []
+    assert (checkout["path"], assemblies["path"]) == ("checker", "assemblies")
+    assert reports == {"artifact-ids": "${{ needs.review.outputs.reports }}"}
+    assert WORKFLOWS["review"]["jobs"]["review"]["outputs"] == {"reports": "${{ steps.upload.outputs.artifact-id }}"}
+
+
+def test_the_checker_gets_both_assemblies_where_they_were_downloaded() -> None:
+    synthesize, review, _ = map(steps, WORKFLOWS["review"]["jobs"].values())
+    [upload] = [step["with"] for step in synthesize if "upload" in step.get("uses", "")]
+    [download] = [step["with"] for step in review if "download" in step.get("uses", "")]
+    [check] = [step["with"] for step in review if step.get("uses") == "./checker"]
+
+    assert upload["name"] == download["name"]
+    assert upload["path"].splitlines() == [
+        *(check[side].removeprefix(f"{download['path']}/") for side in ("before", "after")),
+        "${{ inputs.files }}",
+    ]
 
 
 def test_runs_on_pull_requests_without_secrets() -> None:
@@ -194,7 +213,7 @@ def test_one_check_stands_for_all() -> None:
 
 @pytest.mark.parametrize("tag", ["v1;touch made", "v1$(touch made)", "v1$(shell touch made)", "v1'\"`touch made`", ""])
 def test_the_tag_of_a_release_is_never_executed(tmp_path: Path, tag: str) -> None:
-    """make and the shell pass it on as it is; without a tag, the ages of pins aren't checked."""
+    """Make and the shell pass it on as it is; without a tag, the ages of pins aren't checked."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("python", "pytest", "pyroma", "twine", "check-wheel-contents"):
