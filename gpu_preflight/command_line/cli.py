@@ -1,6 +1,6 @@
-"""The console script: judges assemblies, templates and manifests before they are deployed.
+"""The console script: checks assemblies, templates and manifests before they are deployed.
 
-What a command needs is imported when it runs, so that help is there at once and nothing loads the CDK.
+Each command imports its modules when it runs, so help appears at once and nothing loads the CDK.
 """
 
 from __future__ import annotations
@@ -104,20 +104,20 @@ class _Form(Word):
 
 
 def written(*forms: str) -> Callable[[F], F]:
-    """Add the options of what a command writes."""
+    """Add the options for the output."""
 
     def add(command: F) -> F:
         to = click.option(
             "--output", "-o", type=File(), metavar="FILE", help="Write to FILE instead of standard output."
         )
-        form = click.option("--format", "form", type=_Form(forms), default="text", help="How to write it.")
+        form = click.option("--format", "form", type=_Form(forms), default="text", help="Output format.")
         color = click.option(
             "--color",
             type=Word(("auto", "always", "never")),
             default="auto",
             expose_value=False,
             callback=_set_color,
-            help="Whether text has colors. auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
+            help="Whether text has colors. auto: on a terminal, unless NO_COLOR is set; FORCE_COLOR turns colors on.",
         )
         return to(form(color(command)))
 
@@ -164,17 +164,15 @@ def _say(_context: click.Context, _option: click.Parameter, day: datetime | None
 
 
 def parameters(command: F) -> F:
-    """Add the option of what a command reads."""
-    return click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help="Value of a parameter.")(
-        command
-    )
+    """Add the option that sets template parameters."""
+    text = "Value of a template parameter. May be repeated."
+    return click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help=text)(command)
 
 
 def strict(command: F) -> F:
-    """Add the option of how a command ends."""
-    return click.option("--strict", is_flag=True, help="Fail also where something is known at deployment only.")(
-        command
-    )
+    """Add the option that makes an unknown result fail."""
+    text = "Also fail when a result is unknown, for example a value that exists only after deployment."
+    return click.option("--strict", is_flag=True, help=text)(command)
 
 
 def assumed(command: F) -> F:
@@ -187,7 +185,7 @@ def assumed(command: F) -> F:
 
 
 def judged(command: F) -> F:
-    """Add the options of what a command reads and of how it ends."""
+    """Add the options for the input and the exit code."""
     for option in (
         parameters,
         assumed,
@@ -196,12 +194,10 @@ def judged(command: F) -> F:
             type=click.DateTime(["%Y-%m-%d"]),
             callback=_say,
             expose_value=False,
-            help="Judge dates as of this day, in UTC. Default: SOURCE_DATE_EPOCH, else today.",
+            help="Compare dates with this day, in UTC. Default: SOURCE_DATE_EPOCH, or today.",
         ),
         strict,
-        click.option(
-            "--html", type=File(), metavar="FILE", help="Write a page for browsers to FILE, too (--also html=FILE)."
-        ),
+        click.option("--html", type=File(), metavar="FILE", help="Also write the report to FILE, as an HTML page."),
     ):
         command = option(command)
     return command
@@ -227,16 +223,16 @@ def _print_version(context: click.Context, _option: click.Parameter, is_given: b
     help="Show the version and the dates of its instance catalogue, prices and pins.",
 )
 def cli() -> None:
-    """Judge GPU clusters on EKS before they are deployed.
+    """Check GPU clusters on EKS before you deploy them.
 
-    Exit codes: 0 clean; 1 a certain error that isn't accepted, a workload that would stay Pending or fail, or what
-    --strict and --fail-on add; 2 unusable input or usage.
+    Exit codes: 0 the check passes; 1 a certain error that isn't accepted, a workload that would stay Pending or fail,
+    or a result that --strict or --fail-on rejects; 2 unusable input or usage.
     """
 
 
 @cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
-@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Check this cluster of PATH only.")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Check only this cluster in PATH.")
 @click.option(
     "--write-baseline", type=File(), metavar="FILE", help="Write a baseline of all findings to FILE, and accept them."
 )
@@ -245,10 +241,10 @@ def cli() -> None:
 @report_options
 @written(*JUDGED)
 def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any) -> int:
-    """Judge every cluster of PATH by every rule.
+    """Check the GPU clusters in PATH against all rules.
 
-    PATH is a cloud assembly, a template, a manifest, a folder of them, or - for standard input; cdk.out where it is
-    left out. Files with acknowledgements may stand among them.
+    PATH is a cloud assembly, a template, a manifest, a folder with these, a file with acknowledgements, or - for
+    standard input. Default: cdk.out.
     """
     paths = console.paths_or_default(paths)
     given = console.read(paths, dict(options["parameters"]), assumed=options["assumed"])
@@ -266,10 +262,16 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
 @cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(
-    "--file", "-f", "files", type=File(), multiple=True, metavar="WORKLOADS", help="Judge the workloads of this file."
+    "--file",
+    "-f",
+    "files",
+    type=File(),
+    multiple=True,
+    metavar="WORKLOADS",
+    help="Explain only the workloads in this file. May be repeated.",
 )
-@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Judge against this cluster of PATH only.")
-@click.option("--all-pools", is_flag=True, help="List every pool, not only the five nearest.")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Use only this cluster in PATH.")
+@click.option("--all-pools", is_flag=True, help="List all pools, not only the five closest.")
 @judged
 @written(*PLAIN, "html")
 def explain(
@@ -281,9 +283,9 @@ def explain(
     output: str | None,
     **options: Any,
 ) -> int:
-    """Say for each workload which pool of PATH gives it nodes, and why the others do not.
+    """Show for each workload which pools in PATH can run it, and why the others can't.
 
-    Without -f every workload of PATH that asks for GPUs is judged.
+    Without -f, the command explains all workloads in PATH that request GPUs.
     """
     every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
     given = console.read(every, dict(options["parameters"]), assumed=options["assumed"])
@@ -331,7 +333,7 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
 @report_options
 @written(*JUDGED)
 def review(old: str, new: str, form: str, output: str | None, **options: Any) -> int:
-    """Say what a change from OLD to NEW means: drained nodes, GPUs, quota, price, workloads, findings."""
+    """Report the effects of a change from OLD to NEW on nodes, GPUs, quotas, price, workloads and findings."""
     if old == new == console.STDIN:
         raise click.UsageError("OLD and NEW must not both be standard input, got '-' twice")
     # Two files are two versions of one stack, whatever they are called.
@@ -386,11 +388,11 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(
-    "--mirror", "registry", metavar="REGISTRY", help="Say where each lies in a mirror, e.g. a registry of ECR."
+    "--mirror", "registry", metavar="REGISTRY", help="Show the address of each in this mirror, e.g. an ECR registry."
 )
-@click.option("--copy-script", type=File(), metavar="FILE", help="Write a shell script that copies them to the mirror.")
+@click.option("--copy-script", type=File(), metavar="FILE", help="Write a shell script that copies all to the mirror.")
 @click.option(
-    "--charts", type=File(), metavar="FOLDER", help="Render the packed charts of FOLDER, instead of the known table."
+    "--charts", type=File(), metavar="FOLDER", help="Render the packed charts in FOLDER, instead of using the table."
 )
 @parameters
 @strict
@@ -404,9 +406,9 @@ def images(
     output: str | None,
     **options: Any,
 ) -> int:
-    """List every image and chart that the clusters of PATH pull, and who asks for it.
+    """List all images and charts that the clusters in PATH pull, and the objects that request them.
 
-    Images of charts are those of the versions that were read, or of packed charts; what is not known is said.
+    The images of charts are in a table of known versions, or come from packed charts. The list states unknown images.
     """
     if copy_script and not registry:
         raise click.UsageError("--mirror must be given with --copy-script, got none; name the registry to copy to")
@@ -432,15 +434,17 @@ def images(
 
 
 @cli.command()
-@click.option("--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="GiB of one GPU, e.g. '>=80'.")
-@click.option("--gpus", type=Bound(), multiple=True, help="GPUs of a node, e.g. 8 or '<=4'.")
+@click.option(
+    "--gpu-memory", "gpu_memory_gib", type=Bound(), multiple=True, help="Memory of one GPU in GiB, e.g. '>=80'."
+)
+@click.option("--gpus", type=Bound(), multiple=True, help="Number of GPUs of a node, e.g. 8 or '<=4'.")
 @click.option(
     "--gpu",
     "models",
     multiple=True,
     metavar="MODEL",
     shell_complete=completion.complete_gpu,
-    help="GPU as EC2 names it, e.g. H100.",
+    help="GPU model as EC2 names it, e.g. H100.",
 )
 @click.option(
     "--family",
@@ -449,23 +453,25 @@ def images(
     shell_complete=completion.complete_family,
     help="EC2 family, e.g. g6e.",
 )
-@click.option("--vcpus", type=Bound(), multiple=True, help="Virtual CPUs, e.g. '>=16'.")
-@click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="GiB of a node, e.g. '>=64'.")
+@click.option("--vcpus", type=Bound(), multiple=True, help="Number of vCPUs of a node, e.g. '>=16'.")
+@click.option("--memory", "memory_gib", type=Bound(), multiple=True, help="Memory of a node in GiB, e.g. '>=64'.")
 @click.option("--arch", "architecture", type=Word(("x86_64", "arm64")), help="CPU architecture.")
-@click.option("--efa", is_flag=True, help="Only with EFA.")
-@click.option("--mig", is_flag=True, help="Only with GPUs that MIG can partition.")
-@click.option("--local-nvme", is_flag=True, help="Only with local NVMe disks.")
-@click.option("--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price, USD an hour.")
+@click.option("--efa", is_flag=True, help="Only types with EFA.")
+@click.option("--mig", is_flag=True, help="Only types with GPUs that MIG can partition.")
+@click.option("--local-nvme", is_flag=True, help="Only types with local NVMe disks.")
+@click.option(
+    "--max-price", "max_usd_per_hour", type=click.FloatRange(min=0), help="Highest list price in USD an hour."
+)
 @click.option(
     "--purchase",
     "purchase_option",
     type=Word(("on-demand", "spot", "capacity-block")),
-    help="Only with this purchase option.",
+    help="Only types with this purchase option.",
 )
-@click.option("--sort", "order", type=Word(("price", "gpus", "name")), default="price", help="Order of rows.")
+@click.option("--sort", "order", type=Word(("price", "gpus", "name")), default="price", help="Order of the rows.")
 @written(*PLAIN)
 def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
-    """Find instance types by what they can do."""
+    """Find instance types by their properties."""
     from gpu_facts.hardware.capability import Capability, matching, without_a_price
     from gpu_preflight.report.instances_view import instances_view
 
@@ -485,7 +491,7 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 @click.option("--severity", type=Word(("error", "warning", "note")), help="Only rules of this severity.")
 @written(*PLAIN)
 def rules(rule: str | None, search: str | None, severity: str | None, form: str, output: str | None) -> int:
-    """List the rules, or explain one."""
+    """List the rules, or describe one."""
     from gpu_preflight.report.view import rules_view
     from gpu_preflight.rule import id_hint, matching_rules, rule_id
     from gpu_preflight.rules import rules as known

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
+from gpu_preflight.command_line.cli import cli
 from tools import prose
-from tools.prose import hits
+from tools.prose import hits, phrases
 
 MODULE = '''"""Nobody reads this.
 
@@ -46,6 +48,13 @@ def test_prose_of_a_page_is_read_without_its_code(tmp_path: Path, text: str, fou
     page.write_text(text)
 
     assert list(hits(page)) == found
+
+
+@pytest.mark.parametrize("name", ["", *cli.commands])
+def test_help_of_a_command_is_easy_to_read(name: str) -> None:
+    command = cli.commands[name] if name else cli
+
+    assert phrases(command.get_help(click.Context(command))) == []
 
 
 def test_a_limit_of_a_missing_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
