@@ -344,7 +344,9 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     from gpu_preflight.judging.review import review as judge
     from gpu_preflight.report.review_view import review_view
 
-    view = review_view(_usable(judge, before, after, filters(options, anywhere=True)), limits_from_options(options))
+    judged = _usable(judge, before, after, filters(options, anywhere=True))
+    console.tell_unused(judged.unused, judged.mistaken)
+    view = review_view(judged, limits_from_options(options))
     console.emit(view, form, output)
     return _end(view, **options)
 

@@ -10,6 +10,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.images import ami_alias, image_version, pool_image
 from gpu_preflight.cluster.network import pool_region
+from gpu_preflight.judging.acknowledgements import Acknowledgement
 from gpu_preflight.judging.changes import ResourceChange, resource_changes
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.judging.cluster_changes import ClusterChange, cluster_changes
@@ -27,7 +28,9 @@ from gpu_preflight.judging.pool_costs import PoolCost, pool_costs, uncounted_wor
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
+from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Unread
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.pool_limits import Ceiling, ceiling
@@ -134,6 +137,10 @@ class Review:
         costs_before: What each GPU pool cost.
         costs_after: What each costs.
         uncounted: Workloads whose nodes aren't counted after the change, because their result isn't known.
+        unread: Parts of the new version that can't be read before deployment.
+        skipped: Parts of its folders that weren't read.
+        unused: Its acknowledgements that accept nothing.
+        mistaken: What is wrong with its acknowledgements in metadata, annotations and comments.
     """
 
     control_planes: tuple[ClusterChange, ...] = ()
@@ -153,6 +160,10 @@ class Review:
     costs_before: tuple[PoolCost, ...] = ()
     costs_after: tuple[PoolCost, ...] = ()
     uncounted: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    unused: tuple[Acknowledgement, ...] = ()
+    mistaken: tuple[str, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -205,6 +216,10 @@ def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
         costs_before=costs[0],
         costs_after=costs[1],
         uncounted=uncounted_workloads(told[1]),
+        unread=after.unread,
+        skipped=after.skipped,
+        unused=after.unused,
+        mistaken=after.mistaken,
     )
 
 

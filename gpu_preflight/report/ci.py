@@ -136,12 +136,12 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
             rendered = f" (rendered from {each.origin.template})" if each.origin.is_rendered_text else ""
             text = f"{message(each)}{rendered}"
             yield _Result(each.id, level(each), each.title, text, each.fix, each.origin, each.fails)
-    for part in view.unread if view.command == "check" else ():
+    for part in view.unread:
         fix = "give the checker what is deployed in its place"
         yield _Result(
             "unread", "note", "Part that isn't checked", f"not checked: {part.reason}", fix, part.origin, False
         )
-    if view.command == "check" and (skipped := skipped_text(view)):
+    if skipped := skipped_text(view):
         fix = "name the path of a file to read it"
         place = FindingOrigin(_NO_FILE, _NO_FILE)
         yield _Result("skipped", "note", "Files that aren't read", skipped, fix, place, False)

@@ -293,14 +293,20 @@ def _check(view: CheckView) -> Iterator[str]:
     if texts := [(escape_markdown(each),) for each in open_value_texts(view)]:
         yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
     yield from (f"Not judged: {escape_markdown(each)}" for each in view.unasked)
+    yield from _skipped(view)
+
+
+def _skipped(view: CheckView | ReviewView) -> Iterator[str]:
     if skipped := skipped_text(view):
         yield f"Skipped: {escape_markdown(skipped)}"
 
 
-def _unread(view: CheckView | ExplainView) -> Iterator[str]:
+def _unread(view: CheckView | ExplainView | ReviewView) -> Iterator[str]:
     if view.unread:
-        rows = [(code(each.origin.path), escape_markdown(each.reason)) for each in view.unread]
-        yield details(f"Not readable before deployment ({len(rows)})", table(("Where", "Why"), rows))
+        rows = [(code(each.origin.path), escape_markdown(each.reason)) for each in view.unread[:MOST_FINDINGS]]
+        left = len(view.unread) - len(rows)
+        listed = table(("Where", "Why"), rows) + (f"\n\nAnd {left} more." if left else "")
+        yield details(f"Not readable before deployment ({len(view.unread)})", listed)
 
 
 def _explain(view: ExplainView) -> Iterator[str]:
@@ -390,12 +396,14 @@ def _review_parts(view: ReviewView) -> Iterator[str]:
     sign = SIGNS["fail"] if view.outcome == "fail" else "⚠️" if attention else SIGNS["pass"]
     yield f"### {sign} {escape_markdown(headline(view), longest=_LONGEST_HEADLINE)}"
     yield from parts(view)
+    yield from _unread(view)
     if view.new:
         yield f"#### New findings ({len(view.new)})\n\n{findings_table(view.new, most=MOST['new'])}"
     yield from _folded(view)
     for key, findings in (("fixed", view.fixed), ("standing", view.standing)):
         if findings:
             yield details(f"{key.capitalize()} findings ({len(findings)})", findings_table(findings, most=MOST[key]))
+    yield from _skipped(view)
 
 
 def _instances(view: InstancesView) -> Iterator[str]:

@@ -33,7 +33,7 @@ def review_headline(review: Review, limits: Iterable[LimitResult] = ()) -> str:
     """Return what a change means in one sentence, the worst first."""
     parts = _rejected, _versions, _drained, _workloads, _gpus, _money
     told = [text for part in parts for text in part(review)]
-    told += [*_limits(limits), *_findings(review)]
+    told += [*_limits(limits), *_findings(review), *_unread(review)]
     if told:
         return f"GPU review: {', '.join(told)}"
     classes = Counter[str](each.change_class for each in review.changes)
@@ -44,7 +44,7 @@ def review_headline(review: Review, limits: Iterable[LimitResult] = ()) -> str:
 def needs_attention(review: Review) -> bool:
     """Whether something is interrupted, lost or not known, although the change may pass."""
     return (
-        bool(review.control_planes)
+        bool(review.control_planes or review.unread)
         or any(each.drains or each.change == "removed" for each in review.pools)
         or any(each.change in SEVERE for each in review.changes)
         or any(each.after is not Answer.YES and each.after is not None for each in review.fates)
@@ -198,6 +198,11 @@ def _findings(review: Review) -> Iterator[str]:
         yield f"{count(number, 'error')} {'stays' if number == 1 else 'stay'}"
     if number := sum(each.counts for each in review.fixed):
         yield f"{count(number, 'error')} fixed"
+
+
+def _unread(review: Review) -> Iterator[str]:
+    if review.unread:
+        yield f"{count(len(review.unread), 'part')} not read"
 
 
 def _kind(finding: Finding) -> str:

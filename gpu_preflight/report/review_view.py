@@ -14,6 +14,7 @@ from gpu_preflight.judging.pool_costs import Figure, PoolCost, QuotaIncrease, qu
 from gpu_preflight.judging.review import Fate, Move, Review
 from gpu_preflight.judging.review_limits import LimitResult, ReviewLimits, limit_results
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
     SHOWN,
@@ -22,6 +23,7 @@ from gpu_preflight.report.finding_view import (
     FindingView,
     Hidden,
     Lines,
+    LocatedUnread,
     OutcomeView,
     RuleSelection,
     counts,
@@ -140,6 +142,8 @@ class ReviewView(OutcomeView):
         limits: Whether the change keeps each limit that an option sets.
         quotas: EC2 quotas of which the pools need more than before.
         uncounted_workloads: Workloads that the requested cost leaves out, because their result isn't known.
+        unread: Parts of the new version that can't be read before deployment.
+        skipped: Parts of its folders that weren't read.
         hints: How to get lines of the app's own code.
         hidden: Findings of the new version that don't count, by where that is set.
         rule_selection: How many rules are selected; ``None`` if all are.
@@ -164,6 +168,8 @@ class ReviewView(OutcomeView):
     new: tuple[FindingView, ...]
     fixed: tuple[FindingView, ...]
     standing: tuple[FindingView, ...]
+    unread: tuple[LocatedUnread, ...]
+    skipped: tuple[Skipped, ...]
     hints: tuple[str, ...]
     clusters: Sides[tuple[ClusterView, ...]]
 
@@ -183,7 +189,7 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
     remaining = (*review.new, *review.standing)
     lines = Lines()
     new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
-    unknown = any(each.problem.unknown for each in remaining if each.acknowledged is None)
+    unknown = bool(review.unread) or any(each.problem.unknown for each in remaining if each.acknowledged is None)
     unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
     results = limit_results(review, limits or ReviewLimits())
     return ReviewView(
@@ -206,6 +212,8 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
         new=new,
         fixed=fixed,
         standing=standing,
+        unread=lines.locate_unread(review.unread),
+        skipped=review.skipped,
         hints=lines.hints,
         clusters=Sides(
             cluster_views(review.explained_before, most_pools=1), cluster_views(review.explained_after, most_pools=1)

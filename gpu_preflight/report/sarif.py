@@ -36,7 +36,7 @@ _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
 def render(view: CheckView | ReviewView) -> str:
     """Return the findings of a check or a review as SARIF."""
     findings = list(reported(view))
-    unread, changes = view.unread if view.command == "check" else (), reported_changes(view)
+    changes = reported_changes(view)
     rules = {each.id: _rule(each) for each, _ in reversed(findings)}
     rules |= {change_id(each.change): _change_rule(each.change) for each in changes}
     order = sorted(rules)
@@ -45,7 +45,10 @@ def render(view: CheckView | ReviewView) -> str:
         "columnKind": "unicodeCodePoints",
         "automationDetails": {"id": f"gpu-constructs/{view.command}/"},
         "invocations": [
-            {"executionSuccessful": True, "toolExecutionNotifications": [*map(_notification, unread), *_hidden(view)]}
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [*map(_notification, view.unread), *_hidden(view)],
+            }
         ],
         **({"properties": {"headline": view.headline}} if view.command == "review" else {}),
         "results": [*_results(findings, order), *(_change(each, order) for each in changes)],
@@ -158,7 +161,7 @@ def _notification(unread: LocatedUnread) -> _Object:
 
 
 def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
-    skipped = skipped_text(view) if view.command == "check" else ""
+    skipped = skipped_text(view)
     for told in filter(None, (f"skipped: {skipped}" if skipped else "", hidden_text(view))):
         yield {"level": "note", "message": {"text": told}}
 

@@ -182,8 +182,7 @@ def _check(view: CheckView) -> Iterator[Part]:
     yield from _unread(view)
     yield from _set_later(view)
     yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
-    if skipped := skipped_text(view):
-        yield heading(f"Skipped: {skipped}", "dim")
+    yield from _skipped(view)
     yield from (heading(each, "dim") for each in view.hints)
     yield heading(f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}")
     yield _outcome(view)
@@ -207,7 +206,12 @@ def _severity(finding: FindingView) -> str:
     return f"possible {finding.severity}" if finding.unknown else finding.severity
 
 
-def _unread(view: CheckView | ExplainView | ImagesView) -> Iterator[Part]:
+def _skipped(view: CheckView | ReviewView) -> Iterator[Part]:
+    if skipped := skipped_text(view):
+        yield heading(f"Skipped: {skipped}", "dim")
+
+
+def _unread(view: CheckView | ExplainView | ImagesView | ReviewView) -> Iterator[Part]:
     if view.unread:
         yield heading(f"Not readable before deployment ({len(view.unread)})", "unknown")
         for each in view.unread:
@@ -300,6 +304,8 @@ def _review(view: ReviewView) -> Iterator[Part]:
     yield from _group("New", view.new, "bold")
     yield from _group("Fixed", view.fixed, "bold", advice=False)
     yield from _group("Standing", view.standing, "bold")
+    yield from _unread(view)
+    yield from _skipped(view)
     yield from (heading(each, "dim") for each in view.hints)
     new = findings_summary(view.new)
     yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} standing")

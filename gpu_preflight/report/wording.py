@@ -162,7 +162,7 @@ def hidden_text(view: CheckView | ReviewView) -> str:
     return "; ".join(parts)
 
 
-def skipped_text(view: CheckView) -> str:
+def skipped_text(view: CheckView | ReviewView) -> str:
     """Return what of folders wasn't read, with the names of the first; empty if everything was."""
     found: dict[str, list[str]] = {}
     for each in view.skipped:

@@ -350,13 +350,17 @@ def _check(view: CheckView) -> Iterator[Html]:
     yield _unread(view)
     yield _set_later(view)
     yield from (tag("p", f"Not judged: {each}") for each in view.unasked)
-    if skipped := skipped_text(view):
-        yield tag("p", f"Skipped: {skipped}", cls="quiet")
+    yield _skipped(view)
     yield joined(tag("h2", "Clusters"), *(picture(each) for each in view.clusters))
     yield findings({"": view.findings})
 
 
-def _unread(view: CheckView | ExplainView) -> Html:
+def _skipped(view: CheckView | ReviewView) -> Html:
+    skipped = skipped_text(view)
+    return tag("p", f"Skipped: {skipped}", cls="quiet") if skipped else Html()
+
+
+def _unread(view: CheckView | ExplainView | ReviewView) -> Html:
     rows = [(each.origin.path, each.origin.file, each.reason) for each in view.unread]
     return table(("Path", "File", "Why"), rows, caption="Not readable before deployment") if rows else Html()
 
@@ -400,6 +404,8 @@ def _review(view: ReviewView) -> Iterator[Html]:
     yield _moves(view)
     yield _pools(view)
     yield _changes(view)
+    yield _unread(view)
+    yield _skipped(view)
     yield tag("h2", "Clusters")
     sides = _side("Before", view.clusters.before), _side("After", view.clusters.after)
     yield tag("div", *sides, cls="sides")

@@ -631,6 +631,30 @@ def test_two_files_are_two_versions_of_one_stack(tmp_path: Path) -> None:
     assert "GPU001" in {each["id"] for each in view["fixed"]}
 
 
+def test_a_review_of_a_pod_that_moves_where_nothing_reads_it_is_unknown(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for side in (old, new):
+        (side / "app").mkdir(parents=True)
+        shutil.copy(PASSING, side / "cluster.yaml")
+    (old / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
+    (new / "app" / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
+    (new / "app" / "kustomization.yaml").write_text("resources: [pod.yaml]\nvars: [{name: A}]\n")
+
+    done = Done("review", str(old), str(new), "--fail-on", "unknown")
+
+    assert Done("check", str(new), "--strict").code == done.code == 1
+    assert "1 part not read" in done.out
+    assert "kustomization.yaml" in done.out
+
+
+def test_a_review_tells_which_acknowledgements_of_the_new_version_accept_nothing(tmp_path: Path) -> None:
+    new = tmp_path / "new.yaml"
+    new.write_text(f"# gpu-constructs: ignore GPU048 it was small\n{POD}\n")
+
+    assert "new.yaml" in (told := Done("review", CLUSTER, str(new)).err)
+    assert "acknowledgement of GPU048" in told
+
+
 TEMPLATE = """
 Resources:
   Cluster: {Type: 'AWS::EKS::Cluster', Properties: {Name: theirs, Version: '1.36'}}

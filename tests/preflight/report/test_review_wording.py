@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from gpu_preflight.command_line import console
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange
 from gpu_preflight.judging.review import Fate, Move, Review
 from gpu_preflight.judging.review_limits import ReviewLimits
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.folder_files import Skipped
+from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report import markdown
 from gpu_preflight.report.review_headline import price_note, usd
 from gpu_preflight.report.review_view import review_view
@@ -128,6 +132,20 @@ def test_a_limit_is_in_the_headline_and_a_row() -> None:
     written = markdown.render(view)
     assert "| Limit $40,000 a month |  | $50,655 a month | exceeded by $10,655 |" in written
     assert "| Limit +4 GPUs |  | +0 GPUs | kept |" in written
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "sarif", "concise", "github", "gitlab", "junit"])
+def test_each_format_names_the_parts_of_the_new_version_that_are_not_read(form: str) -> None:
+    unread = Unread(Origin("app.yaml", "Stack/Hidden"), "its manifest is a parameter")
+    view = review_view(Review(unread=(unread,), skipped=(Skipped("too large", ("huge.yaml",)),)))
+
+    module, function = ("ci", form) if form in console.CI_FORMS else ("html.page" if form == "html" else form, "render")
+    written = getattr(import_module(f"gpu_preflight.report.{module}"), function)(view)
+
+    assert (view.outcome, view.needs_attention) == ("unknown", True)
+    assert view.headline == "GPU review: 1 part not read"
+    assert "its manifest is a parameter" in written
+    assert form == "concise" or "huge.yaml" in written
 
 
 def test_a_missing_price_fails_a_limit_as_unknown() -> None:
