@@ -21,7 +21,9 @@ from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.node.gpu_pools import pools_of_unknown_types
 from gpu_preflight.node.nodes import NodeToBe
+from gpu_preflight.reading.unknown import Unknown, items
 from gpu_preflight.scheduling.packing import PoolUse
 from gpu_preflight.scheduling.pool_limits import node_limit, quota_vcpus
 
@@ -36,7 +38,7 @@ class PoolCost:
     Attributes:
         cluster: Name of the cluster.
         pool: Name of the pool.
-        instance_types: Types that its nodes can have.
+        instance_types: Types that its nodes can have, as expressions where only deployment tells.
         capacity_types: How the pool buys nodes: ``on-demand``, ``spot``, ``reserved``, ``capacity-block``.
         region: Its region; ``None`` if it isn't known.
         price_list: The region whose list has the prices.
@@ -44,6 +46,7 @@ class PoolCost:
         requested_nodes: Nodes that the workloads of the input request, at least those that always run.
         max_nodes: Most nodes; ``None`` without a known bound.
         max_gpus: Most GPUs; ``None`` without a known bound.
+        limits: Limits of a NodePool, in base units.
         min_usd_per_hour: Cost of the nodes that always run; ``None`` if it isn't known.
         requested_usd_per_hour: Cost of the requested nodes; ``None`` if it isn't known.
         max_usd_per_hour: Cost of the most nodes; ``None`` if it isn't known.
@@ -62,6 +65,7 @@ class PoolCost:
     requested_nodes: int | None = 0
     max_nodes: int | None = 0
     max_gpus: int | None = 0
+    limits: Mapping[str, int] = field(default_factory=dict)
     min_usd_per_hour: float | None = 0.0
     requested_usd_per_hour: float | None = 0.0
     max_usd_per_hour: float | None = 0.0
@@ -76,11 +80,11 @@ class PoolCost:
 
 
 def pool_costs(explanations: Iterable[Explanation]) -> tuple[PoolCost, ...]:
-    """Return what each GPU pool of some clusters costs."""
+    """Return what each pool of some clusters costs that has GPUs, or may have them as its types aren't known."""
     return tuple(
         _pool_cost(pool, one.case.nodes(pool), one.case.cluster, _use(pool, one))
         for one in explanations
-        for pool in one.case.gpu_pools
+        for pool in (*one.case.gpu_pools, *pools_of_unknown_types(one.case.cluster))
     )
 
 
@@ -104,22 +108,25 @@ def _pool_cost(pool: Pool, nodes: Sequence[NodeToBe], cluster: Cluster, use: Poo
     rows = [each.row for each in nodes if each.row is not None]
     prices = {row.name: usd_per_hour(row, region) for row in rows}
     limits = [node_limit(pool, each) for each in nodes]
-    are_known = bool(rows) and len(rows) == len(nodes)
+    unknown_types = _unknown_types(pool)
+    are_known = bool(rows) and len(rows) == len(nodes) and not unknown_types
     known_limits = [each for each in limits if each is not None]
-    bounded = are_known and len(known_limits) == len(limits)
+    has_bound = len(known_limits) == len(limits)
+    bounded = are_known and has_bound
     counted = list(zip(rows, known_limits, strict=True)) if bounded else []
     requested = None if pool.min_nodes is None else max(use.nodes, pool.min_nodes)
     return PoolCost(
         cluster=cluster.title,
         pool=pool.name,
-        instance_types=tuple(each.instance_type for each in nodes if each.instance_type),
+        instance_types=(*(each.instance_type for each in nodes if each.instance_type), *unknown_types),
         capacity_types=pool.capacity_types,
         region=region,
         price_list=price_list(region),
         min_nodes=pool.min_nodes,
         requested_nodes=requested,
-        max_nodes=max(known_limits, default=0) if bounded else None,
+        max_nodes=max(known_limits, default=0) if has_bound else None,
         max_gpus=max((row.gpus * most for row, most in counted), default=0) if bounded else None,
+        limits=pool.limits,
         min_usd_per_hour=_nodes_cost(pool.min_nodes, prices, min) if are_known else _nothing(pool.min_nodes),
         requested_usd_per_hour=_requested(pool, requested, prices, use) if are_known else _nothing(requested),
         max_usd_per_hour=_max(counted, prices) if bounded else None,
@@ -127,6 +134,11 @@ def _pool_cost(pool: Pool, nodes: Sequence[NodeToBe], cluster: Cluster, use: Poo
         vcpus={code: count for code, (_, count) in quota_vcpus(pool, counted).items()},
         account=next((each.account for each in (pool.resource, cluster.resource) if each and each.account), None),
     )
+
+
+def _unknown_types(pool: Pool) -> tuple[str, ...]:
+    named = items(pool.properties.get("InstanceTypes"))
+    return tuple(each.expression for each in named if isinstance(each, Unknown) and not each.choices)
 
 
 def _nothing(nodes: int | None) -> float | None:
@@ -213,7 +225,8 @@ def _changing(
 def _basis(cost: PoolCost, figure: Figure) -> tuple[object, ...]:
     """Return what a cost results from; two that aren't known are the same if it is the same."""
     nodes = {"min": cost.min_nodes, "requested": cost.requested_nodes, "max": cost.max_nodes}[figure]
-    return cost.cluster, cost.pool, cost.instance_types, cost.region, nodes, cost.max_gpus if figure == "max" else 0
+    most = (cost.max_gpus, tuple(sorted(cost.limits.items()))) if figure == "max" else None
+    return cost.cluster, cost.pool, cost.instance_types, cost.region, nodes, most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

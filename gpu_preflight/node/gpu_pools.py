@@ -6,7 +6,7 @@ from gpu_facts.hardware.catalogue import catalogue, may_be_newer, retired
 from gpu_facts.labels import GPU_TAINT
 from gpu_facts.light import regex
 from gpu_facts.resources import GPU
-from gpu_preflight.cluster.images import always_has_driver
+from gpu_preflight.cluster.images import always_has_driver, has_driver
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import Requirement
@@ -33,6 +33,41 @@ def pools_for_gpus(cluster: Cluster) -> tuple[Pool, ...]:
     meant = [each for each in able if each.is_group or names_gpus(each)]
     asked = not meant and any(each.asks_for_gpu for each in cluster.workloads)
     return tuple(able if asked else meant)
+
+
+def pools_of_unknown_types(cluster: Cluster) -> tuple[Pool, ...]:
+    """Return the pools that aren't known to be meant for GPUs, but may launch GPU types, as their types aren't known.
+
+    A managed group that names no type, in no launch template either, has t3.medium, unless its image is for GPUs.
+
+    Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html instanceTypes (2026-11)
+    """
+    found = []
+    for pool in cluster.pools:
+        has_default = (
+            pool.kind == "managed"
+            and "InstanceTypes" not in pool.properties
+            and ("LaunchTemplate" not in pool.properties or pool.launch_resource is not None)
+            and has_driver(pool) is not Answer.YES
+        )
+        if not may_have_gpus(pool) and pool.max_nodes != 0 and may_launch_unknown_types(pool) and not has_default:
+            found.append(pool)
+    return tuple(found)
+
+
+def may_launch_unknown_types(pool: Pool) -> bool:
+    """Whether a pool names no type that is known, or one that may be a GPU type newer than the catalogue."""
+    names = (
+        pool.instance_types
+        if pool.is_group
+        else tuple(
+            name
+            for each in pool.requirements
+            if each.operator == "In" and each.key.endswith("/instance-type")
+            for name in each.values or ()
+        )
+    )
+    return (pool.is_group and not names) or any(map(may_be_newer, names))
 
 
 def types_without_gpus(pool: Pool) -> tuple[str, ...]:

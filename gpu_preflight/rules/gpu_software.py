@@ -14,7 +14,6 @@ from gpu_facts.charts import (
     EFA_DEVICE_PLUGIN,
     GPU_OPERATOR,
 )
-from gpu_facts.hardware.catalogue import may_be_newer
 from gpu_facts.labels import ENFORCED_LEVEL, GPU_PRESENT, NODE_FEATURE
 from gpu_facts.resources import EFA, GPU
 from gpu_preflight.case import Case
@@ -24,6 +23,7 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
+from gpu_preflight.node.gpu_pools import may_launch_unknown_types
 from gpu_preflight.node.nodes import FEATURE_WORKERS, Miss, miss, reaches
 from gpu_preflight.reading.eksctl.configs import configs, default_plugin
 from gpu_preflight.reading.objects import Chart, Object, Origin
@@ -381,19 +381,13 @@ def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
         if GPU not in daemon.advertises or daemon.origin not in written or _waits(daemon):
             continue
         reached = [each for each in others if case.reaches(daemon, each) is Answer.YES] if case.gpu_pools else []
-        open_ones = [each.name for each in reached if _may_have_gpus(each)]
-        names = [each.name for each in reached if not _may_have_gpus(each)]
+        open_ones = [each.name for each in reached if may_launch_unknown_types(each)]
+        names = [each.name for each in reached if not may_launch_unknown_types(each)]
         if names:
             yield Problem(daemon, f"DaemonSet {daemon.name} also runs on pool {', '.join(names)}, which has no GPUs")
         if open_ones:
             text = f"DaemonSet {daemon.name} also runs on pool {', '.join(open_ones)}, whose types aren't known"
             yield Problem(daemon, text, unknown=True)
-
-
-def _may_have_gpus(pool: Pool) -> bool:
-    """Whether a pool without known GPUs may launch an unknown type."""
-    without_types = pool.is_group and not pool.instance_types
-    return without_types or any(map(may_be_newer, pool.instance_types))
 
 
 def _waits(daemon: DaemonSet) -> bool:

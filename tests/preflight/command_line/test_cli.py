@@ -655,6 +655,20 @@ def test_a_review_tells_which_acknowledgements_of_the_new_version_accept_nothing
     assert "acknowledgement of GPU048" in told
 
 
+def test_a_limit_is_not_kept_where_the_type_of_a_gpu_group_is_not_known(tmp_path: Path) -> None:
+    old, new = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    asked = f"Parameters: {{T: {{Type: String}}}}{TEMPLATE.replace('[g6.xlarge]', '[!Ref T]')}"
+    old.write_text(asked)
+    new.write_text(asked.replace("MaxSize: 2", "MaxSize: 200"))
+    limits = "--max-added-usd-per-month", "0", "--max-added-gpus", "0"
+
+    assert Done("review", str(old), str(old), *limits).code == 0
+    done = Done("review", str(old), str(new), *limits, "--format", "json")
+
+    assert done.code == 1
+    assert [each["result"] for each in done.json["limits"]] == ["unknown", "unknown"]
+
+
 TEMPLATE = """
 Resources:
   Cluster: {Type: 'AWS::EKS::Cluster', Properties: {Name: theirs, Version: '1.36'}}

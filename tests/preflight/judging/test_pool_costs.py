@@ -12,6 +12,7 @@ from gpu_preflight.case import Case
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, pool_costs, quota_increases, total
 from gpu_preflight.model.cluster import Cluster
+from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool
 
 TYPES = ("g6.xlarge", "g6.2xlarge")
@@ -82,6 +83,42 @@ def test_a_pool_that_is_not_known_adds_nothing_only_if_it_stays(
     before: list[PoolCost], after: list[PoolCost], more: tuple[float | None, int | None]
 ) -> None:
     assert (added(before, after, "max"), added_gpus(before, after)) == more
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({"instance_types": ()}, True),
+        ({"instance_types": ("g9.xlarge",)}, True),
+        ({"instance_types": (), "max_nodes": 0}, False),
+        ({"instance_types": ("m5.large",)}, False),
+        ({"instance_types": (), "kind": "managed", "properties": {"AmiType": "AL2023_x86_64_STANDARD"}}, False),
+        ({"instance_types": ("g9.xlarge",), "kind": "managed", "properties": {"InstanceTypes": ["g9.xlarge"]}}, True),
+    ],
+)
+def test_a_group_whose_types_are_not_known_has_an_unknown_cost(changes: Any, counts: bool) -> None:
+    found = {"min_nodes": 0, "max_nodes": 3, "properties": {"InstanceTypes": [Unknown("Type")]}, **changes}
+    costs = pool_costs([explain(Case(Cluster(name="demo", pools=(pool(**found),))))])
+
+    assert [(each.max_gpus, each.max_usd_per_hour, each.max_nodes) for each in costs] == [(None, None, 3)] * counts
+    assert all("instance types aren't known" in each.unknown for each in costs)
+
+
+def test_a_group_of_which_one_type_is_not_known_has_an_unknown_cost() -> None:
+    cost, other = (cost_of(properties={"InstanceTypes": ["g6.xlarge", Unknown(each)]}) for each in ("T", "U"))
+
+    assert (cost.max_gpus, cost.max_usd_per_hour) == (None, None)
+    assert added_gpus([cost], [cost]) == 0
+    assert added_gpus([cost], [other]) is None
+
+
+@pytest.mark.parametrize("bound", [{"max_nodes": 200}, {"limits": {"nvidia.com/gpu": 80}}])
+def test_another_bound_of_a_pool_of_unknown_types_adds_an_unknown_number(bound: Any) -> None:
+    before = replace(UNKNOWN, max_nodes=2, limits={"nvidia.com/gpu": 8})
+
+    assert (added([before], [before], "max"), added_gpus([before], [before])) == (0, 0)
+    after = replace(before, **bound)
+    assert (added([before], [after], "max"), added_gpus([before], [after])) == (None, None)
 
 
 @pytest.mark.parametrize("figure", ["min", "requested", "max"])
