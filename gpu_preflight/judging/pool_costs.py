@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
-from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.regions import price_list, usd_per_hour
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.hardware.regions import find_quota, price_list, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.explain import Explanation
@@ -229,6 +229,17 @@ def _basis(cost: PoolCost, figure: Figure) -> tuple[object, ...]:
     return cost.cluster, cost.pool, cost.instance_types, cost.region, nodes, most
 
 
+def without_bound(costs: Iterable[PoolCost], quota: str) -> frozenset[tuple[object, ...]]:
+    """Return what the cost of each pool results from that may need any number of vCPUs of a quota."""
+    return frozenset(_basis(each, "max") for each in costs if each.max_gpus is None and _may_need(each, quota))
+
+
+def _may_need(cost: PoolCost, quota: str) -> bool:
+    rows = [catalogue().get(each) for each in cost.instance_types]
+    known = [find_quota(row, each) for row in rows if row for each in cost.capacity_types]
+    return not known or None in rows or any(each and each.code == quota for each in known)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaIncrease:
     """vCPUs of an EC2 quota of which the pools need more than before.
@@ -249,9 +260,13 @@ class QuotaIncrease:
 
 
 def quota_increases(before: Iterable[PoolCost], after: Iterable[PoolCost]) -> tuple[QuotaIncrease, ...]:
-    """Return the quotas of which pools need more than before. Each account has its own in each region."""
+    """Return the quotas of which pools need more than before. Each account has its own in each region.
+
+    Of a quota of which a pool needed any number, and no longer does, that isn't known.
+    """
+    sides = tuple(before), tuple(after)
     sums: list[dict[tuple[str | None, str | None, str], int]] = []
-    for side in (before, after):
+    for side in sides:
         found: dict[tuple[str | None, str | None, str], int] = {}
         for each in side:
             for code, count in each.vcpus.items():
@@ -264,5 +279,14 @@ def quota_increases(before: Iterable[PoolCost], after: Iterable[PoolCost]) -> tu
             quota=code, region=region, account=account, before=old.get((account, region, code), 0), after=count
         )
         for (account, region, code), count in sorted(new.items(), key=str)
-        if count > old.get((account, region, code), 0)
+        if count > old.get((account, region, code), 0) and not _gets_bound(*sides, (account, region, code))
     )
+
+
+def _gets_bound(before: Iterable[PoolCost], after: Iterable[PoolCost], key: tuple[str | None, str | None, str]) -> bool:
+    """Whether a pool needed any number of vCPUs of a quota, and no longer does."""
+    old, new = (
+        without_bound([each for each in side if (each.account, each.region) == key[:2]], key[2])
+        for side in (before, after)
+    )
+    return bool(old - new)

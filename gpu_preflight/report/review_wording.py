@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpu_facts.hardware.catalogue import columns
 from gpu_facts.hardware.regions import HOURS_PER_MONTH, prices_read
 from gpu_facts.light import regex
-from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, known_part, total
+from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, known_part, total, without_bound
 from gpu_preflight.report.review_headline import UNKNOWN, limit_name, limit_outcome, limit_value, price_note, usd
 from gpu_preflight.report.wording import RESULTS, count, listed
 
@@ -57,8 +57,16 @@ def _vcpu_rows(view: ReviewView) -> Iterator[Row]:
     vcpus = [{each.quota: each.vcpus for each in side} for side in sides]
     for quota, name in names.items():
         before, after = (each.get(quota, 0) for each in vcpus)
-        change = f"{after - before:+,}" if before != after else "="
-        yield f"vCPUs, max ({name}, {quota})", f"{before:,}", f"{after:,}", change
+        unbounded = [without_bound(each.pools, quota) for each in (view.cost.before, view.cost.after)]
+        change = UNKNOWN if unbounded[0] != unbounded[1] else f"{after - before:+,}" if before != after else "="
+        cells = _vcpu_cell(before, unbounded[0]), _vcpu_cell(after, unbounded[1])
+        yield f"vCPUs, max ({name}, {quota})", *cells, change
+
+
+def _vcpu_cell(known: int, unbounded: Collection[object]) -> str:
+    if not unbounded:
+        return f"{known:,}"
+    return f"{known:,} + unknown" if known else UNKNOWN
 
 
 def _cost_cell(costs: Sequence[PoolCost], figure: Figure) -> str:

@@ -129,6 +129,17 @@ def test_a_sum_with_an_unknown_part_is_unknown(figure: Figure) -> None:
     assert total([known(), known("b")], "max") == 20
 
 
+def test_a_pool_that_gets_a_bound_needs_no_more_of_a_quota() -> None:
+    code = "L-DB2E81BA"
+    types: Any = {"instance_types": ("g6.xlarge",), "capacity_types": ("on-demand",)}
+    unbounded = replace(UNKNOWN, pool="a", region="us-east-1", **types)
+    bounded, other = (known(each, region="us-east-1", vcpus={code: 16}, **types) for each in ("a", "b"))
+
+    assert quota_increases([unbounded], [bounded]) == ()
+    assert [each.after for each in quota_increases([replace(unbounded, region="us-west-2")], [bounded])] == [16]
+    assert [each.after for each in quota_increases([unbounded], [unbounded, other])] == [16]
+
+
 def test_each_account_has_a_quota_in_each_region() -> None:
     def needs(vcpus: int, region: str | None, account: str | None, code: str = "L-417A185B") -> PoolCost:
         return known(region=region, account=account, vcpus={code: vcpus})
