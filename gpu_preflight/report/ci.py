@@ -158,12 +158,16 @@ def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator
 
 
 def _exceeded(view: ReviewView) -> Iterator[_Result]:
-    """Yield the limits that a change doesn't keep. A limit has no place: the first pool with GPUs stands for it."""
+    """Yield the limits that a change doesn't keep. It has no place: the first pool with GPUs stands for it."""
     pools = [pool for side in (view.clusters.after, view.clusters.before) for one in side for pool in one.pools]
     places = [each.origin for each in sorted(pools, key=lambda each: not each.gpus_per_node.most)]
-    place = FindingOrigin(places[0].file, places[0].path, places[0].resource) if places else None
+    place = (
+        FindingOrigin(places[0].file, places[0].path, places[0].resource)
+        if places
+        else FindingOrigin(_NO_FILE, _NO_FILE)
+    )
     for each in view.limits:
-        if place and each.result != "kept":
+        if each.result != "kept":
             text = f"{limit_name(each)}: {limit_outcome(each)}"
             fix = f"Change the pools, or the limit ({each.option})"
             yield _Result("limit", "error", "Limit of the review", text, fix, place, True)

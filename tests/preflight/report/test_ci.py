@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu_preflight.command_line.console import without_commands
+from gpu_preflight.judging.cluster_changes import ClusterChange
+from gpu_preflight.judging.review import Review
 from gpu_preflight.judging.review_limits import ReviewLimits
 from gpu_preflight.report import ci
 from gpu_preflight.report.finding_view import FindingOrigin
@@ -135,6 +137,15 @@ def test_a_limit_that_is_not_kept_fails_in_every_format() -> None:
         assert text in form(view)
         assert unknown in form(view).replace("%25", "%")
     assert sum(f'failure message="{each}' in ci.junit(view) for each in (text, unknown)) == 2
+
+
+def test_a_limit_fails_in_every_format_where_the_review_has_no_pool() -> None:
+    replaced = Review(control_planes=(ClusterChange("demo", "replaced", "Name: a -> b"),))
+    view = review_view(replaced, ReviewLimits(fail_on_replace=True))
+
+    for form in (ci.concise, ci.github, ci.gitlab, ci.junit):
+        assert "Limit 0 drained pools: exceeded (cluster demo)" in form(view)
+    assert 'failures="1"' in ci.junit(view)
 
 
 @pytest.mark.parametrize("form", [ci.concise, ci.github, ci.gitlab, ci.junit])
