@@ -137,8 +137,9 @@ def _ignored(ignored: Iterable[tuple[str, str]], *, anywhere: bool) -> Iterator[
     for id, reason in ignored:
         yield Acknowledgement(id, reason, file="--ignore", accepted_by="--ignore")
     for each in settings.ignored:
-        within = f"*{each.file}" if anywhere else each.file
-        yield FileAcknowledgement(each.rule, each.reason, each.path, False, settings.file, "settings", None, within)
+        yield FileAcknowledgement(
+            each.rule, each.reason, each.path, False, settings.file, "settings", None, each.file, anywhere
+        )
 
 
 def _read_baseline(file: str, *, anywhere: bool = False) -> tuple[Any, ...]:

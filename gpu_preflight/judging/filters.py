@@ -27,9 +27,12 @@ class FileAcknowledgement(Acknowledgement):
 
     Attributes:
         within: Pattern of the finding's file, or of a folder around it, relative to the folder of ``file``.
+        anywhere: Whether that file may be in another folder, as two versions of a repository are: the pattern then
+            matches the end of its path.
     """
 
     within: str = "*"
+    anywhere: bool = False
 
     def accepts(self, finding: Finding) -> bool:
         """Whether a finding is of its rule, path and file."""
@@ -40,7 +43,17 @@ class FileAcknowledgement(Acknowledgement):
         if self.within == "*":
             return True
         place = relative_file(origin.file, os.path.dirname(self.file))
-        return any(fnmatchcase(place, each) for each in (self.within, f"{self.within.rstrip('/')}/*"))
+        within = (
+            [_without_parents(self.within), f"*/{_without_parents(self.within)}"] if self.anywhere else [self.within]
+        )
+        return any(fnmatchcase(place, each) or fnmatchcase(place, f"{each.rstrip('/')}/*") for each in within)
+
+
+def _without_parents(pattern: str) -> str:
+    """Return a pattern without the ``../`` that it begins with."""
+    while pattern.startswith("../"):
+        pattern = pattern[3:]
+    return pattern
 
 
 def relative_file(file: str, folder: str) -> str:

@@ -335,6 +335,18 @@ def test_review_counts_what_is_hidden_and_accepts_files_in_other_folders(folder:
     assert "hidden by the baseline" in " ".join(adopted.out.split())
 
 
+@pytest.mark.parametrize(("name", "accepted"), [("app.yaml", True), ("my-app.yaml", False)])
+def test_a_setting_for_a_file_accepts_no_other_file_in_a_review(folder: Path, name: str, accepted: bool) -> None:
+    write('[[ignore-at]]\nrule = "GPU001"\nfile = "app.yaml"\nreason = "known"\n')
+    for side in ("before", "after"):
+        (folder / side).mkdir()
+        shutil.copy("app.yaml", folder / side / name)
+
+    view = Done("review", "before", "after", "--format", "json").json
+
+    assert bool(view["hidden"]) is accepted
+
+
 def test_a_selection_states_how_many_rules_were_selected() -> None:
     done = Done("check", "app.yaml", "--select", "GPU361")
 

@@ -111,3 +111,27 @@ def test_an_entry_of_a_file_that_was_not_read_is_not_stale(folder: Path) -> None
     assert len(stale_entries(unused, ["app.yaml"])) == 1
     (folder / "app.yaml").unlink()
     assert len(stale_entries(unused, ["other"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("baseline", "found", "other", "is_accepted"),
+    [
+        ("baseline.json", "cluster.yaml", "after/infra/cluster.yaml", True),
+        ("baseline.json", "cluster.yaml", "after/infra/my-cluster.yaml", False),
+        ("baseline.json", "infra/cluster.yaml", "after/infra/cluster.yaml", True),
+        ("baseline.json", "infra/cluster.yaml", "after/infra/more/cluster.yaml", False),
+        ("ci/baseline.json", "infra/cluster.yaml", "before/infra/cluster.yaml", True),
+        ("ci/baseline.json", "infra/cluster.yaml", "before/my-infra/cluster.yaml", False),
+        ("ci/baseline.json", "ci/cluster.yaml", "ci/cluster.yaml", True),
+    ],
+)
+def test_a_review_accepts_the_same_file_in_another_folder_only(
+    folder: Path, baseline: str, found: str, other: str, is_accepted: bool
+) -> None:
+    (folder / "ci").mkdir()
+    report = samples.report([elsewhere(known(), found)])
+    Path(baseline).write_text(baseline_text(new_entries(baseline, report, Filters())))
+
+    filters = Filters(read_baseline(baseline, anywhere=True))
+
+    assert accepted(filters, [elsewhere(known(), other)]) == [is_accepted]
