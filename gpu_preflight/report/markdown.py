@@ -274,7 +274,7 @@ def render(view: View) -> str:
 
 
 def _headline(view: CheckView | ExplainView) -> str:
-    return f"### {SIGNS[outcome_style(view)]} {headline(view)}"
+    return f"### {SIGNS[outcome_style(view)]} {escape_markdown(headline(view), longest=_LONGEST_HEADLINE)}"
 
 
 def _check(view: CheckView) -> Iterator[str]:

@@ -14,7 +14,7 @@ from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange
 from gpu_preflight.judging.review import Fate, Move, Review
 from gpu_preflight.model.answer import Answer, Reason
-from gpu_preflight.reading.objects import Position
+from gpu_preflight.reading.objects import Origin, Position, Unread
 from gpu_preflight.report import finding_view, markdown
 from gpu_preflight.report.cluster_view import LeftReplicas
 from gpu_preflight.report.finding_view import FindingOrigin
@@ -47,6 +47,17 @@ def test_a_review_has_the_order_in_which_a_reader_asks() -> None:
     last = ("<summary>Resources and objects that change", "<summary>Fixed findings", "<summary>Standing findings")
     order = [written.index(each) for each in (*first, *then, *last)]
     assert order == sorted(order)
+
+
+def test_names_in_the_headline_of_a_check_and_of_an_explanation_neither_format_nor_mention() -> None:
+    unread = (Unread(Origin("a.yaml", "![p](x.png) @org"), "its manifest is a parameter"),)
+    views = check_view(replace(samples.report(()), unread=unread)), explain_view([], unread)
+
+    for view in views:
+        first = markdown.render(view).splitlines()[0]
+        assert "x.png" in first
+        assert "![p](" not in first
+        assert "@org" not in first
 
 
 @pytest.mark.parametrize("escape", [escape_markdown, code])
