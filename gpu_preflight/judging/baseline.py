@@ -116,7 +116,8 @@ def _raw_entries(file: str) -> list[Mapping[str, Any]]:
 
 
 def _again(file: str) -> str:
-    return f"write it again with 'gpu-constructs check --write-baseline {file}'"
+    # A file that can't be read isn't written over: it may be another one.
+    return f"delete it, then write it with 'gpu-constructs check --write-baseline {file}'"
 
 
 def _fault(entry: Any) -> str:

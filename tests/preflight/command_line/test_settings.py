@@ -225,7 +225,7 @@ def test_a_report_that_cannot_be_written_is_one_line(file: str, advice: str) -> 
     ("content", "message"),
     [
         ({"version": 2, "entries": []}, "must have version 1, got 2 of a newer release; upgrade gpu-constructs"),
-        ({"version": 1}, "must have version 1 and a list of entries; write it again"),
+        ({"version": 1}, "must have version 1 and a list of entries; delete it, then write it"),
         ([], "must have version 1 and a list of entries"),
         ({"version": 1, "entries": [3]}, "entries[0]: must be an object"),
         ({"version": 1, "entries": [{"rul": "GPU001"}]}, "got 'rul'; did you mean 'rule'?"),
@@ -333,6 +333,18 @@ def test_review_counts_what_is_hidden_and_accepts_files_in_other_folders(folder:
     assert (plain.code, adopted.code) == (1, 0)
     assert "GPU review passes" not in adopted.out
     assert "hidden by the baseline" in " ".join(adopted.out.split())
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 1, "entries": [1]}'])
+def test_a_corrupt_baseline_is_written_again_as_its_error_says(folder: Path, content: str) -> None:
+    baseline = folder / "b.json"
+    baseline.write_text(content)
+    done = Done("check", "app.yaml", "--write-baseline", "b.json")
+
+    assert done.code == 2
+    assert "delete it, then write it with 'gpu-constructs check --write-baseline b.json'" in done.err
+    baseline.unlink()
+    assert Done("check", "app.yaml", "--write-baseline", "b.json").code == 0
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("app.yaml", True), ("my-app.yaml", False)])
