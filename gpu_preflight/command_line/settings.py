@@ -128,7 +128,8 @@ def _table(file: Path, text: str) -> Mapping[str, Any] | None:
         import tomli as tomllib
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError is a ValueError, as is the one about too many digits of a number.
         raise click.UsageError(f"{_shown(file)}: must be TOML, got {error}") from None
     tool = content.get("tool")
     if isinstance(tool, dict) and isinstance(tool.get("gpu-constructs"), dict):

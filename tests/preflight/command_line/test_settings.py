@@ -180,6 +180,7 @@ def test_a_folder_stands_for_its_files(folder: Path) -> None:
         ),
         ('select = ["GPU9"]', "select: must be rule ids or their beginnings"),
         ("a = [", "must be TOML, got"),
+        (f"a = {'1' * 5000}", "must be TOML, got"),
     ],
 )
 def test_a_wrong_setting_is_one_line_with_the_file(text: str, message: str) -> None:
