@@ -117,7 +117,11 @@ def comment_acknowledgements(comments: Iterable[Comment]) -> tuple[tuple[Acknowl
         place = f"{comment.file}: line {comment.line}"
         found = _COMMENT.fullmatch(comment.text)
         if not found or not comment.names:
-            rule = "be 'gpu-constructs: ignore RULE reason'" if not found else "be in an object or resource"
+            rule = (
+                "be 'gpu-constructs: ignore RULE reason'"
+                if not found
+                else "be in an object or resource of a file below 2 MiB"
+            )
             errors.append(f"{place}: comment must {rule}, got {comment.text!r}")
             continue
         for id in filter(None, found[1].split(",")):

@@ -15,10 +15,11 @@ import yaml
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import COMMENT_MARK, UnusableInput
 from gpu_preflight.reading.objects import Marks
-from gpu_preflight.reading.positions import documents, named_parts, readings
+from gpu_preflight.reading.positions import MAX_BYTES, documents, named_parts, readings
 
 _COMMENT = regex(rf"(?:^|(?<=\s))#+\s*{COMMENT_MARK}[ \t]*(.*?)\s*$")
 _SEPARATOR = "---"
+_LINE_END = regex(r"\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def comments(file: str, text: str) -> Iterator[Comment]:
     """Yield the comments of a YAML file that are meant for the checker."""
     lines = text.split("\n")
     found = [(number, each[1]) for number, line in enumerate(lines) if (each := _COMMENT.search(line))]
-    parts = _parts(file, text) if found else []
+    parts = _parts(file, text) if found and len(text) <= MAX_BYTES else []
     starts = [line for line, _ in parts]
     for number, content in found:
         place = bisect_right(starts, _line_of_target(lines, number)) - 1
@@ -71,17 +72,23 @@ def _has_content(line: str) -> bool:
 def _parts(file: str, text: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return the lines at which something else begins, each with the names that apply from there on."""
     for plain, marks in readings(text):
+        starts = [0, *(each.end() for each in _LINE_END.finditer(plain))]
+        separators = [number for number, at in enumerate(starts) if plain.startswith(_SEPARATOR, at)]
+
+        def line_at(index: int, starts: list[int] = starts) -> int:
+            return bisect_right(starts, index) - 1
+
         try:
             found: dict[int, list[str]] = {}
             for document in documents(plain):
                 start = getattr(document, "start", 0)
-                found.setdefault(_first_line(plain, start), [])
+                first = _first_line(separators, line_at(start))
+                found.setdefault(first, [])
                 for key in _ends(document):
-                    found.setdefault(plain.count("\n", 0, key), [])
+                    found.setdefault(line_at(key), [])
                 for name, (index, _) in named_parts(file, document):
                     alone = index == start
-                    line = _first_line(plain, start) if alone else plain.count("\n", 0, index)
-                    found.setdefault(line, []).append(_restored(marks, name))
+                    found.setdefault(first if alone else line_at(index), []).append(_restored(marks, name))
             return sorted((line, tuple(names)) for line, names in found.items())
         except (yaml.YAMLError, UnusableInput, ValueError, TypeError):
             continue
@@ -94,14 +101,10 @@ def _ends(document: Any) -> Iterator[int]:
         yield from (key.start for key in document)
 
 
-def _first_line(text: str, start: int) -> int:
-    """Return the line after the separator before a document, or its own if it has none."""
-    own = text.count("\n", 0, start)
-    before = text[:start].split("\n")
-    for number in range(own, -1, -1):
-        if before[number].startswith(_SEPARATOR):
-            return min(number + 1, own)
-    return 0
+def _first_line(separators: list[int], own: int) -> int:
+    """Return the line after the separator before a document, or its own if it begins there; 0 without a separator."""
+    place = bisect_right(separators, own) - 1
+    return min(separators[place] + 1, own) if place >= 0 else 0
 
 
 def _restored(marks: Marks, name: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.comments import comments
 from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.reading.positions import MAX_BYTES
 from tests.preflight.rule_cases import FIXTURES
 
 TEXT = """\
@@ -103,3 +104,17 @@ def test_a_comment_that_accepts_nothing_is_unused(tmp_path: Path) -> None:
     [unused] = check(read_input([str(file)])).unused
 
     assert (unused.id, unused.path, unused.file) == ("GPU001", "line 1", str(file))
+
+
+def test_a_comment_in_a_file_above_2_mib_belongs_to_nothing() -> None:
+    text = "apiVersion: v1\nkind: Pod  # gpu-constructs: ignore GPU001 inside\nmetadata: {name: one}\n"
+
+    assert [bool(each.names) for each in comments("a.yaml", text)] == [True]
+    assert [bool(each.names) for each in comments("a.yaml", text + "#" * MAX_BYTES)] == [False]
+
+
+def test_a_comment_after_thousands_of_documents_belongs_to_the_last() -> None:
+    text = "".join(f"---\nkind: Pod\napiVersion: v1\nmetadata: {{name: p{each}}}\n" for each in range(3000))
+    [last] = comments("a.yaml", f"{text}# gpu-constructs: ignore GPU001 x\n---\nkind: Pod\n")
+
+    assert last.names == ("Pod p2999",)
