@@ -16,7 +16,6 @@ from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
 from tests.preflight.rule_cases import FIXTURES
-from tools.prose import phrases
 
 # What a fixture is called: what becomes of its case, then the case.
 NAME = re.compile(r"(fails|passes)(_[a-z0-9]+)+")
@@ -58,7 +57,8 @@ def name_of(fixture: Path) -> str:
 
 def hard_to_read(text: str) -> list[str]:
     """Return what `make lint` counts as hard to read, and a value of Python."""
-    return [*phrases(text), *re.findall(r"\bNone\b", text)]
+    prose = pytest.importorskip("tools.prose", reason="tools are not part of an installation")
+    return [*prose.phrases(text), *re.findall(r"\bNone\b", text)]
 
 
 def names_of_subject(finding: Finding) -> set[str]:
