@@ -75,20 +75,20 @@ def _parts(file: str, text: str) -> list[tuple[int, tuple[str, ...]]]:
         starts = [0, *(each.end() for each in _LINE_END.finditer(plain))]
         separators = [number for number, at in enumerate(starts) if plain.startswith(_SEPARATOR, at)]
 
-        def line_at(index: int, starts: list[int] = starts) -> int:
+        def line_number(index: int, starts: list[int] = starts) -> int:
             return bisect_right(starts, index) - 1
 
         try:
             found: dict[int, list[str]] = {}
             for document in documents(plain):
                 start = getattr(document, "start", 0)
-                first = _first_line(separators, line_at(start))
+                first = _first_line(separators, line_number(start))
                 found.setdefault(first, [])
                 for key in _ends(document):
-                    found.setdefault(line_at(key), [])
+                    found.setdefault(line_number(key), [])
                 for name, (index, _) in named_parts(file, document):
                     alone = index == start
-                    found.setdefault(first if alone else line_at(index), []).append(_restored(marks, name))
+                    found.setdefault(first if alone else line_number(index), []).append(_restored(marks, name))
             return sorted((line, tuple(names)) for line, names in found.items())
         except (yaml.YAMLError, UnusableInput, ValueError, TypeError):
             continue
