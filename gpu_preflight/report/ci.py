@@ -130,7 +130,16 @@ def _xml(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTre
     return ElementTree.SubElement(parent, tag, safe)
 
 
-def _results(view: CheckView | ReviewView, *, standing: bool = True) -> Iterator[_Result]:
+def _results(view: CheckView | ReviewView, *, standing: bool = True) -> list[_Result]:
+    """Return the results, and the headline if the command fails without a certain error, for a Pending workload."""
+    found = list(_parts(view, standing=standing))
+    if view.outcome == "fail" and not any(each.fails for each in found):
+        fix, place = f"see the text of gpu-constructs {view.command}", FindingOrigin(_NO_FILE, _NO_FILE)
+        found.append(_Result("outcome", "error", f"Result of the {view.command}", headline(view), fix, place, True))
+    return found
+
+
+def _parts(view: CheckView | ReviewView, *, standing: bool) -> Iterator[_Result]:
     for each, state in reported(view):
         if each.acknowledged is None and (standing or state != "unchanged"):
             rendered = f" (rendered from {each.origin.template})" if each.origin.is_rendered_text else ""
@@ -173,7 +182,7 @@ def _exceeded(view: ReviewView) -> Iterator[_Result]:
             yield _Result("limit", "error", "Limit of the review", text, fix, place, True)
 
 
-def _new(view: CheckView | ReviewView) -> Iterator[_Result]:
+def _new(view: CheckView | ReviewView) -> list[_Result]:
     """Yield the results of a check, or the new ones of a review."""
     return _results(view, standing=False)
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -18,6 +19,7 @@ from gpu_preflight.report import ci
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, check_view
+from tests.preflight.judging.test_conditions import pod, pool, report_of
 from tests.preflight.report import samples
 
 # A command of a runner: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
@@ -164,3 +166,15 @@ def test_hostile_names_end_no_line_and_no_document(form: Callable[[CheckView | R
     else:
         assert len(text.splitlines()) == 2
         assert not any(line.startswith("::") for line in text.splitlines())
+
+
+def test_a_pending_workload_fails_where_no_error_is_certain(tmp_path: Path) -> None:
+    view = check_view(report_of(tmp_path, pool("g6e.12xlarge"), pod(gpus=4, replicas=3)))
+
+    assert (view.outcome, view.counts.errors) == ("fail", 0)
+    suite = ElementTree.fromstring(ci.junit(view).encode())
+    [failure] = suite.iter("failure")
+    assert suite.get("failures") == "1"
+    assert "1 workload would stay Pending" in str(failure.get("message"))
+    assert ci.github(view).startswith("::error title=outcome")
+    assert "critical" in [each["severity"] for each in json.loads(ci.gitlab(view))]
