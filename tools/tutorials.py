@@ -20,8 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-# The cdk CLI of a new app mentions its flags on each call, and their number changes with each release.
-_CHATTER = re.compile(r"^\d+ feature flags are not configured\..*\n", re.MULTILINE)
+# The cdk CLI of a new app mentions its flags on each call, and their number changes with each release. The notice of
+# old data is on standard error, in no fixed place of the output.
+_CHATTER = re.compile(r"^(\d+ feature flags are not configured\.|gpu-constructs: data is more than ).*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
