@@ -85,7 +85,8 @@ def test_the_wheel_and_the_sdist_have_license_and_notice(dist: Path, wheel: Path
 
 def test_the_wheel_installs_and_checks(installed: Path, tmp_path: Path) -> None:
     assert run(sys.executable, "-m", "pip", "--python", installed / "python", "check", folder=tmp_path)[0] == 0
-    assert run(installed / "gpu-constructs", "--version", folder=tmp_path) == (0, f"{__version__}\n")
+    code, version = run(installed / "gpu-constructs", "--version", folder=tmp_path)
+    assert (code, version.splitlines()[0]) == (0, f"gpu-constructs {__version__}")
     code, text = run(installed / "gpu-constructs", "check", P5, folder=tmp_path)
     assert code == 1
     assert "GPU001" in text
