@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
@@ -10,7 +9,8 @@ from typing import Any
 
 from gpu_facts import versions
 from gpu_facts.hardware.catalogue import columns
-from gpu_facts.light import dataclass, read_package_data
+from gpu_facts.hardware.regions import prices_read
+from gpu_facts.light import dataclass
 
 # AWS adds GPU instance types and changes prices several times a year.
 MAX_AGE_DAYS = 90
@@ -33,12 +33,11 @@ class DataSet:
 
 def data_sets() -> tuple[DataSet, ...]:
     """Return the parts of the data in this version."""
-    govcloud = json.loads(read_package_data("gpu_facts.hardware", "prices.json"))["as_of"]
     table = {name: each for name, each in vars(versions).items() if not name.startswith("__")}
     pins = (each.as_of for each in dated(table) if isinstance(each, versions.Pin))
     days = {
         "instance catalogue": columns()[_LISTED]["as_of"],
-        "prices": min(columns()["usd_per_hour"]["as_of"], govcloud),
+        "prices": min(columns()["usd_per_hour"]["as_of"], prices_read()["as_of"]),
         "pins": max(pins),
     }
     return tuple(DataSet(name, date.fromisoformat(day)) for name, day in days.items())

@@ -18,6 +18,8 @@ from gpu_preflight.reading.objects import Origin
 Severity = Literal["error", "warning", "note"]
 # The most severe first.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+# Begins the kind of a finding that isn't certain.
+POSSIBLE = "possible "
 # Where the reason is for which a finding is accepted.
 AcceptedBy = Literal[
     "acknowledgement file", "metadata", "annotation", "construct", "comment", "--ignore", "settings", "baseline"
@@ -222,6 +224,11 @@ class Finding:
     def fix(self) -> str:
         """The fix."""
         return self.problem.fix or self.rule.fix
+
+    @property
+    def kind(self) -> str:
+        """Its severity, after ``possible`` if it isn't certain: ``error``, ``possible error``."""
+        return f"{POSSIBLE}{self.rule.severity}" if self.problem.unknown else self.rule.severity
 
     @property
     def holds(self) -> bool:

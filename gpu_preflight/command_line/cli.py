@@ -18,9 +18,20 @@ import click
 from gpu_facts._version import __version__
 from gpu_preflight.command_line import completion, console
 from gpu_preflight.command_line.console import PROGRESS
+from gpu_preflight.command_line.parameter_types import (
+    JUDGED,
+    PLAIN,
+    Bound,
+    Components,
+    File,
+    Format,
+    FormatFile,
+    Parameter,
+    Word,
+)
 from gpu_preflight.command_line.review_options import limits_from_options, review_limits
-from gpu_preflight.command_line.selection import File, accepting, chosen_clusters, filtered, filters
-from gpu_preflight.command_line.settings import ConfiguredCommand
+from gpu_preflight.command_line.selection import accepting, chosen_clusters, filtered, filters
+from gpu_preflight.command_line.settings import ConfiguredCommand, is_setting
 
 if TYPE_CHECKING:
     from gpu_preflight.model.pod import Workload
@@ -29,78 +40,6 @@ if TYPE_CHECKING:
     from gpu_preflight.report.view import CheckView, ExplainView
 
 F = TypeVar("F", bound=Callable[..., Any])
-PLAIN = ("text", "json", "markdown")
-# Of `check` and `review`.
-JUDGED = ("text", "json", "sarif", "markdown", "html", *console.CI_FORMS)
-
-
-class _Parameter(click.ParamType[Any]):
-    """``KEY=VALUE``."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        key, equals, text = str(value).partition("=")
-        if not key or not equals:
-            self.fail(f"must be KEY=VALUE, got {value!r}", param, ctx)
-        return key, text
-
-
-class Bound(click.ParamType[Any]):
-    """A figure and how others compare to it."""
-
-    name = "BOUND"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read a bound."""
-        from gpu_facts.hardware.capability import Bound as Amount
-
-        try:
-            return Amount.parse(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Word(click.Choice[str]):
-    """One of a few words."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take one of the words."""
-        from gpu_facts.refusals import did_you_mean
-
-        if value not in self.choices:
-            hint = did_you_mean(str(value), self.choices)
-            self.fail(f"must be one of {', '.join(self.choices)}, got {value!r}{hint}", param, ctx)
-        return str(value)
-
-
-class _Components(click.ParamType[Any]):
-    """Components that run in the cluster although the input doesn't hold them."""
-
-    name = "COMPONENT,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        from gpu_facts.refusals import did_you_mean
-        from gpu_preflight.model.cluster import COMPONENTS
-
-        named = [each.strip() for each in str(value).split(",") if each.strip()]
-        for each in named:
-            if each not in COMPONENTS:
-                self.fail(
-                    f"must be among {', '.join(COMPONENTS)}, got {each!r}{did_you_mean(each, COMPONENTS)}", param, ctx
-                )
-        return frozenset(named)
-
-
-class _Form(Word):
-    """A format that the command can write."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in JUDGED and value not in self.choices:
-            self.fail(
-                f"must be one of {', '.join(self.choices)}, got {value!r}, which is for check and review", param, ctx
-            )
-        return super().convert(value, param, ctx)
 
 
 def written(*forms: str) -> Callable[[F], F]:
@@ -110,7 +49,7 @@ def written(*forms: str) -> Callable[[F], F]:
         to = click.option(
             "--output", "-o", type=File(), metavar="FILE", help="Write to FILE instead of standard output."
         )
-        form = click.option("--format", "form", type=_Form(forms), default="text", help="Output format.")
+        form = click.option("--format", "form", type=Format(forms), default="text", help="Output format.")
         color = click.option(
             "--color",
             type=Word(("auto", "always", "never")),
@@ -128,24 +67,12 @@ def _set_color(context: click.Context, _option: click.Parameter, color: str) -> 
     context.color = {"always": True, "never": False}.get(color)
 
 
-class _Also(click.ParamType[Any]):
-    """A further format, and the file for it."""
-
-    name = "FORMAT=FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        form, equals, file = str(value).partition("=")
-        if not equals or not file:
-            self.fail(f"must be FORMAT=FILE, got {value!r}", param, ctx)
-        return Word(JUDGED).convert(form, param, ctx), file
-
-
 def report_options(command: F) -> F:
     """Add the options for further reports and for the exit code."""
     formats = "Also write the report in this format to FILE. May be repeated."
     when = "When to exit with 1: on errors, also on certain warnings, also on unknown results, or never."
     for option in (
-        click.option("--also", type=_Also(), multiple=True, help=formats),
+        click.option("--also", type=FormatFile(), multiple=True, help=formats),
         click.option("--fail-on", type=Word(("error", "warning", "unknown", "never")), default="error", help=when),
     ):
         command = option(command)
@@ -166,7 +93,7 @@ def _say(_context: click.Context, _option: click.Parameter, day: datetime | None
 def parameters(command: F) -> F:
     """Add the option that sets template parameters."""
     text = "Value of a template parameter. May be repeated."
-    return click.option("--parameter", "parameters", type=_Parameter(), multiple=True, help=text)(command)
+    return click.option("--parameter", "parameters", type=Parameter(), multiple=True, help=text)(command)
 
 
 def strict(command: F) -> F:
@@ -181,7 +108,7 @@ def assumed(command: F) -> F:
         "Components that run in the cluster and aren't in the input: device-plugin, efa-device-plugin, "
         "cluster-autoscaler, karpenter."
     )
-    return click.option("--assume", "assumed", type=_Components(), default="", help=told)(command)
+    return click.option("--assume", "assumed", type=Components(), default="", help=told)(command)
 
 
 def judged(command: F) -> F:
@@ -295,7 +222,9 @@ def explain(
     from gpu_preflight.report.view import NEAREST, explain_view
 
     report = _usable(partial(judge, every_rule=bool(files)), given)
-    named = chosen_clusters([each.cluster.title for each in report.cases], clusters)
+    # Settings hide no workload from an explanation.
+    from_settings = is_setting(click.get_current_context(), "clusters")
+    named = chosen_clusters([each.cluster.title for each in report.cases], () if from_settings else clusters)
     judged = [
         report.explanation(each, _workloads_in_files(each.cluster.workloads, files), named=bool(named))
         for each in report.cases

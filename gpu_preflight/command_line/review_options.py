@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpu_preflight.command_line.parameter_types import Amount
+
 if TYPE_CHECKING:
     from gpu_preflight.judging.review_limits import ReviewLimits
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Amount(click.ParamType[Any]):
-    """A number from 0.
-
-    Args:
-        of: The unit, for errors.
-        whole: Whether it is a whole number.
-    """
-
-    name = "NUMBER"
-
-    def __init__(self, of: str, *, whole: bool = False) -> None:
-        self._of, self._whole = of, whole
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number."""
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number) or number < 0 or (self._whole and number % 1):
-            kind = "a whole number" if self._whole else "a number"
-            self.fail(
-                f"must be {kind} of {self._of} from 0, such as {40 if self._whole else 40000}, got {value!r}",
-                param,
-                ctx,
-            )
-        return number
 
 
 def review_limits(command: F) -> F:

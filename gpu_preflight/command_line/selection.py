@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpu_preflight.command_line import completion, console
+from gpu_preflight.command_line import console
+from gpu_preflight.command_line.parameter_types import File, IgnoredRule, RuleIds
 from gpu_preflight.command_line.settings import current_settings, is_setting
 
 if TYPE_CHECKING:
@@ -17,70 +18,6 @@ if TYPE_CHECKING:
     from gpu_preflight.judging.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class File(click.ParamType[Any]):
-    """The path of a file or folder; an empty one is a variable of a shell that isn't set."""
-
-    name = "FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take a path."""
-        if not value:
-            self.fail("must name a file or folder, got ''", param, ctx)
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Have the shell complete a path."""
-        return completion.complete_file(incomplete)
-
-
-class _Rules(click.ParamType[Any]):
-    """Ids of rules, or the beginnings of ids."""
-
-    name = "RULE,..."
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Complete the last id."""
-        before, comma, last = incomplete.rpartition(",")
-        found = completion.complete_rule(ctx, param, last)
-        for each in found:
-            each.value = f"{before}{comma}{each.value}"
-        return found
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        from gpu_preflight.rule import id_hint, rule_id
-        from gpu_preflight.rules import rules
-
-        if isinstance(value, tuple):
-            return value
-        found = {each: rule_id(each).upper() for part in str(value).split(",") if (each := part.strip())}
-        for each, start in found.items():
-            if not any(id.startswith(start) for id in rules()):
-                help = id_hint(each, rules()) or "; 'gpu-constructs rules' lists them"
-                self.fail(f"must be rule ids or their beginnings, e.g. GPU361 or GPU3, got {each!r}{help}", param, ctx)
-        if not found:
-            self.fail(f"must name a rule, got {str(value)!r}", param, ctx)
-        return tuple(found.values())
-
-
-class _Ignored(click.ParamType[Any]):
-    """A rule and the reason for accepting its findings."""
-
-    name = "RULE=REASON"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        from gpu_preflight.judging.acknowledgements import rejection
-        from gpu_preflight.rule import rule_id
-
-        if isinstance(value, tuple):
-            return value
-        id, _, reason = str(value).partition("=")
-        id = rule_id(id)
-        if why := rejection(id, reason):
-            fix = "" if why.startswith("id ") else f"; write {id}='why you accept it'"
-            self.fail(f"must be RULE=REASON: {why.replace('id must', 'RULE must', 1)}{fix}", param, ctx)
-        return id, reason.strip()
 
 
 def accepting(command: F) -> F:
@@ -92,12 +29,12 @@ def accepting(command: F) -> F:
         click.option(
             "--ignore",
             "ignored",
-            type=_Ignored(),
+            type=IgnoredRule(),
             multiple=True,
             help="Accept the findings of a rule, for a reason that reports show. May be repeated.",
         ),
         click.option(
-            "--select", "selected", type=_Rules(), help="Report only these rules: ids or their beginnings, e.g. GPU3."
+            "--select", "selected", type=RuleIds(), help="Report only these rules: ids or their beginnings, e.g. GPU3."
         ),
     ):
         command = option(command)

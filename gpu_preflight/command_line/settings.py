@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 OWN_FILE, SHARED_FILE = "gpu-constructs.toml", "pyproject.toml"
 _TABLE = "[tool.gpu-constructs]"
-# Keys, each with what it must be. "any" is for the option to check.
+# Keys, each with the kind of its value.
 _KINDS = {
     "paths": "a list of paths",
     "clusters": "a list of names",
@@ -54,7 +54,7 @@ class IgnoredAt(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a settings file has.
+    """The content of a settings file.
 
     Attributes:
         file: Its path; empty without a file.
@@ -71,7 +71,7 @@ def find_settings(folder: Path) -> Settings:
     """Return the nearest settings from a folder upwards; gpu-constructs.toml wins over pyproject.toml in one folder.
 
     Raises:
-        click.UsageError: The file is no TOML, or has an unknown key or a wrong value.
+        click.UsageError: The file isn't TOML, or has an unknown key or a wrong value.
     """
     for place in (folder, *folder.parents):
         for file in (place / OWN_FILE, place / SHARED_FILE):
@@ -85,7 +85,7 @@ def find_settings(folder: Path) -> Settings:
 
 
 def _text_found(file: Path, *, is_above: bool) -> str | None:
-    """Return the text of a settings file, if there is one; one above that may not be read isn't for this folder."""
+    """Return the text of a settings file; ``None`` without one. An unreadable file in a folder above doesn't apply."""
     if not file.is_file() or (is_above and not _is_readable(file)):
         return None
     return _text(file)
@@ -103,7 +103,7 @@ def read_settings(file: Path) -> Settings:
     """Read a settings file.
 
     Raises:
-        click.UsageError: It can't be read, is no TOML, has no settings, an unknown key or a wrong value.
+        click.UsageError: It can't be read, isn't TOML, has no settings, an unknown key or a wrong value.
     """
     table = _table(file, _text(file))
     if table is None:
@@ -121,7 +121,7 @@ def _text(file: Path) -> str:
 
 
 def _table(file: Path, text: str) -> Mapping[str, Any] | None:
-    """Return the settings of a file; ``None`` of a pyproject.toml without them."""
+    """Return the settings of a file; ``None`` for a pyproject.toml without them."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

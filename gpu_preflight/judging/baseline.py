@@ -23,12 +23,11 @@ from gpu_preflight.judging.acknowledgements import Acknowledgement, rejection
 from gpu_preflight.judging.check import Report
 from gpu_preflight.judging.filters import FileAcknowledgement, Filters, pending_findings, relative_file
 from gpu_preflight.reading.documents import UnusableInput, read_text
-from gpu_preflight.rule import SEVERITIES, Finding
+from gpu_preflight.rule import POSSIBLE, SEVERITIES, Finding
 
 VERSION = 1
 _DAY = regex(r"\d{4}-\d{2}-\d{2}")
-_POSSIBLE = "possible "
-KINDS = tuple(f"{possible}{severity}" for severity in SEVERITIES for possible in ("", _POSSIBLE))
+KINDS = tuple(f"{possible}{severity}" for severity in SEVERITIES for possible in ("", POSSIBLE))
 _TEXTS = ("rule", "path", "kind", "file", "reason", "date")
 _KEYS = (*_TEXTS, "count")
 
@@ -51,12 +50,7 @@ class BaselineEntry(FileAcknowledgement):
 
     def accepts(self, finding: Finding) -> bool:
         """Whether a finding is of its rule, object and file, and isn't worse."""
-        return _rank(finding_kind(finding)) >= _rank(self.kind) and FileAcknowledgement.accepts(self, finding)
-
-
-def finding_kind(finding: Finding) -> str:
-    """Return the severity of a finding, after ``possible`` if it only may be true."""
-    return f"{_POSSIBLE if finding.problem.unknown else ''}{finding.rule.severity}"
+        return _rank(finding.kind) >= _rank(self.kind) and FileAcknowledgement.accepts(self, finding)
 
 
 def _rank(kind: str) -> int:
@@ -163,7 +157,7 @@ def _entries(file: str, findings: Iterable[Finding]) -> tuple[BaselineEntry, ...
     for each in findings:
         origin = each.problem.origin
         place = relative_file(origin.file, folder)
-        counted[each.cluster, each.rule.id, origin.path, finding_kind(each), place] += 1
+        counted[each.cluster, each.rule.id, origin.path, each.kind, place] += 1
     # The same object may be checked in several clusters.
     most: dict[tuple[str, ...], int] = {}
     for (_, *key), count in counted.items():

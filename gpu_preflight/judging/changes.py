@@ -37,11 +37,12 @@ from gpu_preflight.judging.deployed import (
     unique_identity,
 )
 from gpu_preflight.judging.immutable_fields import immutable_differences
+from gpu_preflight.judging.pool_changes import nodes_drift
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object, Origin
-from gpu_preflight.reading.unknown import Unknown, dig, items, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, mapping
 
 Change = Literal["destructive", "fails", "left behind", "unknown", "replaced", "removed", "in place", "added"]
 Effect = Literal["nodes replaced", "pods restart"]
@@ -100,7 +101,7 @@ _POD_TEMPLATES: Mapping[str, str] = {
     "LeaderWorkerSet": "leaderWorkerTemplate",
     "StatefulSet": "template",
 }
-# Where a kind says what Karpenter's nodes are made from; another value is drift. The whole spec of a class of nodes.
+# The field of each kind that describes Karpenter's nodes; another value is drift. For node classes, the whole spec.
 # Source: https://karpenter.sh/v1.15/concepts/disruption/#drift
 _NODE_TEMPLATES: Mapping[str, tuple[str, ...]] = {"EC2NodeClass": (), "NodeClass": (), "NodePool": ("template",)}
 
@@ -266,43 +267,11 @@ def _object_effect(before: Object, after: Object) -> Effect | None:
     specs = dict(before.spec), dict(after.spec)
     if after.kind in _NODE_TEMPLATES:
         old, new = (dig(each, *_NODE_TEMPLATES[after.kind]) for each in specs)
-        return "nodes replaced" if differ(old, new) and _nodes_drift(old, new) else None
+        return "nodes replaced" if differ(old, new) and nodes_drift(old, new) else None
     template = _POD_TEMPLATES.get(after.kind)
     if template is None or not differ(*(each.get(template) for each in specs)):
         return None
     return None if dig(specs[1], "updateStrategy", "type") == "OnDelete" else "pods restart"
-
-
-def _nodes_drift(before: Any, after: Any) -> bool:
-    """Whether Karpenter replaces nodes of the first template. Requirements that they still meet don't count.
-
-    Source: kubernetes-sigs/karpenter v1.15.0 pkg/controllers/nodeclaim/disruption/drift.go (areRequirementsDrifted),
-    and pkg/apis/v1/nodepool.go, where the hash of a template leaves out its requirements
-    """
-    old, new = (dig(each, "spec", "requirements") for each in (before, after))
-    if not all(isinstance(each, list) and len(mappings(each)) == len(each) for each in (old, new)):
-        return True
-    rest = [{**each, "spec": {**each["spec"], "requirements": None}} for each in (before, after)]
-    return differ(*rest) or not all(any(_implies(one, each) for one in old) for each in new)
-
-
-def _implies(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether each node that meets one requirement meets another one; False if it isn't known."""
-    if old.get("key") != new.get("key"):
-        return False
-    values = [frozenset(map(str, items(each.get("values")))) for each in (old, new)]
-    if any(isinstance(one, Unknown) for each in (old, new) for one in items(each.get("values"))):
-        return not differ(dict(old), dict(new))
-    match old.get("operator"), new.get("operator"):
-        case "In", "In":
-            return values[0] <= values[1]
-        case "NotIn", "NotIn":
-            return values[1] <= values[0]
-        case (("In" | "Exists"), "Exists"):
-            return True
-        case "In", "NotIn":
-            return not values[0] & values[1]
-    return old.get("operator") == new.get("operator") and values[0] == values[1]
 
 
 def _resource_effect(old: Resource, new: Resource, deployed: Deployed) -> Effect | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from gpu_facts.light import dataclass
 from gpu_facts.schemas import replacement_properties
@@ -15,13 +15,14 @@ from gpu_preflight.judging.explain import Explanation
 from gpu_preflight.judging.pool_costs import PoolCost
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
+from gpu_preflight.model.label_values import requirement
 from gpu_preflight.reading.eksctl.groups import is_of_eksctl
-from gpu_preflight.reading.unknown import items
+from gpu_preflight.reading.unknown import dig, items, mappings
 from gpu_preflight.scheduling.verdict import Result, Verdict
 
 Change = Literal["refused", "added", "removed", "replaced", "changed"]
-# What nodes of Karpenter drift for.
-_DRIFTING = ("template",)
+# The property of a NodePool that describes its nodes.
+_TEMPLATE = "template"
 _DRIFTS = "nodes drift and are replaced as the budgets allow"
 _ROLLS = "rolls its nodes"
 _NO_NODES = ("0", "0%", 0)
@@ -29,10 +30,10 @@ _EFFECTS = {
     "managed": _ROLLS,
     "self-managed": "new nodes only, unless the group refreshes its instances",
 }
-# What eksctl changes of a group that is there, and what it says of the rest.
+# The properties that eksctl changes in an existing group, and the text for all other properties.
 # Source: https://docs.aws.amazon.com/eks/latest/eksctl/faq.md (2026-11)
 _SIZES = ("ScalingConfig", "MinSize", "MaxSize", "DesiredCapacity")
-_LEFT_BY_EKSCTL = "eksctl changes nothing of a group that is there; make one of another name"
+_LEFT_BY_EKSCTL = "eksctl doesn't change this in an existing group; create a group with another name"
 _QUIET = {"managed": ("LaunchTemplate",), "self-managed": ("LaunchTemplate",), "karpenter": (), "auto-mode": ()}
 _PoolKey = tuple[str, str, str]
 
@@ -55,14 +56,14 @@ class Evicted:
 
 @dataclass(frozen=True, slots=True)
 class PoolChange:
-    """What becomes of a pool.
+    """The effect of a change on a pool.
 
     Attributes:
         cluster: Name of its cluster.
         name: Its name.
-        kind: Who makes its nodes.
-        change: What becomes of it; one that is replaced drains its nodes, and one that is refused fails the deployment.
-        details: What differs, one line each.
+        kind: The component that launches its nodes.
+        change: The effect. ``replaced`` drains its nodes, and ``refused`` fails the deployment.
+        details: The differences, one line each.
         drains: Whether its running nodes are drained: it is replaced or removed, or its nodes are replaced.
         max_nodes: Most nodes that it has before; ``None`` without a known bound.
         evicted: The workloads with GPUs whose pods are on those nodes, or may be.
@@ -79,7 +80,7 @@ class PoolChange:
 
 
 def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolChange, ...]:
-    """Return what becomes of every pool, replaced ones first."""
+    """Return the changes of all pools, replaced ones first."""
     clusters = list(old), list(new)
     before, after = map(pools_by_key, clusters)
     versions = [{each.title: each.version for each in side} for side in clusters]
@@ -93,12 +94,12 @@ def pool_changes(old: Iterable[Cluster], new: Iterable[Cluster]) -> tuple[PoolCh
 
 
 def pools_by_key(clusters: Iterable[Cluster]) -> dict[_PoolKey, Pool]:
-    """Return every pool by what makes it the same pool in two inputs."""
+    """Return all pools by the key that identifies a pool in two inputs."""
     return {pool_key(cluster, pool): pool for cluster in clusters for pool in cluster.pools}
 
 
 def pool_key(cluster: Cluster, pool: Pool) -> _PoolKey:
-    """Return what makes a pool the same in two inputs."""
+    """Return the key that identifies a pool in two inputs."""
     return cluster.title, pool.kind, pool.resource.key if pool.resource else pool.name
 
 
@@ -110,7 +111,7 @@ def _change(key: _PoolKey, before: Pool | None, after: Pool | None, *versions: s
         return PoolChange(key[0], pool.name, pool.kind, "added", _summary(pool))
     if after is None:
         left = pool.resource is not None and is_of_eksctl(pool.resource)
-        fate = "eksctl leaves its nodes until somebody deletes them" if left else "its nodes are drained"
+        fate = "eksctl leaves its nodes until you delete them" if left else "its nodes are drained"
         details = [*_summary(pool), fate]
         return PoolChange(
             key[0], pool.name, pool.kind, "removed", tuple(details), drains=not left, max_nodes=before.max_nodes
@@ -128,7 +129,9 @@ def _change(key: _PoolKey, before: Pool | None, after: Pool | None, *versions: s
 
 
 def _other_image(pool: Pool, before: str | None, after: str | None) -> list[str]:
-    """Return that nodes drift to the image of another Kubernetes version, which Karpenter looks up for an alias.
+    """Return the line about nodes that drift to the image of another Kubernetes version; empty if they don't.
+
+    For an alias, Karpenter looks up the image of the cluster's version.
 
     Source, read 2026-11: https://karpenter.sh/v1.15/tasks/managing-amis/ (alias), and for Auto Mode
     https://docs.aws.amazon.com/eks/latest/userguide/auto-upgrade.html
@@ -140,11 +143,16 @@ def _other_image(pool: Pool, before: str | None, after: str | None) -> list[str]
 
 
 def _drifts(pool: Pool) -> str:
-    """Return what happens to nodes that drift, by the budgets of their NodePool.
+    """Return the effect on nodes that drift, which depends on the budgets of their NodePool.
 
     Source, read 2026-11: https://karpenter.sh/v1.15/concepts/disruption/#nodepool-disruption-budgets
     """
-    closed = [items(each.reasons) for each in pool.budgets if each.nodes in _NO_NODES and each.schedule is None]
+    # A budget whose reasons are unknown may allow drift, so the nodes count as replaced.
+    closed = [
+        items(each.reasons)
+        for each in pool.budgets
+        if each.nodes in _NO_NODES and each.schedule is None and isinstance(each.reasons, (list, type(None)))
+    ]
     if not any(not reasons or "Drifted" in reasons for reasons in closed):
         return _DRIFTS
     if any(not reasons or "Empty" in reasons for reasons in closed):
@@ -153,7 +161,7 @@ def _drifts(pool: Pool) -> str:
 
 
 def _rejected_changes(before: Pool, after: Pool) -> str:
-    """Return which changes of a managed group CloudFormation rejects in one deployment; empty where it accepts all."""
+    """Return the changes of a managed group that CloudFormation rejects in one deployment; empty if it accepts all."""
     if after.kind != "managed" or after.resource is None or is_of_eksctl(after.resource):
         return ""
     launch_changes = bool(_launch_differences(before, after))
@@ -163,7 +171,7 @@ def _rejected_changes(before: Pool, after: Pool) -> str:
 def _renamed(
     changes: list[PoolChange], before: Mapping[_PoolKey, Pool], after: Mapping[_PoolKey, Pool]
 ) -> list[PoolChange]:
-    """Join a pool that goes and one that comes under its name: its logical id changed, so its nodes are drained."""
+    """Merge a removed and an added pool of one name into a replaced one: its logical id changes, and nodes drain."""
     gone = {(each.cluster, each.name, each.kind): each for each in changes if each.change == "removed"}
     come = {(each.cluster, each.name, each.kind) for each in changes if each.change == "added"}
     both = {key: each for key, each in gone.items() if key in come}
@@ -181,7 +189,7 @@ def _summary(pool: Pool) -> tuple[str, ...]:
 
 
 def properties_requiring_replacement(before: Pool, after: Pool) -> list[str]:
-    """Return the properties that differ and that CloudFormation changes by making another group."""
+    """Return the properties that differ and for which CloudFormation replaces the group."""
     fixed = replacement_properties(after.resource.type) if after.resource else ()
     if after.resource and is_of_eksctl(after.resource):
         return []
@@ -196,21 +204,38 @@ def _differences(before: Pool, after: Pool, replacing: list[str]) -> list[str]:
         old, new = before.properties.get(name), after.properties.get(name)
         if differ(old, new):
             found += [
-                f"{each} ({_consequence(name, after, replacing)})" for each in leaf_changes(name, old, new, joint=" ")
+                f"{each} ({_consequence(name, before, after, replacing)})"
+                for each in leaf_changes(name, old, new, joint=" ")
             ]
     return found
 
 
-def _consequence(name: str, pool: Pool, replacing: list[str]) -> str:
+def _consequence(name: str, before: Pool, pool: Pool, replacing: list[str]) -> str:
     if pool.resource is not None and is_of_eksctl(pool.resource):
         return "in place" if name in _SIZES else _LEFT_BY_EKSCTL
     if name in replacing:
         return "replaces the group: a new one is made, then the old one is drained"
     if pool.kind == "managed" and name in VERSIONS:
         return _ROLLS
-    if not pool.is_group and name in _DRIFTING:
+    if not pool.is_group and name == _TEMPLATE and nodes_drift(before.properties.get(name), pool.properties.get(name)):
         return _drifts(pool)
     return "in place"
+
+
+def nodes_drift(before: Any, after: Any) -> bool:
+    """Return whether Karpenter replaces the nodes that a NodePool's template made, if it becomes another template.
+
+    Nodes that still meet the new requirements stay. If a requirement is unknown, they don't count as met.
+
+    Source: kubernetes-sigs/karpenter v1.15.0 pkg/controllers/nodeclaim/disruption/drift.go (areRequirementsDrifted),
+    and pkg/apis/v1/nodepool.go: the hash of a template doesn't contain its requirements
+    """
+    listed = [dig(each, "spec", "requirements") for each in (before, after)]
+    if not all(isinstance(each, list) and len(mappings(each)) == len(each) for each in listed):
+        return differ(before, after)
+    rest = [{**each, "spec": {**each["spec"], "requirements": None}} for each in (before, after)]
+    old, new = ([requirement(each) for each in side] for side in listed)
+    return differ(*rest) or not all(any(one.implies(each) for one in old) for each in new)
 
 
 def _launch_differences(before: Pool, after: Pool) -> list[str]:

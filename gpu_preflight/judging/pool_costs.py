@@ -25,7 +25,7 @@ from gpu_preflight.node.gpu_pools import pools_of_unknown_types
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, items
 from gpu_preflight.scheduling.packing import PoolUse
-from gpu_preflight.scheduling.pool_limits import node_limit, quota_vcpus
+from gpu_preflight.scheduling.pool_limits import node_limit
 
 Figure = Literal["min", "requested", "max"]
 _Prices = Mapping[str, "float | None"]
@@ -131,7 +131,7 @@ def _pool_cost(pool: Pool, nodes: Sequence[NodeToBe], cluster: Cluster, use: Poo
         requested_usd_per_hour=_requested(pool, requested, prices, use) if are_known else _nothing(requested),
         max_usd_per_hour=_max(counted, prices) if bounded else None,
         unknown=_unknown(pool, prices, are_known=are_known, bounded=bounded),
-        vcpus={code: count for code, (_, count) in quota_vcpus(pool, counted).items()},
+        vcpus=_vcpus(pool, counted),
         account=next((each.account for each in (pool.resource, cluster.resource) if each and each.account), None),
     )
 
@@ -166,6 +166,17 @@ def _max(counted: Iterable[tuple[InstanceType, int]], prices: _Prices) -> float 
     return None if None in costs else round(max((each or 0 for each in costs), default=0.0), 4)
 
 
+def _vcpus(pool: Pool, counted: Iterable[tuple[InstanceType, int]]) -> dict[str, int]:
+    """Return the vCPUs that a pool needs of each quota, by quota code, for the max nodes of each type."""
+    found: dict[str, int] = {}
+    for row, most in counted:
+        for capacity_type in pool.capacity_types:
+            quota = find_quota(row, capacity_type)
+            if quota is not None and row.vcpus is not None and most:
+                found[quota.code] = max(row.vcpus * most, found.get(quota.code, 0))
+    return found
+
+
 def _unknown(pool: Pool, prices: _Prices, *, are_known: bool, bounded: bool) -> str:
     unpriced = [name for name, price in prices.items() if price is None]
     if not are_known:
@@ -175,6 +186,17 @@ def _unknown(pool: Pool, prices: _Prices, *, are_known: bool, bounded: bool) -> 
     if unpriced:
         return f"{', '.join(unpriced)} has no list price in US dollars"
     return "its smallest number of nodes isn't known" if pool.min_nodes is None else ""
+
+
+def unknown_costs(costs: Iterable[PoolCost]) -> tuple[str, ...]:
+    """Return why costs are unknown, e.g. ``pool l4: it has no known bound``."""
+    return tuple(dict.fromkeys(f"pool {each.pool}: {each.unknown}" for each in costs if each.unknown))
+
+
+def unpriced_types(costs: Iterable[PoolCost]) -> tuple[str, ...]:
+    """Return the instance types without a list price that pools with a known bound can have."""
+    named = ((catalogue().get(name), each) for each in costs if each.max_nodes for name in each.instance_types)
+    return tuple(sorted({row.name for row, each in named if row and usd_per_hour(row, each.region) is None}))
 
 
 def total(costs: Iterable[PoolCost], figure: Figure) -> float | None:

@@ -1,15 +1,14 @@
-"""Two versions of an input compared: pools, workloads and resources."""
+"""Compares two versions of an input: pools, workloads, resources, costs and findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 from gpu_facts.light import dataclass
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.images import ami_alias, image_version, pool_image
-from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.acknowledgements import Acknowledgement
 from gpu_preflight.judging.changes import ResourceChange, resource_changes
 from gpu_preflight.judging.check import Report, check
@@ -33,7 +32,6 @@ from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Unread
 from gpu_preflight.reading.unknown import known_text
 from gpu_preflight.rule import Finding
-from gpu_preflight.scheduling.pool_limits import Ceiling, ceiling
 from gpu_preflight.scheduling.verdict import Result, Verdict
 
 _VERSION = "Version"
@@ -42,16 +40,16 @@ _Kind = tuple[str, str, bool, bool]
 
 
 def keep_deployed_versions(deployed: Iterable[Cluster], written: Iterable[Cluster]) -> tuple[Cluster, ...]:
-    """Return clusters as a deployment leaves them: each group that names no version keeps the one that it has.
+    """Return clusters after a deployment: each node group without a version in the input keeps its deployed version.
 
-    EKS gives a group the version of its cluster when it makes the group, and another one only when it is asked for.
+    EKS gives a new node group the version of its cluster, and changes it only if an update contains a version.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html (2026-11): without
     ``version`` the version of the node group does not change.
 
     Args:
-        deployed: The clusters that are there.
-        written: What is deployed over them.
+        deployed: The deployed clusters.
+        written: The clusters of the new version.
     """
     there = tuple(deployed)
     pools, versions = pools_by_key(there), {each.title: each.version for each in there}
@@ -59,7 +57,7 @@ def keep_deployed_versions(deployed: Iterable[Cluster], written: Iterable[Cluste
     def keep_version(cluster: Cluster, pool: Pool) -> Pool:
         was = pools.get(pool_key(cluster, pool))
         version = image_version(was, versions[cluster.title]) if was and _asks_for_none(was, pool) else None
-        # What EKS says to a release of another version is not told.
+        # No source states how EKS reacts to a release of another version.
         stays = version is not None and image_version(pool, version) == version
         return replace(pool, properties={**pool.properties, _VERSION: version}) if stays else pool
 
@@ -67,7 +65,7 @@ def keep_deployed_versions(deployed: Iterable[Cluster], written: Iterable[Cluste
 
 
 def _asks_for_none(was: Pool, now: Pool) -> bool:
-    """Whether a managed group has its version of EKS, and stays."""
+    """Whether EKS chose the version of a managed group, and the group isn't replaced."""
     of_eks = now.kind == "managed" and pool_image(now) is None and pool_image(was) is None
     return (
         of_eks
@@ -82,9 +80,9 @@ class Move:
     """A version that changes.
 
     Attributes:
-        what: Of what.
-        before: The version before; ``None`` where there was none.
-        after: The version after; ``None`` where there is none.
+        what: The component.
+        before: The version before; ``None`` if there was none.
+        after: The version after; ``None`` if there is none.
     """
 
     what: str
@@ -94,16 +92,16 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """A workload whose verdict changes.
+    """A workload whose result changes.
 
     Attributes:
-        name: Its name, with that of its cluster where there are several.
-        before: The verdict before; ``None`` where it was not there.
-        after: The verdict after; ``None`` where it is gone.
-        before_result: What the verdict before comes to, as `Verdict.result` names it.
-        after_result: What the verdict after comes to.
-        reason: The nearest reason for the verdict after.
-        accepted: Whether somebody accepts an error that is found in it.
+        name: Its name, after the name of its cluster if there are several clusters.
+        before: The answer before; ``None`` if it is added.
+        after: The answer after; ``None`` if it is removed.
+        before_result: `Verdict.result` before.
+        after_result: `Verdict.result` after.
+        reason: The nearest reason for the answer after.
+        accepted: Whether an acknowledgement accepts an error of the workload.
     """
 
     name: str
@@ -117,38 +115,34 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Everything a reviewer asks of a change.
+    """The effects of a change.
 
     Attributes:
-        control_planes: Clusters that are replaced, or whose version EKS does not go to.
+        control_planes: Clusters that are replaced, or whose new version EKS rejects.
         pools: Pools that are added, removed, replaced or changed.
-        changes: Resources and objects that differ, with what the deployment does to each.
+        changes: Resources and objects that differ, with the effect of the deployment on each.
         moves: Versions that change.
-        before: The ceiling before.
-        after: The ceiling after.
-        fates: Workloads whose verdict changes.
-        new: Findings that come.
-        fixed: Findings that go.
-        standing: Findings that stay.
-        explained_before: What became of the workloads of each cluster.
-        explained_after: What becomes of them.
+        fates: Workloads whose result changes.
+        new: Findings of the new version only.
+        fixed: Findings of the old version only.
+        standing: Findings of both versions.
+        explained_before: Results of the workloads of each cluster before.
+        explained_after: Their results after.
         selected: Number of rules whose findings are reported; ``None`` for all.
         unselected: Findings of other rules in the new version.
-        costs_before: What each GPU pool cost.
-        costs_after: What each costs.
+        costs_before: Costs of each GPU pool before.
+        costs_after: Their costs after.
         uncounted: Workloads whose nodes aren't counted after the change, because their result isn't known.
-        unread: Parts of the new version that can't be read before deployment.
-        skipped: Parts of its folders that weren't read.
-        unused: Its acknowledgements that accept nothing.
-        mistaken: What is wrong with its acknowledgements in metadata, annotations and comments.
+        unread: Parts of either version that can't be read before deployment.
+        skipped: Parts of the new version's folders that weren't read.
+        unused: Acknowledgements of the new version that accept nothing.
+        mistaken: Errors in its acknowledgements in metadata, annotations and comments.
     """
 
     control_planes: tuple[ClusterChange, ...] = ()
     pools: tuple[PoolChange, ...] = ()
     changes: tuple[ResourceChange, ...] = ()
     moves: tuple[Move, ...] = ()
-    before: Ceiling = field(default_factory=Ceiling)
-    after: Ceiling = field(default_factory=Ceiling)
     fates: tuple[Fate, ...] = ()
     new: tuple[Finding, ...] = ()
     fixed: tuple[Finding, ...] = ()
@@ -167,7 +161,7 @@ class Review:
 
     @property
     def fails(self) -> bool:
-        """Whether the change is refused, leaves an error that nobody accepts, or makes a pod Pending."""
+        """Whether the change is rejected, leaves an error that isn't accepted, or makes a pod Pending."""
         changes = [each.change for each in self.control_planes] + [each.change for each in self.pools]
         if "refused" in changes:
             return True
@@ -186,7 +180,7 @@ def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
         filters: Findings that are hidden or accepted in both.
 
     Raises:
-        UnusableInput: An acknowledgement names no rule or gives no reason.
+        UnusableInput: An acknowledgement has no rule or no reason.
     """
     deployed, written = clusters(old), clusters(new)
     before, after = (
@@ -196,27 +190,25 @@ def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
     if filters:
         before, after = filters.applied(before), filters.applied(after)
     found = compare_findings(before.findings, after.findings)
-    told = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
-    costs = tuple(map(pool_costs, told))
+    explained = [tuple(map(report.explanation, report.cases)) for report in (before, after)]
+    costs = tuple(map(pool_costs, explained))
     return Review(
         control_planes=cluster_changes(_clusters(before), _clusters(after)),
-        pools=tuple(with_evicted(each, costs[0], *told) for each in pool_changes(deployed, written)),
+        pools=tuple(with_evicted(each, costs[0], *explained) for each in pool_changes(deployed, written)),
         changes=resource_changes(old, new),
         moves=_moves(before, after),
-        before=_ceiling(before),
-        after=_ceiling(after),
-        fates=_fates(told[0], told[1], _accepted(after)),
+        fates=_fates(explained[0], explained[1], _accepted(after)),
         new=found[0],
         fixed=found[1],
         standing=found[2],
-        explained_before=told[0],
-        explained_after=told[1],
+        explained_before=explained[0],
+        explained_after=explained[1],
         selected=after.selected,
         unselected=after.unselected,
         costs_before=costs[0],
         costs_after=costs[1],
-        uncounted=uncounted_workloads(told[1]),
-        unread=after.unread,
+        uncounted=uncounted_workloads(explained[1]),
+        unread=tuple(dict.fromkeys((*before.unread, *after.unread))),
         skipped=after.skipped,
         unused=after.unused,
         mistaken=after.mistaken,
@@ -225,12 +217,6 @@ def review(old: Input, new: Input, filters: Filters | None = None) -> Review:
 
 def _clusters(report: Report) -> list[Cluster]:
     return [case.cluster for case in report.cases]
-
-
-def _ceiling(report: Report) -> Ceiling:
-    return ceiling(
-        (pool, case.nodes(pool), pool_region(pool, case.cluster)) for case in report.cases for pool in case.gpu_pools
-    )
 
 
 def compare_findings(
@@ -272,13 +258,13 @@ def _moves(old: Report, new: Report) -> tuple[Move, ...]:
 
 
 def _lasts(what: str, old: Report, new: Report) -> bool:
-    """Whether a version belongs to something that is not merely added or removed with its pool."""
+    """Whether a version belongs to a component that both versions have. Pools come with their images."""
     return not what.startswith("pool ") or what in _versions(_clusters(old)).keys() & _versions(_clusters(new)).keys()
 
 
-def _versions(told: Iterable[Cluster]) -> dict[str, str | None]:
+def _versions(side: Iterable[Cluster]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    listed = list(told)
+    listed = list(side)
     for cluster in listed:
         found[f"Kubernetes of {cluster.title}"] = cluster.version
         found |= {f"chart {each.name}": each.version for each in cluster.charts}
@@ -304,7 +290,7 @@ def _images(cluster: Cluster) -> dict[str, str]:
 
 
 def _tag(image: Any) -> str | None:
-    """Return the tag of an image, ``latest`` where it has none; ``None`` of one with a digest alone."""
+    """Return the tag of an image, ``latest`` if it has none; ``None`` if it has only a digest."""
     written, at, _ = str(image).partition("@")
     if image is None or not written:
         return None
@@ -325,13 +311,13 @@ def _fates(old: Sequence[Explanation], new: Sequence[Explanation], accepted: set
     return tuple(found)
 
 
-def _verdicts(told: Sequence[Explanation]) -> Mapping[_FindingKey, Verdict]:
-    several = len(told) > 1
-    return {_key(several, one.case.cluster.title, each.workload): each for one in told for each in one.verdicts}
+def _verdicts(explanations: Sequence[Explanation]) -> Mapping[_FindingKey, Verdict]:
+    several = len(explanations) > 1
+    return {_key(several, one.case.cluster.title, each.workload): each for one in explanations for each in one.verdicts}
 
 
 def _accepted(report: Report) -> set[_FindingKey]:
-    """Return the workloads in which somebody accepts an error, which says that a pod cannot run."""
+    """Return the workloads with an accepted error, which states that a pod can't run."""
     several = len(report.cases) > 1
     waived = {
         _key(several, case.cluster.title, each.workload)
@@ -349,7 +335,7 @@ def _accepted(report: Report) -> set[_FindingKey]:
 
 
 def _key(several: bool, cluster: str, workload: Workload) -> _FindingKey:
-    """Return what a workload is told by; a cluster that is alone may be called otherwise in the other input."""
+    """Return the key of a workload. A single cluster may have another name in the other input."""
     return cluster if several else "", workload.name
 
 

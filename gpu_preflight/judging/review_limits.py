@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpu_facts.hardware.regions import HOURS_PER_MONTH
 from gpu_facts.light import dataclass
-from gpu_preflight.judging.pool_costs import PoolCost, added, added_gpus, total
+from gpu_preflight.judging.pool_costs import added, added_gpus, total, unknown_costs
 from gpu_preflight.judging.review import Review
 
 
@@ -54,10 +54,10 @@ def limit_results(review: Review, limits: ReviewLimits) -> tuple[LimitResult, ..
 
 def _results(review: Review, limits: ReviewLimits) -> Iterator[LimitResult]:
     before, after = review.costs_before, review.costs_after
-    unknown = _unknown(*after)
+    unknown = unknown_costs(after)
     if limits.max_usd_per_month is not None:
         yield _result("--max-usd-per-month", limits.max_usd_per_month, _monthly(total(after, "max")), unknown)
-    both = _unknown(*before, *after)
+    both = unknown_costs((*before, *after))
     if limits.max_added_usd_per_month is not None:
         change = _monthly(added(before, after, "max"))
         yield _result("--max-added-usd-per-month", limits.max_added_usd_per_month, change, both)
@@ -80,7 +80,3 @@ def _result(option: str, limit: float, value: float | None, reasons: tuple[str, 
         told = reasons if option == "--fail-on-replace" else ()
         return LimitResult(option=option, limit=limit, value=value, result="exceeded", reasons=told)
     return LimitResult(option=option, limit=limit, value=value, result="kept")
-
-
-def _unknown(*costs: PoolCost) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"pool {each.pool}: {each.unknown}" for each in costs if each.unknown))

@@ -144,6 +144,19 @@ class Requirement:
             return Answer.UNKNOWN
         return Answer.UNKNOWN if value.unsure and present is not self._met_by_none() else present
 
+    def implies(self, other: Requirement) -> bool:
+        """Whether each node that meets it also meets another one; ``False`` if its values or the other's are unknown.
+
+        Example: ``family In (g6)`` implies ``family In (g6, p5)``, ``family NotIn (p5)`` and ``family Exists``.
+        """
+        if self.key != other.key or self.values is None or other.values is None:
+            return False
+        if self.operator == "In":
+            return other.operator == "Exists" or all(map(other._accepts, self.values))
+        if self.operator == other.operator == "NotIn":
+            return set(other.values) <= set(self.values)
+        return self.operator == other.operator and set(self.values) == set(other.values)
+
     @property
     def is_nowhere(self) -> bool:
         """Whether it requires zones that don't exist in AWS."""

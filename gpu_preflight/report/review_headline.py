@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from gpu_facts.hardware.regions import HOURS_PER_MONTH
 from gpu_facts.quantities import count
-from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus
+from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, unknown_costs
 from gpu_preflight.judging.review import Review
 from gpu_preflight.judging.review_limits import LimitResult
 from gpu_preflight.model.answer import Answer
-from gpu_preflight.rule import Finding
 
 # Classes of resources that a reader has to see first: something is rejected, lost, left, or not known.
 SEVERE = ("destructive", "fails", "left behind", "unknown")
@@ -32,10 +31,10 @@ _MOST_REASONS = 2
 def review_headline(review: Review, limits: Iterable[LimitResult] = ()) -> str:
     """Return what a change means in one sentence, the worst first."""
     parts = _rejected, _versions, _drained, _workloads, _gpus, _money
-    told = [text for part in parts for text in part(review)]
-    told += [*_limits(limits), *_findings(review), *_unread(review)]
-    if told:
-        return f"GPU review: {', '.join(told)}"
+    sentences = [text for part in parts for text in part(review)]
+    sentences += [*_limits(limits), *_findings(review), *_unread(review)]
+    if sentences:
+        return f"GPU review: {', '.join(sentences)}"
     classes = Counter[str](each.change_class for each in review.changes)
     others = ", ".join(f"{number} {name}" for name, number in classes.items())
     return f"GPU review: no change for GPUs{f' ({others})' if others else ''}"
@@ -48,7 +47,7 @@ def needs_attention(review: Review) -> bool:
         or any(each.drains or each.change == "removed" for each in review.pools)
         or any(each.change in SEVERE for each in review.changes)
         or any(each.after is not Answer.YES and each.after is not None for each in review.fates)
-        or any(_kind(each) == "possible error" and each.acknowledged is None for each in review.new)
+        or any(each.kind == "possible error" and each.acknowledged is None for each in review.new)
         or added(review.costs_before, review.costs_after, "max") is None
         or added_gpus(review.costs_before, review.costs_after) is None
     )
@@ -96,6 +95,8 @@ def _drained(review: Review) -> Iterator[str]:
             yield f"{count(number, 'workload')} {text}"
     if number := changes["added", False]:
         yield f"{count(number, 'pool')} added"
+    if number := changes["changed", False]:
+        yield f"{count(number, 'pool')} changed in place"
 
 
 def _workloads(review: Review) -> Iterator[str]:
@@ -124,7 +125,7 @@ def _money(review: Review) -> Iterator[str]:
     costs = _changed_costs(review)
     prices = price_note(costs)
     if least is None or most is None:
-        yield f"cost unknown ({'; '.join(_unknown_costs(review))})"
+        yield f"cost unknown ({'; '.join(unknown_costs(costs))})"
     elif least or most:
         yield f"{_span(least, most, HOURS_PER_MONTH)} a month ({_span(least, most, 1)} an hour; {prices})"
     if now and now not in (least, most):
@@ -158,11 +159,6 @@ def _changed_costs(review: Review) -> list[PoolCost]:
     return [each for side, other in (sides, sides[::-1]) for each in side if each not in other]
 
 
-def _unknown_costs(review: Review) -> list[str]:
-    costs = (each for each in _changed_costs(review) if each.unknown)
-    return list(dict.fromkeys(f"pool {each.pool}: {each.unknown}" for each in costs))
-
-
 def price_note(costs: Iterable[PoolCost]) -> str:
     """Return which prices the figures are; empty if none is known.
 
@@ -190,7 +186,7 @@ def _limits(limits: Iterable[LimitResult]) -> Iterator[str]:
 
 def _findings(review: Review) -> Iterator[str]:
     """Yield how many errors and warnings are new, and how many errors stay that make the check fail."""
-    kinds = Counter(_kind(each) for each in review.new if each.acknowledged is None)
+    kinds = Counter(each.kind for each in review.new if each.acknowledged is None)
     for kind in ("error", "possible error", "warning"):
         if number := kinds[kind]:
             yield f"{number} new {kind}{'' if number == 1 else 's'}"
@@ -203,10 +199,6 @@ def _findings(review: Review) -> Iterator[str]:
 def _unread(review: Review) -> Iterator[str]:
     if review.unread:
         yield f"{count(len(review.unread), 'part')} not read"
-
-
-def _kind(finding: Finding) -> str:
-    return f"possible {finding.rule.severity}" if finding.problem.unknown else finding.rule.severity
 
 
 def usd(amount: float | None, *, sign: bool = False) -> str:

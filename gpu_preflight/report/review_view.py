@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar
 
@@ -10,10 +11,17 @@ from gpu_facts.light import dataclass
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import PoolChange
-from gpu_preflight.judging.pool_costs import Figure, PoolCost, QuotaIncrease, quota_increases, total
+from gpu_preflight.judging.pool_costs import (
+    Figure,
+    PoolCost,
+    QuotaIncrease,
+    known_part,
+    quota_increases,
+    total,
+    unpriced_types,
+)
 from gpu_preflight.judging.review import Fate, Move, Review
 from gpu_preflight.judging.review_limits import LimitResult, ReviewLimits, limit_results
-from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
@@ -33,7 +41,6 @@ from gpu_preflight.report.finding_view import (
     rule_selection,
 )
 from gpu_preflight.report.review_headline import needs_attention, review_headline
-from gpu_preflight.scheduling.pool_limits import Ceiling
 
 SHOWN[Fate] = ("name", "before", "after", "before_result", "after_result", "reason")
 T = TypeVar("T")
@@ -72,7 +79,7 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class CeilingView:
-    """The most that all GPU pools with a bound come to.
+    """The max size of all GPU pools with a known bound.
 
     Attributes:
         usd_per_hour: On-demand list price, in GovCloud its own, elsewhere that of us-east-1.
@@ -142,8 +149,8 @@ class ReviewView(OutcomeView):
         limits: Whether the change keeps each limit that an option sets.
         quotas: EC2 quotas of which the pools need more than before.
         uncounted_workloads: Workloads that the requested cost leaves out, because their result isn't known.
-        unread: Parts of the new version that can't be read before deployment.
-        skipped: Parts of its folders that weren't read.
+        unread: Parts of either version that can't be read before deployment.
+        skipped: Parts of the new version's folders that weren't read.
         hints: How to get lines of the app's own code.
         hidden: Findings of the new version that don't count, by where that is set.
         rule_selection: How many rules are selected; ``None`` if all are.
@@ -189,8 +196,9 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
     remaining = (*review.new, *review.standing)
     lines = Lines()
     new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
-    unknown = bool(review.unread) or any(each.problem.unknown for each in remaining if each.acknowledged is None)
-    unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
+    # A workload whose result stays unknown isn't among those whose result changes.
+    unknown = bool(review.unread or review.uncounted)
+    unknown = unknown or any(each.problem.unknown for each in remaining if each.acknowledged is None)
     results = limit_results(review, limits or ReviewLimits())
     return ReviewView(
         headline=review_headline(review, results),
@@ -200,7 +208,7 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
         pools=review.pools,
         changes=tuple(_located(each, lines) for each in review.changes),
         versions=review.moves,
-        ceiling=Sides(_ceiling(review.before), _ceiling(review.after)),
+        ceiling=Sides(_ceiling(review.costs_before), _ceiling(review.costs_after)),
         cost=Sides(_cost(review.costs_before), _cost(review.costs_after)),
         limits=results,
         quotas=tuple(map(_quota, quota_increases(review.costs_before, review.costs_after))),
@@ -238,9 +246,8 @@ def _usd(costs: Iterable[PoolCost], figure: Figure) -> UsdView:
 
 
 def _quota(increase: QuotaIncrease) -> QuotaIncreaseView:
-    name = next((each.name for each in QUOTAS if each.code == increase.quota), increase.quota)
     return QuotaIncreaseView(
-        name=name,
+        name=_quota_name(increase.quota),
         quota=increase.quota,
         region=increase.region,
         account=increase.account,
@@ -249,11 +256,18 @@ def _quota(increase: QuotaIncrease) -> QuotaIncreaseView:
     )
 
 
-def _ceiling(ceiling: Ceiling) -> CeilingView:
+def _quota_name(code: str) -> str:
+    return next((each.name for each in QUOTAS if each.code == code), code)
+
+
+def _ceiling(costs: tuple[PoolCost, ...]) -> CeilingView:
+    vcpus = Counter[str]()
+    for each in costs:
+        vcpus.update(each.vcpus)
     return CeilingView(
-        ceiling.gpus,
-        round(ceiling.usd_per_hour, 2),
-        tuple(QuotaUse(code, name, count) for code, (name, count) in ceiling.vcpus.items()),
-        ceiling.unbounded,
-        ceiling.unpriced,
+        sum(each.max_gpus or 0 for each in costs),
+        round(known_part(costs, "max"), 2),
+        tuple(QuotaUse(code, _quota_name(code), count) for code, count in sorted(vcpus.items())),
+        tuple(each.pool for each in costs if each.max_gpus is None),
+        unpriced_types(costs),
     )

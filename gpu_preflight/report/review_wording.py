@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from gpu_facts.hardware.catalogue import columns
 from gpu_facts.hardware.regions import HOURS_PER_MONTH, prices_read
 from gpu_facts.light import regex
-from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, known_part, total, without_bound
+from gpu_preflight.judging.pool_costs import (
+    Figure,
+    PoolCost,
+    added,
+    added_gpus,
+    known_part,
+    total,
+    unknown_costs,
+    without_bound,
+)
 from gpu_preflight.report.review_headline import UNKNOWN, limit_name, limit_outcome, limit_value, price_note, usd
 from gpu_preflight.report.wording import RESULTS, count, listed
 
@@ -91,8 +100,7 @@ def cost_notes(view: ReviewView) -> Iterator[str]:
         dates = {columns()["usd_per_hour"]["as_of"], *([prices_read()["as_of"]] if "us-gov" in prices else [])}
         yield f"Prices of {' and '.join(sorted(dates))}: {prices}. A month has {HOURS_PER_MONTH} hours."
         yield "Not counted: pools without GPUs, control planes, volumes, load balancers, data transfer, discounts, tax."
-    unknown = dict.fromkeys(f"pool {each.pool}: {each.unknown}" for each in costs if each.unknown)
-    if unknown:
+    if unknown := unknown_costs(costs):
         yield f"Unknown: {'; '.join(unknown)}."
     if view.uncounted_workloads:
         names = listed(view.uncounted_workloads, "workload")

@@ -48,7 +48,7 @@ from gpu_preflight.report.wording import (
     workloads_alike,
     would_do,
 )
-from gpu_preflight.rule import SEVERITIES
+from gpu_preflight.rule import POSSIBLE, SEVERITIES
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.review import Fate
@@ -203,7 +203,7 @@ def _baseline(findings: Sequence[FindingView]) -> Iterator[Part]:
 
 
 def _severity(finding: FindingView) -> str:
-    return f"possible {finding.severity}" if finding.unknown else finding.severity
+    return f"{POSSIBLE}{finding.severity}" if finding.unknown else finding.severity
 
 
 def _skipped(view: CheckView | ReviewView) -> Iterator[Part]:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 
-from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.regions import find_quota, usd_per_hour
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import MIB, show
 from gpu_facts.resources import GPU
@@ -163,68 +160,6 @@ def _capacity(name: str, node: NodeToBe) -> int:
     }
     # Capacity that a NodeOverlay adds, such as shares of GPUs, counts too.
     return figures.get(name) or node.believed.get(name, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """The max size of all GPU pools together.
-
-    Attributes:
-        gpus: GPUs of the pools that have a limit.
-        vcpus: Name and vCPUs of each quota that they need, by quota code.
-        usd_per_hour: On-demand list price of the pools that have a limit, in US dollars an hour. GovCloud pools use the
-            GovCloud price, all other pools the price in us-east-1.
-        unbounded: Pools without a limit.
-        unpriced: Instance types without a list price.
-    """
-
-    gpus: int = 0
-    vcpus: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    usd_per_hour: float = 0.0
-    unbounded: tuple[str, ...] = ()
-    unpriced: tuple[str, ...] = ()
-
-
-def ceiling(pools: Iterable[tuple[Pool, tuple[NodeToBe, ...], str | None]]) -> Ceiling:
-    """Return the max size of some pools, each with its future nodes and its region."""
-    parts = [_pool_ceiling(*each) for each in pools]
-    vcpus: dict[str, tuple[str, int]] = {}
-    for part in parts:
-        for code, (name, count) in part.vcpus.items():
-            vcpus[code] = name, vcpus.get(code, (name, 0))[1] + count
-    return Ceiling(
-        gpus=sum(each.gpus for each in parts),
-        vcpus=dict(sorted(vcpus.items())),
-        usd_per_hour=round(sum(each.usd_per_hour for each in parts), 2),
-        unbounded=tuple(name for each in parts for name in each.unbounded),
-        unpriced=tuple(sorted({name for each in parts for name in each.unpriced})),
-    )
-
-
-def _pool_ceiling(pool: Pool, nodes: tuple[NodeToBe, ...], region: str | None) -> Ceiling:
-    limits = [(each.row, node_limit(pool, each)) for each in nodes]
-    bounded = [(row, most) for row, most in limits if row is not None and most is not None]
-    if any(most is None for row, most in limits if row is not None):
-        return Ceiling(unbounded=(pool.name,))
-    prices = {row.name: usd_per_hour(row, region) for row, _ in bounded}
-    return Ceiling(
-        gpus=max((row.gpus * most for row, most in bounded), default=0),
-        vcpus=quota_vcpus(pool, bounded),
-        usd_per_hour=max(((prices[row.name] or 0.0) * most for row, most in bounded), default=0.0),
-        unpriced=tuple(row.name for row, most in bounded if most and prices[row.name] is None),
-    )
-
-
-def quota_vcpus(pool: Pool, bounded: Iterable[tuple[InstanceType, int]]) -> dict[str, tuple[str, int]]:
-    """Return name and vCPUs of each quota that a pool needs, by quota code, for the max nodes of each type."""
-    found: dict[str, tuple[str, int]] = {}
-    for row, most in bounded:
-        for capacity_type in pool.capacity_types:
-            quota = find_quota(row, capacity_type)
-            if quota is not None and row.vcpus is not None and most:
-                count = max(row.vcpus * most, found.get(quota.code, ("", 0))[1])
-                found[quota.code] = quota.name, count
-    return found
 
 
 def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> Iterator[Reason]:

@@ -8,10 +8,6 @@ import pytest
 
 from gpu_facts.hardware.catalogue import catalogue, instance_type
 from gpu_facts.hardware.regions import prices_read, usd_per_hour
-from gpu_preflight.case import Case
-from gpu_preflight.model.cluster import Cluster
-from gpu_preflight.scheduling.pool_limits import ceiling
-from tests.preflight.readers import pool
 
 
 @pytest.mark.parametrize(
@@ -45,18 +41,3 @@ def test_govcloud_costs_more() -> None:
 def test_it_says_when_it_was_read() -> None:
     assert date.fromisoformat(prices_read()["as_of"]) <= date(2026, 11, 21)
     assert "karpenter-provider-aws" in prices_read()["source"]
-
-
-@pytest.mark.parametrize(
-    ("region", "dollars", "unpriced"),
-    [("us-east-1", 1.05, ()), ("us-gov-west-1", 1.33, ()), ("cn-north-1", 0, ("g4dn.xlarge",))],
-)
-def test_a_sum_is_of_the_region_and_says_what_it_leaves_out(
-    region: str, dollars: float, unpriced: tuple[str, ...]
-) -> None:
-    group = pool(instance_types=("g4dn.xlarge",), max_nodes=2, capacity_types=("on-demand",))
-    nodes = Case(Cluster(name="demo", pools=(group,))).nodes(group)
-
-    most = ceiling([(group, nodes, region)])
-
-    assert (most.usd_per_hour, most.unpriced) == (dollars, unpriced)

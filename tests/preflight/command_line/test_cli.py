@@ -19,7 +19,8 @@ from click.testing import CliRunner
 from gpu_constructs import __version__
 from gpu_facts import data_age
 from gpu_preflight.command_line import console
-from gpu_preflight.command_line.cli import JUDGED, PLAIN, cli
+from gpu_preflight.command_line.cli import cli
+from gpu_preflight.command_line.parameter_types import JUDGED, PLAIN
 from tests.conftest import ROOT
 from tests.preflight.rule_cases import FIXTURES
 
@@ -611,6 +612,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight.command_line",
         "gpu_preflight.command_line.cli",
         "gpu_preflight.command_line.completion",
+        "gpu_preflight.command_line.parameter_types",
         "gpu_preflight.command_line.console",
         "gpu_preflight.command_line.review_options",
         "gpu_preflight.command_line.selection",
@@ -645,6 +647,44 @@ def test_a_review_of_a_pod_that_moves_where_nothing_reads_it_is_unknown(tmp_path
     assert Done("check", str(new), "--strict").code == done.code == 1
     assert "1 part not read" in done.out
     assert "kustomization.yaml" in done.out
+
+
+def test_a_review_of_an_old_version_that_is_partly_not_read_is_unknown(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for side in (old, new):
+        (side / "app").mkdir(parents=True)
+        shutil.copy(PASSING, side / "cluster.yaml")
+    (old / "app" / "pool.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
+    (old / "app" / "kustomization.yaml").write_text("resources: [pool.yaml]\nvars: [{name: A}]\n")
+
+    done = Done("review", str(old), str(new), "--fail-on", "unknown")
+
+    assert done.code == 1
+    assert "1 part not read" in done.out
+
+
+def test_a_workload_whose_result_stays_unknown_makes_a_review_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                    "requirements": [
+                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
+                    ],
+                }
+            }
+        },
+    }
+    file.write_text(f"{json.dumps(pool)}\n---\n{GPU_POD.replace('AMOUNT', '1')}")
+
+    assert Done("check", str(file), "--strict").code == 1
+    assert Done("review", str(file), str(file), "--fail-on", "unknown").code == 1
+    assert Done("review", str(file), str(file)).code == 0
 
 
 def test_a_review_tells_which_acknowledgements_of_the_new_version_accept_nothing(tmp_path: Path) -> None:

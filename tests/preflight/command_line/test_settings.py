@@ -322,6 +322,16 @@ def test_nothing_that_hides_a_finding_changes_explain(by: str) -> None:
         assert f"got '{options[0]}'" in errors("explain", "app.yaml", *options)[0]
 
 
+def test_clusters_in_settings_hide_no_workload_from_explain() -> None:
+    Path("other.yaml").write_text(Path("app.yaml").read_text().replace("Name: demo", "Name: second"))
+    before = Done("explain", "app.yaml", "other.yaml", "--format", "json")
+    names = [each["name"] for each in before.json["clusters"]]
+    write(f"clusters = [{names[0]!r}]\n")
+
+    assert len(set(names)) == 2
+    assert Done("explain", "app.yaml", "other.yaml", "--format", "json").out == before.out
+
+
 def test_review_counts_what_is_hidden_and_accepts_files_in_other_folders(folder: Path) -> None:
     Done("check", "app.yaml", "--write-baseline", "b.json")
     for side in ("before", "after"):

@@ -12,14 +12,12 @@ from typing import Any
 
 from hypothesis import Phase, given, settings
 
-from gpu_preflight.cluster.network import pool_region
 from gpu_preflight.judging.check import check
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.report.review_headline import review_headline
-from gpu_preflight.scheduling.pool_limits import ceiling
 from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.strategies.pods import pods
 from tests.preflight.strategies.vocabulary import Json
@@ -166,7 +164,6 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
         report = check(given)
         for case in report.cases:
             explain(case)
-            ceiling((pool, case.nodes(pool), pool_region(pool, case.cluster)) for pool in case.gpu_pools)
         if before is not None:
             for old, new in ((before, given), (given, before)):
                 assert review_headline(review(old, new)).startswith("GPU review: ")

@@ -10,7 +10,17 @@ import pytest
 from gpu_facts.hardware.catalogue import instance_type
 from gpu_preflight.case import Case
 from gpu_preflight.judging.explain import explain
-from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, pool_costs, quota_increases, total
+from gpu_preflight.judging.pool_costs import (
+    Figure,
+    PoolCost,
+    added,
+    added_gpus,
+    known_part,
+    pool_costs,
+    quota_increases,
+    total,
+    unpriced_types,
+)
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool
@@ -57,6 +67,19 @@ def test_a_figure_that_is_not_known_is_none_and_never_zero(
     assert found == tuple(each if each is None else pytest.approx(each) for each in figures)
     assert why in cost.unknown
     assert bool(cost.unknown) is (None in figures)
+
+
+@pytest.mark.parametrize(
+    ("zone", "dollars", "unpriced"),
+    [("us-east-1a", 1.05, ()), ("us-gov-west-1a", 1.33, ()), ("cn-north-1a", 0, ("g4dn.xlarge",))],
+)
+def test_a_sum_uses_the_prices_of_the_region_and_lists_types_without_one(
+    zone: str, dollars: float, unpriced: tuple[str, ...]
+) -> None:
+    cost = cost_of(instance_types=("g4dn.xlarge",), max_nodes=2, zones=(zone,))
+
+    assert round(known_part([cost], "max"), 2) == dollars
+    assert unpriced_types([cost]) == unpriced
 
 
 def known(pool: str = "a", **changes: Any) -> PoolCost:

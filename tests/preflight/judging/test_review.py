@@ -11,6 +11,7 @@ import pytest
 from gpu_preflight.judging.review import Review, compare_findings, review
 from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.reading.objects import Origin
+from gpu_preflight.report.review_view import review_view
 from gpu_preflight.rule import Finding, Problem
 from tests.preflight.inputs import BAD, given, template
 from tests.preflight.readers import pool
@@ -27,7 +28,7 @@ def test_two_equal_inputs_differ_in_nothing(tmp_path: Path) -> None:
     found = compared(tmp_path, template(), template())
 
     assert (found.pools, found.moves, found.fates, found.new, found.fixed) == ((), (), (), (), ())
-    assert found.before == found.after
+    assert found.costs_before == found.costs_after != ()
     assert found.standing
 
 
@@ -236,8 +237,9 @@ def test_a_mended_pool_fixes_its_finding(tmp_path: Path) -> None:
 def test_the_ceiling_follows_the_maximum(tmp_path: Path) -> None:
     found = compared(tmp_path, template(), template({**BAD, "ScalingConfig": {"MinSize": 0, "MaxSize": 5}}))
 
-    assert (found.before.gpus, found.after.gpus) == (2, 5)
-    assert found.after.usd_per_hour == pytest.approx(found.before.usd_per_hour * 2.5, abs=0.01)
+    ceiling = review_view(found).ceiling
+    assert (ceiling.before.gpus, ceiling.after.gpus) == (2, 5)
+    assert ceiling.after.usd_per_hour == pytest.approx(ceiling.before.usd_per_hour * 2.5, abs=0.01)
 
 
 def daemons(**images: str) -> dict[str, Any]:
@@ -268,7 +270,7 @@ def test_eksctl_changes_no_group_but_its_size(tmp_path: Path) -> None:
 
     assert changed.change == "changed"
     assert all(("ScalingConfig" in each) is each.endswith("(in place)") for each in changed.details)
-    assert any("make one of another name" in each for each in changed.details)
+    assert any("create a group with another name" in each for each in changed.details)
 
 
 def test_a_config_of_another_name_is_another_cluster(tmp_path: Path) -> None:
@@ -290,6 +292,23 @@ def test_of_a_template_the_leaves_are_told(tmp_path: Path) -> None:
     [changed] = compared(tmp_path, pool("24h"), pool("48h")).pools
 
     assert [each.partition(" (")[0] for each in changed.details] == ["template spec expireAfter: 24h -> 48h"]
+
+
+@pytest.mark.parametrize(
+    ("values", "drains"), [(["g6", "p5"], False), (["p5", "g6"], False), (["p5"], True), ([{"Ref": "Later"}], True)]
+)
+def test_nodes_that_meet_the_new_requirements_stay(tmp_path: Path, values: Any, drains: bool) -> None:
+    def pool(*families: Any) -> dict[str, Any]:
+        requirement = {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": list(families)}
+        template = {"spec": {"requirements": [requirement], "nodeClassRef": {"name": "gpus"}}}
+        meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}}
+        return {**meta, "spec": {"template": template}}
+
+    found = compared(tmp_path, pool("g6"), pool(*values))
+
+    assert [each.drains for each in found.pools] == [drains]
+    assert [each.effect for each in found.changes] == ["nodes replaced" if drains else None]
+    assert ("all nodes of 1 pool replaced" in review_view(found).headline) is drains
 
 
 def _node_pool(alias: str | None, budgets: Any, kubernetes: str = "1.35") -> dict[str, Any]:
@@ -324,6 +343,7 @@ def _node_pool(alias: str | None, budgets: Any, kubernetes: str = "1.35") -> dic
     ("budgets", "consequence"),
     [
         ([], "nodes drift and are replaced as the budgets allow"),
+        ([{"nodes": "0", "reasons": {"Ref": "Later"}}], "nodes drift and are replaced as the budgets allow"),
         ([{"nodes": "10%"}], "nodes drift and are replaced as the budgets allow"),
         (
             [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}],

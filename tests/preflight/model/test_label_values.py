@@ -110,6 +110,32 @@ def test_words(requirement: Requirement, text: str) -> None:
     assert str(requirement) == text
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "implied"),
+    [
+        (("In", ("a",)), ("In", ("b", "a")), True),
+        (("In", ("a", "b")), ("In", ("a",)), False),
+        (("In", ("a",)), ("NotIn", ("b",)), True),
+        (("In", ("a",)), ("NotIn", ("a",)), False),
+        (("In", ("a",)), ("Exists", ()), True),
+        (("In", ("a",)), ("DoesNotExist", ()), False),
+        (("In", ("5",)), ("Gt", ("4",)), True),
+        (("NotIn", ("a", "b")), ("NotIn", ("a",)), True),
+        (("NotIn", ("a",)), ("NotIn", ("a", "b")), False),
+        (("NotIn", ("a",)), ("In", ("b",)), False),
+        (("Exists", ()), ("Exists", ()), True),
+        (("Exists", ()), ("In", ("a",)), False),
+        (("Gt", ("4",)), ("Gt", ("4",)), True),
+        (("Gt", ("4",)), ("Gt", ("5",)), False),
+        (("In", None), ("In", ("a",)), False),
+        (("In", ("a",)), ("In", None), False),
+    ],
+)
+def test_a_requirement_implies_another_one(one: Any, other: Any, implied: bool) -> None:
+    assert Requirement("key", *one).implies(Requirement("key", *other)) is implied
+    assert not Requirement("key", *one).implies(Requirement("else", *other))
+
+
 @pytest.mark.parametrize("have", [ANY_VALUE, NOT_A])
 @pytest.mark.parametrize(("values", "answer"), [(("five",), NO), (("5", "6"), NO), (("5",), YES)])
 def test_no_value_is_greater_than_what_is_no_number(have: LabelValues, values: tuple[str, ...], answer: Answer) -> None:

@@ -25,7 +25,6 @@ from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, ExplainView, check_view, explain_view
 from gpu_preflight.rule import Finding, Problem, Rule
-from gpu_preflight.scheduling.pool_limits import Ceiling
 from tests.preflight.readers import pool
 
 HERE = Path(__file__).parent
@@ -159,16 +158,6 @@ def review(**changes: Any) -> Review:
             _change("added", "Service web/chat", ""),
         ),
         moves=(Move("Kubernetes of demo", "1.35", "1.36"),),
-        before=Ceiling(gpus=16, vcpus={"L-417A185B": ("Running On-Demand P instances", 192)}, usd_per_hour=43.91),
-        after=Ceiling(
-            gpus=20,
-            vcpus={
-                "L-417A185B": ("Running On-Demand P instances", 384),
-                "L-DB2E81BA": ("Running On-Demand G and VT instances", 16),
-            },
-            usd_per_hour=113.3,
-            unbounded=("Spill",),
-        ),
         fates=(
             Fate(
                 "Job default/train",
@@ -189,7 +178,14 @@ def review(**changes: Any) -> Review:
                 max_usd_per_hour=110.08,
                 vcpus={"L-417A185B": 384},
             ),
-            cost("Infer", max_gpus=4, min_usd_per_hour=0.0, requested_usd_per_hour=0.8, max_usd_per_hour=3.22),
+            cost(
+                "Infer",
+                max_gpus=4,
+                min_usd_per_hour=0.0,
+                requested_usd_per_hour=0.8,
+                max_usd_per_hour=3.22,
+                vcpus={"L-DB2E81BA": 16},
+            ),
             UNBOUNDED,
         ),
         uncounted=("Deployment web/maybe",),

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from gpu_preflight.command_line.cli import JUDGED
 from gpu_preflight.command_line.console import CI_FORMS, without_commands
+from gpu_preflight.command_line.parameter_types import JUDGED
 from gpu_preflight.reading.objects import Position
 from gpu_preflight.report.review_view import ReviewView
 from gpu_preflight.report.schema import schema

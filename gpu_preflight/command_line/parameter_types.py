@@ -1,0 +1,194 @@
+"""Types of the command line's arguments and options: what each accepts, and its error for anything else."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from gpu_preflight.command_line import completion, console
+
+PLAIN = ("text", "json", "markdown")
+# The formats of `check` and `review`.
+JUDGED = ("text", "json", "sarif", "markdown", "html", *console.CI_FORMS)
+
+
+class File(click.ParamType[Any]):
+    """The path of a file or folder. An empty path is usually a shell variable that isn't set."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accept a path."""
+        if not value:
+            self.fail("must name a file or folder, got ''", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Have the shell complete a path."""
+        return completion.complete_file(incomplete)
+
+
+class Parameter(click.ParamType[Any]):
+    """``KEY=VALUE``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split a key and its value."""
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"must be KEY=VALUE, got {value!r}", param, ctx)
+        return key, text
+
+
+class Bound(click.ParamType[Any]):
+    """A number with a comparison, such as ``>=80``."""
+
+    name = "BOUND"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a bound."""
+        from gpu_facts.hardware.capability import Bound as Amount
+
+        try:
+            return Amount.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Amount(click.ParamType[Any]):
+    """A number from 0.
+
+    Args:
+        of: The unit, for errors.
+        whole: Whether it is a whole number.
+    """
+
+    name = "NUMBER"
+
+    def __init__(self, of: str, *, whole: bool = False) -> None:
+        self._of, self._whole = of, whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a number."""
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or number < 0 or (self._whole and number % 1):
+            kind = "a whole number" if self._whole else "a number"
+            self.fail(
+                f"must be {kind} of {self._of} from 0, such as {40 if self._whole else 40000}, got {value!r}",
+                param,
+                ctx,
+            )
+        return number
+
+
+class Word(click.Choice[str]):
+    """One of a few words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accept one of the words."""
+        from gpu_facts.refusals import did_you_mean
+
+        if value not in self.choices:
+            hint = did_you_mean(str(value), self.choices)
+            self.fail(f"must be one of {', '.join(self.choices)}, got {value!r}{hint}", param, ctx)
+        return str(value)
+
+
+class Format(Word):
+    """A format that the command can write."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accept one of the formats."""
+        if value in JUDGED and value not in self.choices:
+            self.fail(
+                f"must be one of {', '.join(self.choices)}, got {value!r}, which is for check and review", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+class FormatFile(click.ParamType[Any]):
+    """A further format, and the file for it."""
+
+    name = "FORMAT=FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split a format and its file."""
+        form, equals, file = str(value).partition("=")
+        if not equals or not file:
+            self.fail(f"must be FORMAT=FILE, got {value!r}", param, ctx)
+        return Word(JUDGED).convert(form, param, ctx), file
+
+
+class Components(click.ParamType[Any]):
+    """Components that run in the cluster although the input doesn't contain them."""
+
+    name = "COMPONENT,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        """Accept names of components, with commas between them."""
+        from gpu_facts.refusals import did_you_mean
+        from gpu_preflight.model.cluster import COMPONENTS
+
+        named = [each.strip() for each in str(value).split(",") if each.strip()]
+        for each in named:
+            if each not in COMPONENTS:
+                self.fail(
+                    f"must be among {', '.join(COMPONENTS)}, got {each!r}{did_you_mean(each, COMPONENTS)}", param, ctx
+                )
+        return frozenset(named)
+
+
+class RuleIds(click.ParamType[Any]):
+    """Ids of rules, or the beginnings of ids."""
+
+    name = "RULE,..."
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Complete the last id."""
+        before, comma, last = incomplete.rpartition(",")
+        found = completion.complete_rule(ctx, param, last)
+        for each in found:
+            each.value = f"{before}{comma}{each.value}"
+        return found
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Accept ids or their beginnings, with commas between them."""
+        from gpu_preflight.rule import id_hint, rule_id
+        from gpu_preflight.rules import rules
+
+        if isinstance(value, tuple):
+            return value
+        found = {each: rule_id(each).upper() for part in str(value).split(",") if (each := part.strip())}
+        for each, start in found.items():
+            if not any(id.startswith(start) for id in rules()):
+                help = id_hint(each, rules()) or "; 'gpu-constructs rules' lists them"
+                self.fail(f"must be rule ids or their beginnings, e.g. GPU361 or GPU3, got {each!r}{help}", param, ctx)
+        if not found:
+            self.fail(f"must name a rule, got {str(value)!r}", param, ctx)
+        return tuple(found.values())
+
+
+class IgnoredRule(click.ParamType[Any]):
+    """A rule and the reason for accepting its findings."""
+
+    name = "RULE=REASON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split a rule and the reason."""
+        from gpu_preflight.judging.acknowledgements import rejection
+        from gpu_preflight.rule import rule_id
+
+        if isinstance(value, tuple):
+            return value
+        id, _, reason = str(value).partition("=")
+        id = rule_id(id)
+        if why := rejection(id, reason):
+            fix = "" if why.startswith("id ") else f"; write {id}='why you accept it'"
+            self.fail(f"must be RULE=REASON: {why.replace('id must', 'RULE must', 1)}{fix}", param, ctx)
+        return id, reason.strip()
