@@ -20,7 +20,7 @@ _OPEN = regex(r"\$\{[^{}]*\}")
 
 
 def policy_size(text: str, *, open_characters: int = 0) -> int:
-    """Return the characters of a policy without white space. A value of the deployment has a fixed length."""
+    """Return the characters of a policy without white space, with `open_characters` for each value of a deployment."""
     return len(re.sub(r"\s", "", _OPEN.sub("x" * open_characters, text)))
 
 

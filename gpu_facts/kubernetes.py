@@ -135,7 +135,7 @@ def refuse_unless_object_name(who: object, argument: str, name: object, *, fix: 
     if not _DNS_LABEL.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 63 lower-case letters, digits and '-', beginning and ending with a "
-            f"letter or digit, got {name!r}"
+            f"letter or digit, got {name!r}; rename it"
         )
 
 
@@ -178,7 +178,7 @@ def refuse_unless_dotted_name(who: object, argument: str, name: object, *, fix: 
     if not _DNS_SUBDOMAIN.fullmatch(name):
         raise ValueError(
             f"{who}: {argument} must be 1 to 253 lower-case letters, digits, '-' and '.', each part beginning and "
-            f"ending with a letter or digit, got {name!r}"
+            f"ending with a letter or digit, got {name!r}; rename it"
         )
 
 
@@ -199,7 +199,7 @@ def refuse_unless_data_key(who: object, argument: str, key: object) -> None:
     if not _DATA_KEY.fullmatch(key):
         raise ValueError(
             f"{who}: {argument} must be 1 to 253 letters, digits, '-', '_' and '.', not beginning with '..', got "
-            f"{key!r}"
+            f"{key!r}; rename it"
         )
 
 

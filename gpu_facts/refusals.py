@@ -118,14 +118,14 @@ def refuse_unless_whole_number(
         ValueError: ``value`` is below ``least`` or above ``most``, or known only at deployment.
     """
     if is_number_token(value):
-        raise ValueError(f"{who}: {argument} must be known at synth, got a token")
+        raise ValueError(f"{who}: {argument} must be known at synth, got a token; write a number")
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{who}: {argument} must be a whole number, got {value!r}")
     if value < least:
         advice = f"; {fix}" if fix else ""
         raise ValueError(f"{who}: {argument} must be at least {least}, got {value}{advice}")
     if value > most:
-        raise ValueError(f"{who}: {argument} must be at most {most}, got {value}")
+        raise ValueError(f"{who}: {argument} must be at most {most}, got {value}; lower it")
 
 
 def refuse_unless_bool(who: object, argument: str, value: object) -> None:
@@ -139,7 +139,7 @@ def refuse_unless_bool(who: object, argument: str, value: object) -> None:
 
 
 def is_token(text: str) -> bool:
-    """Whether a string is a CDK token, whose value is known only at deployment, without other characters."""
+    """Whether a string has a CDK token, i.e. is known only at deployment, and no space, quote or brace next to it."""
     return has_token(text) and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
 
 

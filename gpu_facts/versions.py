@@ -64,7 +64,7 @@ class KubernetesMinor:
     Attributes:
         kubectl_layer: Module of the Lambda layer with kubectl and helm. Its package is in requirements.txt.
         cluster_autoscaler: Image of cluster autoscaler, whose minor version must equal the cluster's, or ``None`` if
-            none has been released yet.
+            no release was found yet.
         al2023: Release of the AL2023 images, as managed node groups name it.
         karpenter: Min release of Karpenter that supports it.
     """

@@ -14,7 +14,7 @@ from stacks.options import GpuClusterOptions, PoolOptions
 
 
 class GpuClusterStack(cdk.Stack):
-    """A VPC, an EKS cluster, GPU pools, a device manager and an autoscaler, by the options."""
+    """A VPC, an EKS cluster, GPU pools, a device manager and an autoscaler, as set in the options."""
 
     def __init__(self, scope: Construct, id: str, *, options: GpuClusterOptions | None = None, **kwargs: Any) -> None:
         super().__init__(scope, id, **kwargs)

@@ -189,7 +189,7 @@ def _json(key: str, value: Any) -> Any:
     except json.JSONDecodeError as error:
         kind = "an object" if key == "tags" else "a list"
         rule = f"context: {key} must be {kind} in JSON such as {_EXAMPLES.get(key, _SOME_NAMES)}"
-        raise ValueError(f"{rule}, got {_shown(value)}, {_where(value, error.pos)}") from error
+        raise ValueError(f"{rule}, got {_quote_shortened(value)}, {_where(value, error.pos)}") from error
 
 
 _SOME_NAMES = '["a", "b"]'
@@ -202,11 +202,11 @@ _EXAMPLES = {
     "tags": '{"team": "research"}',
 }
 # Max number of characters of a value, and of the part that can't be parsed, in a message.
-_SHOWN = 60
+_MAX_QUOTED = 60
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+def _quote_shortened(text: str) -> str:
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}...")
 
 
 def _where(text: str, position: int) -> str:
@@ -217,7 +217,7 @@ def _where(text: str, position: int) -> str:
     line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
     place = f"character {column}" if line == 1 else f"line {line}, character {column}"
     quotes = "; JSON has double quotes" if rest.lstrip()[0] == "'" else ""
-    return f"which isn't valid JSON from {place}: {_shown(rest)}{quotes}"
+    return f"which isn't valid JSON from {place}: {_quote_shortened(rest)}{quotes}"
 
 
 def _list(key: str, value: Any) -> Any:

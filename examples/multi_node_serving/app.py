@@ -1,4 +1,4 @@
-"""A model on two p5 nodes: Kueue admits a group of pods as a whole, behind an internal load balancer."""
+"""A model on two p5 nodes: Kueue admits its pods as a group. An internal load balancer sends requests to the leader."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3

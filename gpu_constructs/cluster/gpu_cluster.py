@@ -145,7 +145,7 @@ class GpuCluster(Construct):
         admins: ARNs of IAM users or roles that administer the cluster.
         viewers: ARNs of users or roles that may read everything in it except Secrets.
         operators: ARNs of viewers that may also drain nodes, and delete and scale workloads in every namespace. They
-            can't run their own images.
+            can't create workloads.
         network_policies: Whether to enforce Kubernetes' network policies, for a `Team` with ``isolate``. It uses ports
             8162 and 8163 of nodes.
         pod_subnets: Ids of separate subnets for pods, by the literal name of their zone, one for each zone of nodes.

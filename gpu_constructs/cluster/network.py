@@ -295,7 +295,8 @@ def _zones(who: object, scope: Construct, given: object) -> tuple[str, ...] | No
     region = stack_place(scope).region
     if not has_token(region) and not zones[0].startswith(region):
         raise ValueError(
-            f"{who}: availability_zones must be in {region!r}, the region of the stack, got {zones!r}; change one"
+            f"{who}: availability_zones must be in {region!r}, the region of the stack, got {zones!r}; name "
+            "zones of that region"
         )
     if len(set(zones)) < len(zones):
         raise ValueError(f"{who}: availability_zones must differ, got {zones!r}; remove the duplicates")

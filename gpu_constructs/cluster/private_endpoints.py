@@ -140,7 +140,7 @@ def _refuse_second_endpoints(who: object, vpc: ec2.IVpc, services: frozenset[str
         same = sorted(services & getattr(other, "_services", frozenset()))
         if same:
             raise ValueError(
-                f"{who}: services must be without the endpoints of the VPC, got {', '.join(same)}, which "
+                f"{who}: services must have no other endpoint in the VPC, got {', '.join(same)}, which "
                 f"{other.node.path!r} has; leave them out, or extend that one"
                 + ("; pass s3_gateway=False" if _S3 in same else "")
             )
@@ -167,8 +167,8 @@ def _policies(who: object, policies: object, services: Sequence[str]) -> Mapping
         known = isinstance(statements, (list, tuple)) and all(hasattr(each, "to_statement_json") for each in statements)
         if not known or not statements:
             raise TypeError(
-                f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}; remove it if "
-                "the service has no endpoint"
+                f"{who}: policies[{service!r}] must be a list of iam.PolicyStatement, got {statements!r}; write "
+                "[iam.PolicyStatement(...)]"
             )
     return policies
 

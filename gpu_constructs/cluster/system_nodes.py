@@ -54,7 +54,7 @@ _GRAVITON = re.compile(r"[a-z]+\d+g|a1\.")
 # agent, the EBS driver and the monitoring agent, and two each of CoreDNS, the EBS controller and an autoscaler. One is
 # left for your own controller.
 _LEAST_PODS = 12
-_WHY = "CoreDNS, add-ons and an autoscaler need 11 while the other node is replaced"
+_WHY = "CoreDNS, add-ons and an autoscaler need 11 while the other node is replaced, and one is spare"
 
 
 @named_arguments
@@ -247,7 +247,9 @@ class SystemNodes:
         for name in names:
             refuse_unless_plain_type(who, "instance_types", name, least_pods=_LEAST_PODS, why=_WHY)
         if len({is_graviton(name) for name in names}) > 1:
-            raise ValueError(f"{who}: instance_types must share one CPU architecture, got {names!r}; remove the others")
+            raise ValueError(
+                f"{who}: instance_types must share one CPU architecture, got {names!r}; keep the types of one"
+            )
         if self.min_nodes is not None:
             refuse_unless_whole_number(
                 who, "min_nodes", self.min_nodes, least=1, fix="raise it, because CoreDNS needs a node"

@@ -109,7 +109,7 @@ def dra_driver_values() -> Mapping[str, Any]:
 
 @named_arguments
 class SharedGpuClaim(Construct):
-    """A claim that every pod with ``GpuPod(claim=<its name>)`` uses. All of them run on the node that was allocated.
+    """A claim that every pod with ``GpuPod(claim=<its name>)`` uses. All of them run on the node with its GPUs.
 
     The pods take turns on the GPU. Each can use all of its memory, without isolation.
 

@@ -60,8 +60,8 @@ class Internal:
         idle_seconds: Max time without a byte on a connection, i.e. the longest time of an answer that isn't streamed.
             At most 3600.
         drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
-            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, but 15 to 300, because
-            an update of a managed node group fails if pods take longer than 15 minutes.
+            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, at least 15 and at
+            most 300, because an update of a managed node group fails if pods take longer than 15 minutes.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster. Default: none, and plain HTTP.
         allow: CIDR blocks that may connect. Default: all addresses that have a route to the VPC.
 
@@ -94,8 +94,8 @@ class Public:
         idle_seconds: Max time without a byte on a connection, i.e. the longest time of an answer that isn't streamed.
             At most 3600.
         drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
-            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, but 15 to 300, because
-            an update of a managed node group fails if pods take longer than 15 minutes.
+            less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, at least 15 and at
+            most 300, because an update of a managed node group fails if pods take longer than 15 minutes.
 
     Raises:
         TypeError: An argument has the wrong type.

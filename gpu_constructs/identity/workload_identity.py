@@ -47,8 +47,7 @@ class WorkloadIdentity(Construct):
             depend on this construct.
         target_role: Role that pods act as, usually of another account. EKS assumes it through the construct's role,
             which then has no other permission. It must trust the construct's role, see ``docs/how-to/storage.md``.
-            Grants
-            apply to the target role. Default: pods act as the construct's role.
+            Grants apply to the target role. Default: pods act as the construct's role.
 
     Raises:
         TypeError: An argument has the wrong type.

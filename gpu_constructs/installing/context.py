@@ -76,7 +76,7 @@ def _refuse_mirror(value: object) -> None:
 def _refuse_definitions(value: object) -> None:
     # The command line passes strings.
     if value not in (True, False, "true", "false"):
-        raise ValueError(f"context: {CHART_DEFINITIONS} must be true or false, got {value!r}")
+        raise ValueError(f"context: {CHART_DEFINITIONS} must be true or false, got {value!r}; write one of them")
 
 
 _CHECKS: dict[str, Callable[[object], None]] = {

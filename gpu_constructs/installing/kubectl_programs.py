@@ -54,8 +54,8 @@ def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
     """Return the stack for functions that use the programs.
 
     It is the stack of the layers, because CloudFormation can't change a layer that another stack imports. If the
-    cluster's name is known only in its own stack, the layers are in that stack, because the other one must not depend
-    on it.
+    cluster's name is known only in its own stack, it is the cluster's stack, because the stack of the layers must not
+    depend on it.
     """
     function = _function(cluster.cluster.kubectl_provider)
     elsewhere = function is None or has_token(cluster.name)

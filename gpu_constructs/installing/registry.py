@@ -89,7 +89,9 @@ class Claims(Generic[_Holder]):
         if path == holder or path.startswith(f"{holder}/"):
             return
         fix = "create yours before the first add_pool, which then uses it" if what in self._brought else "remove one"
-        raise ValueError(f"{path}: cluster must have one {what}, got a second one next to {holder!r}; {why}, {fix}")
+        raise ValueError(
+            f"{path}: cluster must have one {what}, got a second one next to {holder!r}; {fix}, because {why}"
+        )
 
 
 class AppliedObjects:

@@ -104,8 +104,8 @@ class ManagedNodeGroup(GpuNodes):
         node_repair: Rules for reboots and replacements of broken nodes.
         update: Number of nodes that an update replaces at once, and the order of termination and launch.
         force_update: Whether an update deletes pods that a PodDisruptionBudget protects, including training runs.
-            Without it an update that can't drain a node fails, and so does the deployment. Source:
-            https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
+            Without it an update that can't drain a node fails, and so does the deployment.
+            Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
         scaling_options: Options of cluster autoscaler for this group. They need a Lambda function that tags the group's
             Auto Scaling group. Default: the autoscaler's flags.
 

@@ -42,7 +42,7 @@ class Disk:
         throughput_mib_s: Throughput, in MiB/s.
         kms_key_arn: Customer-managed key. Its policy must allow its use to the principals that start nodes, see
             `grant_volume_key`. Default: the account's key for EBS.
-        snapshot_id: Snapshot of a data volume with preloaded images, ``snap-...``. It is supported on Bottlerocket,
+        snapshot_id: Snapshot of a data volume with preloaded images, ``snap-...``. Only Bottlerocket supports it,
             which has a separate data volume. Default: an empty volume.
         initialization_mib_s: Rate at which EBS loads the snapshot, in MiB/s. It costs per GiB. Without it the first
             read of a block is slow.
@@ -82,13 +82,13 @@ class Disk:
                 "initialization_mib_s",
                 self.initialization_mib_s,
                 MAX_INITIALIZATION,
-                "lower it to the max of EBS, in MiB/s",
+                "lower it, because EBS supports no more",
             )
             if self.snapshot_id is None:
                 raise ValueError(
                     "disk: initialization_mib_s must have a snapshot_id, got None; remove it, because nothing is loaded"
                 )
-        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "lower it to the largest gp3 volume")
+        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "lower it, because gp3 supports no more")
         most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
         self._refuse_above("iops", self.iops, most_iops, f"lower it, or raise size_gib from {self.size_gib}")
         most_throughput = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
@@ -119,7 +119,10 @@ class Volume:
 
 
 def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
-    """Return the volumes of a node: one on AL2023, and an OS volume and a data volume on Bottlerocket."""
+    """Return the volumes of a node: one on AL2023.
+
+    Bottlerocket has an OS volume, and a data volume with the disk's snapshot.
+    """
     if operating_system == "al2023":
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
     system = Disk(kms_key_arn=disk.kms_key_arn)

@@ -135,7 +135,7 @@ class Disruption:
 
     @classmethod
     def training(cls) -> Disruption:
-        """Return the profile for runs that must not be interrupted: Karpenter removes a node after an idle time."""
+        """Return the profile for runs that must not be interrupted. Only a node that stays empty is removed."""
         stays = Budget(nodes="0", reasons=("Drifted", "Underutilized"))
         return cls(
             consolidation="WhenEmpty",

@@ -408,7 +408,7 @@ class Host:
         if self.metadata_hop_limit not in _HOPS:
             raise ValueError(
                 "host: metadata_hop_limit must be 1, or 2 for pods that read the metadata service, got "
-                f"{self.metadata_hop_limit}; write 2, because no pod needs more hops"
+                f"{self.metadata_hop_limit}; write 1 or 2, because no pod needs more hops"
             )
         refuse_unless_bool("host", "session_manager", self.session_manager)
         object.__setattr__(self, "user_data", _parts(self.user_data))

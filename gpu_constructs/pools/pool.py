@@ -33,7 +33,7 @@ class Pool(Protocol):
 
 
 def node_selector(pool: Pool) -> dict[str, str]:
-    """Return the label of a pool's nodes, which the autoscaler has before the nodes boot."""
+    """Return the label of a pool's nodes, which autoscalers can read before a node boots."""
     return {POOL: pool.name}
 
 

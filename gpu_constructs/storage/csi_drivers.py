@@ -147,8 +147,8 @@ class FsxCsiDriver(Construct):
     needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
 
     To create a file system for each claim, the role would need more permissions. This library never grants them,
-    because no stack would delete these file systems. For existing file systems the driver
-    doesn't need its region either. It tries the metadata service, then the Kubernetes API, and starts.
+    because no stack would delete these file systems. For existing file systems the driver doesn't need its region
+    either. It tries the metadata service, then the Kubernetes API, and starts.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md (2026-11-22)

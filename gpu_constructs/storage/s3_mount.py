@@ -82,12 +82,14 @@ class S3Mount:
             raise ValueError(
                 f"s3 mount: metadata_ttl must be seconds or one of {', '.join(_NAMED_TTLS)}, got {ttl!r}; choose one"
             )
-        refuse_unless_whole_number("s3 mount", "metadata_ttl", ttl, least=1, fix="write 'minimal' to disable the cache")
+        refuse_unless_whole_number("s3 mount", "metadata_ttl", ttl, least=1, fix="write 'minimal' to read each time")
 
     def _refuse_writes_to_what_is_read_only(self) -> None:
         for flag in ("allow_overwrite", "allow_delete"):
             if self.read_only and getattr(self, flag):
-                raise ValueError(f"s3 mount: read_only must be False with {flag}, got True; set it, or remove {flag}")
+                raise ValueError(
+                    f"s3 mount: read_only must be False with {flag}, got True; write False, or remove {flag}"
+                )
 
     @property
     def options(self) -> list[str]:

@@ -34,8 +34,8 @@ class TeamQuota:
     https://kubernetes.io/docs/concepts/policy/limit-range/ (2026-11)
 
     Attributes:
-        gpus: Whole GPUs. It also limits GPUs that DRA claims request. Slices and shares of GPUs have other names and
-            aren't counted here.
+        gpus: Whole GPUs. It is also the limit of GPUs that DRA claims request, which are counted separately. Slices
+            and shares of GPUs have other names and aren't counted here.
         vcpus: CPUs that pods request. If you set it or ``memory_gib``, Kubernetes rejects containers without requests.
             So a container without requests then gets a quarter CPU and half a GiB.
         memory_gib: Memory that pods request.

@@ -217,8 +217,8 @@ class GpuPod:
             return str(self._usual_cpus(shape))
         if shape.vcpus and self.cpus > shape.pod_vcpus:
             raise ValueError(
-                f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, the part of the {shape.vcpus} of the pool's "
-                f"nodes that the kubelet reserves for pods, got {self.cpus}; request less"
+                f"{who}: pod must have at most {shape.pod_vcpus:g} vCPUs, which the kubelet leaves for pods on a node "
+                f"with {shape.vcpus}, got {self.cpus}; request less"
             )
         return millicores(self.cpus)
 
@@ -244,8 +244,8 @@ class GpuPod:
             wanted = max([own + self._sidecars(argument), *asked])
             if most and asked and wanted > most:
                 raise ValueError(
-                    f"{who}: pod must have at most {most:g} {argument}, which the kubelet of the pool's nodes leaves "
-                    f"for pods, for an init container, or for itself with its sidecars, got {wanted}; request less"
+                    f"{who}: pod must request at most {most:g} {argument} for an init container, or for itself with "
+                    f"its sidecars, got {wanted}; request less, because the kubelet leaves no more for pods"
                 )
 
     def scratch_request(self, who: object, shape: NodeShape) -> str | None:
@@ -311,8 +311,8 @@ class GpuPod:
             return max(self.shm_gib + 1, int(min(part, shape.pod_memory_gib - self._sidecars("memory_gib"))))
         if least and self.memory_gib > shape.pod_memory_gib:
             raise ValueError(
-                f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, the part of the {least} of the "
-                f"pool's nodes that the kubelet leaves for pods, got {self.memory_gib}; request less"
+                f"{who}: pod must have at most {shape.pod_memory_gib} GiB of memory, which the kubelet leaves for pods "
+                f"on a node with {least}, got {self.memory_gib}; request less"
             )
         return self.memory_gib
 

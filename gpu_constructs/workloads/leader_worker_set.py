@@ -83,7 +83,7 @@ def leader_worker_set(
     queue: str | KaiQueue | None,
     topology: str | None,
 ) -> dict[str, Any]:
-    """Return the LeaderWorkerSet. Without spare nodes, an update deletes a group before it starts the next.
+    """Return the LeaderWorkerSet. An update deletes a group before it starts the next: there are no spare nodes.
 
     Source: kubernetes-sigs/lws 060ab4da1 api/leaderworkerset/v1/leaderworkerset_types.go (2026-11)
     """

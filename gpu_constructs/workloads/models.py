@@ -98,7 +98,7 @@ class CopiedModel:
         """Return the pod with its model.
 
         Raises:
-            ValueError: The identity is of another pod, or the path is already used.
+            ValueError: The identity is of another namespace or service account, or the path is already used.
         """
         region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)
         reader = resolve_reader_identity(place, self.bucket, self.prefix, self.identity)
@@ -169,7 +169,8 @@ class MountedModel:
         """Return the pod with its model.
 
         Raises:
-            ValueError: The identity is of another pod, the path is already used, or a volume of that name exists.
+            ValueError: The identity is of another namespace or service account, the path is already used, or a volume
+                of that name exists.
         """
         reader = resolve_identity(place, self.identity)
         mounted = [self.bucket.bucket_name, self.prefix, self.region, self.cache_gib]
@@ -242,7 +243,8 @@ class StreamedModel:
         """Return the pod with its model.
 
         Raises:
-            ValueError: The identity is of another pod, or the buffers are larger than the pod's memory.
+            ValueError: The identity is of another namespace or service account, or the buffers are larger than the
+                pod's memory.
         """
         self._refuse_too_little_memory(place)
         region = resolve_bucket_region(place.scope, place.who, self.bucket, self.region)

@@ -49,7 +49,7 @@ def pod_spec(
     probes: Probes | None = None,
     spread: Sequence[k8s.TopologySpreadConstraint] = (),
 ) -> k8s.PodSpec:
-    """Return the pod. It selects its nodes by the pool's label, which the autoscaler has before the nodes boot.
+    """Return the pod. It selects its nodes by the pool's label, which autoscalers can read before a node boots.
 
     Raises:
         ValueError: No node of the pool has the resources that it requests.

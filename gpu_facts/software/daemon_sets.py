@@ -241,9 +241,9 @@ def _is_term(value: object) -> bool:
 def daemon_sets_of_chart(name: str, version: str | None, values: Mapping[str, Any]) -> tuple[DaemonSetSpec, ...] | None:
     """Return the DaemonSets that a Helm chart installs with some values.
 
-    A version between two rows is treated like the lower one. Beyond the rows, the next lower version that was read is
-    used, or the lowest one, and the answers aren't exact. They also aren't exact if a value has the wrong type. Then
-    its default is used. No argument raises an error.
+    A version between two versions of a row is treated like them. For any other version, the next lower version that was
+    read is used, or the lowest one, and the answers aren't exact. They also aren't exact if a value has the wrong type.
+    Then its default is used. No argument raises an error.
 
     Args:
         name: Name of the chart, without repository.

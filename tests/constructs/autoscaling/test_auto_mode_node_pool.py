@@ -122,7 +122,7 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), device_manager="gpu-operator")},
             ValueError,
-            "shape must be without device_manager, got .*because Auto Mode doesn't support it",
+            "shape must be without device_manager, got 'gpu-operator'; remove it, because Auto Mode doesn't support it",
         ),
         (
             {
@@ -136,7 +136,8 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
         (
             {"shape": NodeShape(instance_types=("g6.xlarge", "g7.2xlarge"))},
             ValueError,
-            "shape must have instance types that NVIDIA .*Auto Mode's image has a newer driver",
+            "shape must have instance types that NVIDIA driver 580 supports, got g7.2xlarge; use a KarpenterNodePool, "
+            "because no document states that Auto Mode's image has a newer driver",
         ),
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", placement_group="a")},
@@ -146,7 +147,7 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), operating_system="bottlerocket", raid0=False)},
             ValueError,
-            "shape must have raid0=True, got False; set it, .*Auto Mode always joins the local disks",
+            "shape must have raid0=True, got False; set it, because Auto Mode always joins the local disks",
         ),
         (
             {
@@ -155,7 +156,8 @@ def test_a_given_role_brings_its_own_entry(stack: cdk.Stack, cluster: eks.IClust
                 )
             },
             ValueError,
-            r"shape must have sharing=Exclusive\(\), got .*it, because Auto Mode can't share GPUs",
+            r"shape must have sharing=Exclusive\(\), got TimeSlicing\(replicas=4\); change it, because Auto Mode can't "
+            "share GPUs",
         ),
         ({"size": 8}, TypeError, r"size must be UpTo\(gpus=8\) or Static\(nodes=2\), got 8"),
         ({"shape": "g6.xlarge"}, TypeError, r"shape must be a NodeShape"),

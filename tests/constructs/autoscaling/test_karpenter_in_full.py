@@ -163,7 +163,8 @@ def test_refuses_a_mirror_that_is_no_oci_registry(stack: cdk.Stack, cluster: eks
     mirrored.node.set_context("gpu-constructs:chartMirror", "https://charts.example.com")
 
     with pytest.raises(
-        ValueError, match=r"context: gpu-constructs:chartMirror must be an .*got 'https://charts.example.com'"
+        ValueError,
+        match=r"context: gpu-constructs:chartMirror must be an OCI registry, got 'https://charts.example.com'",
     ):
         Karpenter(mirrored, "Karpenter", cluster=cluster)
 
@@ -390,7 +391,7 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
                 ),
             },
             ValueError,
-            "ami_release must be left out if the shape has its own",
+            "ami_release must be left out if the shape has its own image",
         ),
         (
             {
@@ -401,7 +402,8 @@ def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: 
                 )
             },
             ValueError,
-            "shape must leave kubelet.parallel_image_pulls .*4; remove it, because Karpenter drops",
+            "shape must leave kubelet.parallel_image_pulls out on bottlerocket, got 4; remove it, because Karpenter "
+            "drops",
         ),
     ],
 )

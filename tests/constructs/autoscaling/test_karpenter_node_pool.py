@@ -183,7 +183,8 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
                 )
             },
             ValueError,
-            "capacity must be a Reservation with id, got a .*id, because Karpenter selects by id",
+            "capacity must be a Reservation with id, got a resource group; write the id, because Karpenter selects "
+            "by id",
         ),
         ({"node_role": None}, ValueError, r"node_role must be given without karpenter, got None"),
         ({"node_role": "nodes"}, TypeError, r"node_role must be an iam.IRole, got 'nodes'"),
@@ -191,12 +192,13 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
         (
             {"ami_release": "1.36.3-20260903"},
             ValueError,
-            "ami_release must be 'latest' or a release name .*for al2023, got '1.36.3-20260903'",
+            "ami_release must be 'latest' or a release name of Karpenter for al2023, got '1.36.3-20260903'",
         ),
         (
             {"shape": NodeShape(instance_types=("g6.xlarge", "g7.2xlarge")), "ami_release": "v20260903"},
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, .*has 580; use 'v20261012' \[GPU006\]",
+            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got 'v20260903', which has 580; "
+            r"use 'v20261012' \[GPU006\]",
         ),
         (
             {
@@ -204,7 +206,7 @@ def test_every_type_is_asked_for_with_its_architecture_and_disks(name: str, syst
                 "ami_release": "1.65.0",
             },
             ValueError,
-            "ami_release must be one with NVIDIA driver 595, .*needs, got '1.65.0', which has 580",
+            r"ami_release must be one with NVIDIA driver 595, .* got '1.65.0', .* use '1.68.0' or newer \[GPU006\]",
         ),
         ({"ami_release": ""}, ValueError, r"ami_release must be 'latest' or .* such as 'v2"),
         ({"ami_release": 1}, TypeError, r"ami_release must be a string, got 1"),

@@ -152,12 +152,12 @@ def test_isolated_pods_reach_the_endpoints() -> None:
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        ({"block": 10}, "block must be an address block, got 10"),
+        ({"block": 10}, "block must be an address block, got 10; write one such as '10.0.0.0/16'"),
         ({"block": "10.0.0.0"}, "block must be an address block such as '10.0.0.0/16'"),
         ({"block": "52.0.0.0/16"}, "block must be in one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16"),
         ({"block": "10.0.0.0/20"}, "block must have a length of /16 to /19"),
         ({"block": SERVICE_CIDR}, "block must not overlap 172.20.0.0/16 of the cluster's services"),
-        ({"pod_block": 7}, "pod_block must be an address block, got 7"),
+        ({"pod_block": 7}, "pod_block must be an address block, got 7; write one such as '100.64.0.0/16'"),
         ({"pod_block": "10.1.0.0/16"}, "pod_block must be in 100.64.0.0/10, got"),
         ({"pod_block": "198.19.0.0/16"}, "pod_block must be in 100.64.0.0/10, got"),
         ({"pod_block": "100.64.0.0/15"}, "pod_block must have a length of /16 to /24"),

@@ -123,7 +123,7 @@ def test_the_image_is_as_given(stack: cdk.Stack, cluster: eks.ICluster) -> None:
         (
             {"image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.2"},
             ValueError,
-            "take over the EFA devices, got 'nvcr.io/nvidia/k8s-device-plugin:v0.19.2'",
+            "take over the EFA devices, got 'nvcr.io/nvidia/k8s-device-plugin:v0.19.2'; use 'nvcr.io.*v0.20.0'",
         ),
         (
             {"cluster": "demo"},

@@ -284,7 +284,11 @@ def test_refuses_what_cannot_claim(stack: cdk.Stack, cluster: eks.ICluster) -> N
     [
         ({"count": 0}, ValueError, "gpu claim: count must be at least 1, got 0"),
         ({"memory_gib": "40"}, TypeError, "gpu claim: memory_gib must be a whole number, got '40'"),
-        ({"mig_profile": "banana"}, ValueError, "gpu claim: mig_profile must be the name of a profile, got 'banana'"),
+        (
+            {"mig_profile": "banana"},
+            ValueError,
+            "mig_profile must be the name of a profile, got 'banana'; write one such as '1g.10gb'",
+        ),
         ({"mig_profile": 1}, TypeError, "gpu claim: mig_profile must be a string, got 1"),
     ],
 )
@@ -294,7 +298,9 @@ def test_refuses_claims(changes: dict[str, Any], error: type[Exception], rule: s
 
 
 def test_refuses_a_number_beside_a_claim() -> None:
-    with pytest.raises(ValueError, match="gpu pod: gpus must be left out with claim, got 4"):
+    with pytest.raises(
+        ValueError, match="gpu pod: gpus must be left out with claim, got 4; remove it, because the claim sets"
+    ):
         GpuPod(image=IMAGE, gpus=4, claim="shared")
 
 

@@ -25,7 +25,8 @@ OFFICE = ("203.0.113.0/24",)
     [
         (
             {"allow": ()},
-            "^public: allow must name the addresses of .*for all addresses, together with",
+            r"^public: allow must name the addresses of clients, got \(\); write \('0.0.0.0/0',\) for all addresses, "
+            r"together",
         ),
         ({"allow": "10.0.0.0/8"}, r"^public: allow must be a list of names, got '10.0.0.0/8'; write \['10.0.0.0/8'\]$"),
         (
@@ -39,7 +40,7 @@ OFFICE = ("203.0.113.0/24",)
         ),
         ({"certificate_arn": "cert"}, r"^public: certificate_arn must be an ARN of ACM or IAM, got 'cert'; list yours"),
         ({"idle_seconds": 0}, r"^public: idle_seconds must be at least 1, got 0$"),
-        ({"idle_seconds": 3601}, r"^public: idle_seconds must be at most 3600, got 3601$"),
+        ({"idle_seconds": 3601}, r"^public: idle_seconds must be at most 3600, got 3601; lower it$"),
         ({"drain_seconds": 14}, r"^public: drain_seconds must be at least 15, got 14$"),
     ],
 )
@@ -77,7 +78,8 @@ def test_a_certificate_is_of_the_region_of_its_load_balancer() -> None:
         "Test/Chat", Internal(certificate_arn=cdk.Fn.import_value("arn")), region="eu-west-1", ipv6=False
     )
     with pytest.raises(
-        ValueError, match=r"^Test/Chat: expose must have a certificate of .*the load balancer is in that region$"
+        ValueError,
+        match=r"^Test/Chat: expose must have a certificate of region 'eu-west-1', got one of 'us-east-1'; create",
     ):
         refuse_unless_exposure("Test/Chat", expose, region="eu-west-1", ipv6=False)
 

@@ -68,7 +68,11 @@ def test_keys_of_others_are_left_alone(key: str) -> None:
         ("delivery", True, "must be one of kubectl, argocd, flux, got True"),
         ("manifests", "", "must be a folder, got ''"),
         ("manifests", 3, "must be a folder, got 3"),
-        ("chartMirror", "https://charts.example.com", "must be an OCI registry, got 'https://charts.example.com'"),
+        (
+            "chartMirror",
+            "https://charts.example.com",
+            "must be an OCI registry, got 'https://charts.example.com'; write one such as 'oci://",
+        ),
         ("chartMirror", ["oci://a"], "must be an OCI registry"),
     ],
 )

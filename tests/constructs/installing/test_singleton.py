@@ -69,8 +69,8 @@ def test_a_claim_is_for_one() -> None:
     assert claims.holder("device manager") == "Test/A"
     assert claims.holder("Karpenter") is None
     message = (
-        "Test/B: cluster must have one device manager, got a second one next to 'Test/A'; two advertise every GPU "
-        "twice, remove one"
+        "Test/B: cluster must have one device manager, got a second one next to 'Test/A'; remove one, because two "
+        "advertise every GPU twice"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
         claims.claim("Test/B", "device manager", why="two advertise every GPU twice")
@@ -93,5 +93,8 @@ def test_beside_what_was_brought_the_fix_is_to_come_first() -> None:
     claims.claim("Test/Gpu/Plugin", "device manager", why="two advertise every GPU twice")
     claims.bring("device manager")
 
-    with pytest.raises(ValueError, match=r"twice, create yours before the first add_pool, which then uses it$"):
+    with pytest.raises(
+        ValueError,
+        match=r"; create yours before the first add_pool, which then uses it, because two advertise every GPU twice$",
+    ):
         claims.claim("Test/Mine", "device manager", why="two advertise every GPU twice")

@@ -90,28 +90,32 @@ def test_what_a_group_boots(given: Any, version: str | None, system: str, found:
             "1.36",
             "al2023",
             TypeError,
-            "Test/Nodes: ami_release must be a string, got 7",
+            r"Test/Nodes: ami_release must be a string, got 7; write one such as '1\.36\.3-20260903'",
         ),
         (
             7,
             None,
             "bottlerocket",
             TypeError,
-            "Test/Nodes: ami_release must be a string, got 7",
+            r"Test/Nodes: ami_release must be a string, got 7; write one such as '1\.34\.0-18d04e52'",
         ),
         (
             "1.36.2",
             "1.36",
             "al2023",
             ValueError,
-            "Test/Nodes: ami_release must be 'latest' or a release name of EKS for al2023, got '1.36.2'",
+            r"Test/Nodes: ami_release must be 'latest' or a release name of EKS for al2023, got '1\.36\.2'; write "
+            r"one such "
+            r"as '1\.36\.3-20260903'",
         ),
         (
             "1.34.0-18d04e5",
             None,
             "bottlerocket",
             ValueError,
-            "Test/Nodes: ami_release must be 'latest' or a .*for bottlerocket, got '1.34.0-18d04e5'",
+            r"Test/Nodes: ami_release must be 'latest' or a release name of EKS for bottlerocket, got "
+            r"'1\.34\.0-18d04e5'; "
+            r"write one such as '1\.34\.0-18d04e52'",
         ),
         (
             "1.3.2-20260714",

@@ -119,7 +119,8 @@ ROWS = [replace(instance_type("g6.xlarge"), name=name) for name in TYPES]
             {"shape": NodeShape(instance_types=("g6.xlarge", "g6.12xlarge", "g5.xlarge"))},
             ValueError,
             "shape must have instance types with one number of GPUs, got {'g6.xlarge': 1, 'g6.12xlarge': 4, "
-            "'g5.xlarge': 1}; make one group per number",
+            "'g5.xlarge': 1}; make one group per number, because cluster autoscaler uses the first type for all of "
+            "them",
         ),
         ({"min_nodes": -1}, ValueError, "min_nodes must be at least 0, got -1"),
         ({"min_nodes": "1"}, TypeError, "min_nodes must be a whole number, got '1'"),

@@ -190,13 +190,14 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
         (
             {"shape": NodeShape(instance_types=("g7.2xlarge",)), "ami_release": "1.36.3-20260903"},
             ValueError,
-            r"ami_release must be one with NVIDIA driver 595, .*which has 580; use 'latest' \[GPU006\]",
+            r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.3-20260903', which "
+            r"has 580; use 'latest' \[GPU006\]",
         ),
-        ({"ami_release": 1}, TypeError, "ami_release must be a string, got 1"),
+        ({"ami_release": 1}, TypeError, "must be a string, got 1; write one such as '1.36.3-20260903'"),
         (
             {"ami_release": "1.36.3-20260903", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
             ValueError,
-            "ami_release must be left out if the shape has its own",
+            "ami_release must be left out if the shape has its own image",
         ),
         ({"force_update": 1}, TypeError, r"force_update must be True or False, got 1"),
         ({"node_repair": True}, TypeError, r"node_repair must be a NodeRepair, got True"),
@@ -205,7 +206,7 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
         (
             {"capacity": Spot(), "shape": NodeShape(instance_types=("g6.xlarge",), purpose="training")},
             ValueError,
-            r"capacity must not be Spot\(\) if the shape's purpose is 'training', got Spot\(\)",
+            r"capacity must not be Spot\(\) if the shape's purpose is 'training', .*Spot\(checkpointed=True\)",
         ),
     ],
 )

@@ -304,7 +304,7 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
         (
             {"capacity": CapacityBlock(**BLOCK), "shape": NodeShape(instance_types=("p5.48xlarge",)), "min_nodes": 1},
             ValueError,
-            "min_nodes must be 0 with a Capacity Block, got 1; remove it, because every launch fails",
+            "min_nodes must be 0 with a Capacity Block, got 1; remove it, because every launch fails before the block",
         ),
         (
             {"capacity": CapacityBlock(**BLOCK), "shape": NodeShape(instance_types=("p5.48xlarge",))},
@@ -314,7 +314,7 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
         (
             {"capacity": Reservation(availability_zone="us-east-1f", id="cr-0a100000000000000")},
             ValueError,
-            "subnets must be in 'us-east-1f', the zone of the .*us-east-1a, us-east-1b; pass a subnet",
+            "subnets must be in 'us-east-1f', the zone of the reservation, got us-east-1a, us-east-1b; pass a subnet",
         ),
         (
             {
@@ -322,7 +322,7 @@ def test_sizes_known_only_at_deployment_pass(stack: cdk.Stack, cluster: eks.IClu
                 "shape": NodeShape(instance_types=("g6.xlarge", "g5.xlarge")),
             },
             ValueError,
-            "the reserved instance type, got g6.xlarge, g5.xlarge",
+            "only the reserved instance type, got g6.xlarge, g5.xlarge",
         ),
         (
             {"shape": NodeShape(instance_types=("p5.48xlarge",), efa=True)},

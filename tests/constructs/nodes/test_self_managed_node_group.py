@@ -233,12 +233,13 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         (
             {"bootstrap": Bootstrap(kubernetes_version="1.36")},
             ValueError,
-            "bootstrap must have service_cidr if the cluster .*it from 'aws eks describe-cluster'",
+            "bootstrap must have service_cidr if the cluster states none, got None; copy it from 'aws eks "
+            "describe-cluster'",
         ),
         (
             {"bootstrap": replace(SAYS, ami_release="nonsense")},
             ValueError,
-            "bootstrap must have a release of al2023 as ami_release, got 'nonsense'",
+            r"bootstrap must have a release of al2023 as ami_release, got 'nonsense'; write one such as 'v\d{8}'",
         ),
         (
             {"bootstrap": replace(SAYS, ami_release="v20260714}}{{resolve:secretsmanager:prod/db}}{{x")},
@@ -262,7 +263,8 @@ def test_a_reservation_takes_the_launch_template_alone(stack: cdk.Stack, joinabl
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), taints=(Taint(key="a", value="b"), EVICTS))},
             ValueError,
-            "shape must have one taint for each key, got 'a' .*cluster autoscaler reads one effect",
+            "shape must have one taint for each key, got 'a' with NoSchedule, NoExecute; .*cluster autoscaler reads "
+            "one effect",
         ),
         ({"shape": None}, TypeError, r"shape must be a NodeShape, got None"),
         ({"cluster": "demo"}, TypeError, r"cluster must be a GpuCluster or a cluster of aws_cdk.aws_eks_v2, got str"),

@@ -155,7 +155,8 @@ def test_refuses_a_driver_that_does_not_know_its_taint(stack: cdk.Stack, cluster
     S3CsiDriver(stack, "Driver", cluster=cluster, version="v2.0.0-eksbuild.1")
 
     with pytest.raises(
-        ValueError, match=r"storage_drivers must have drivers that remove .*version v2.0.0-eksbuild.1; use v2.1 or"
+        ValueError,
+        match=r"storage_drivers must have drivers that .* 's3' of version v2\.0\.0-eksbuild\.1; use v2\.1 or",
     ):
         ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=SHAPE, max_nodes=2)
 

@@ -104,8 +104,11 @@ def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"url": "https://prometheus.example.com"}, "url must be the endpoint of a"),
-        ({"url": None}, "url must be the endpoint of"),
+        (
+            {"url": "https://prometheus.example.com"},
+            "got 'https://prometheus.example.com'; write 'https://aps-workspaces",
+        ),
+        ({"url": None}, "url must be the endpoint of a workspace, got None"),
         ({"region": "US"}, "region must be a region, got 'US'"),
     ],
 )
@@ -247,12 +250,13 @@ def test_the_chain_is_there_before_its_end(app: App) -> None:
     [
         ({"target": "chat"}, TypeError, r"target must be a GpuDeployment, got 'chat'"),
         ({"signals": []}, ValueError, r"signals must name at least one, got none"),
-        ({"signals": GpuUtilization()}, TypeError, "signals must be a list of signals, got"),
+        ({"signals": GpuUtilization()}, TypeError, r"must be a list of signals, got .*; write \[GpuUtilization"),
         ({"signals": ["cpu"]}, TypeError, "signals must be a list of signals"),
         (
             {"min_replicas": 0},
             ValueError,
-            "min_replicas must be at least 1 without a Demand .*in use and no signal would start a pod",
+            "min_replicas must be at least 1 without a Demand or SqsQueue, got 0; add one, because without pods no "
+            "GPU is",
         ),
         ({"max_replicas": 0}, ValueError, r"max_replicas must be at least 1, got 0"),
         ({"min_replicas": 5}, ValueError, r"max_replicas must be at least 5, got 4"),
@@ -421,7 +425,7 @@ def test_a_deployment_with_replicas_of_its_own_would_fight(stack: cdk.Stack, clu
         (
             lambda: SqsQueue(url="jobs", region="us-east-1", per_pod=1),
             ValueError,
-            "sqs queue: url must be the URL of a",
+            "sqs queue: url must be the URL of a queue, got 'jobs'",
         ),
     ],
 )
@@ -446,7 +450,7 @@ def test_rightsizing_recommends_and_changes_nothing_by_itself(app: App) -> None:
         (
             {"resources": ["nvidia.com/gpu"]},
             ValueError,
-            "resources must be of cpu, memory, got .*it, because a VerticalPodAutoscaler",
+            "resources must be of cpu, memory, got 'nvidia.com/gpu'; remove it, because a VerticalPod",
         ),
         ({"resources": []}, ValueError, r"resources must name cpu or memory"),
         ({"mode": "Auto"}, ValueError, r"mode must be one of Off, Initial, InPlaceOrRecreate, got 'Auto'"),

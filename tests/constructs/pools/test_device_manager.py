@@ -41,7 +41,11 @@ def test_a_node_has_one(system: Any, given: Any, name: str) -> None:
         ("al2023", "bottlerocket", r"must be one of device-plugin, gpu-operator, dra, got 'bottlerocket'"),
         ("al2023", "device_plugin", r"got 'device_plugin'; did you mean 'device-plugin'\?"),
         ("bottlerocket", "device-plugin", r"must be one of bottlerocket, dra, got 'device-plugin'"),
-        ("bottlerocket", "gpu-operator", "on bottlerocket, whose image already has the operator's components"),
+        (
+            "bottlerocket",
+            "gpu-operator",
+            "on bottlerocket, whose image already has the .*acknowledge_bottlerocket=True",
+        ),
     ],
 )
 def test_refuses_what_the_operating_system_leaves_to_another(system: Any, given: Any, message: str) -> None:

@@ -77,14 +77,22 @@ def test_every_profile_is_valid_for_karpenters_definition(disruption: Disruption
 @pytest.mark.parametrize(
     ("says", "error", "message"),
     [
-        ({"nodes": "-1"}, ValueError, "budget: nodes must be a number or a percentage, got '-1'"),
+        (
+            {"nodes": "-1"},
+            ValueError,
+            "nodes must be a number or a percentage, got '-1'; write one such as '0' or '10%'",
+        ),
         ({"nodes": "101%"}, ValueError, r"got '101%'"),
         ({"nodes": 1}, ValueError, "nodes must be a number or a percentage, got 1"),
         ({"nodes": "1", "reasons": "Empty"}, TypeError, r"reasons must be a list of names, got 'Empty'"),
         ({"nodes": "1", "reasons": ("Emty",)}, ValueError, r"did you mean 'Empty'\?"),
         ({"nodes": "1", "schedule": "@daily"}, ValueError, "schedule and minutes must be given together, got '@daily'"),
         ({"nodes": "1", "minutes": 5}, ValueError, "schedule and minutes must be given together, got None and 5"),
-        ({"nodes": "1", "schedule": "8 am", "minutes": 5}, ValueError, "schedule must be a cron expression"),
+        (
+            {"nodes": "1", "schedule": "8 am", "minutes": 5},
+            ValueError,
+            "schedule must be a cron expression, got '8 am'",
+        ),
         ({"nodes": "1", "schedule": "@daily", "minutes": 0}, ValueError, r"minutes must be at least 1, got 0"),
     ],
 )

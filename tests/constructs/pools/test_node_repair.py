@@ -44,7 +44,11 @@ def test_all_four_values_of_an_override_are_told() -> None:
         ),
         ({"action": "Restart"}, ValueError, r"action must be one of Replace, Reboot, NoAction, got 'Restart'"),
         ({"wait_minutes": 0}, ValueError, r"wait_minutes must be at least 1, got 0"),
-        ({"reason": "XID 64"}, ValueError, "reason must be one word, got 'XID 64'"),
+        (
+            {"reason": "XID 64"},
+            ValueError,
+            "reason must be one word, got 'XID 64'; write one such as 'NvidiaXID64Error'",
+        ),
     ],
 )
 def test_refuses_an_override(changes: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -58,7 +62,11 @@ def test_refuses_an_override(changes: dict[str, Any], error: type[Exception], me
 @pytest.mark.parametrize(
     ("says", "error", "message"),
     [
-        ({"max_unhealthy": "lots"}, ValueError, "max_unhealthy must be a number or a percentage, got 'lots'"),
+        (
+            {"max_unhealthy": "lots"},
+            ValueError,
+            "must be a number or a percentage, got 'lots'; write one such as '20%'",
+        ),
         ({"max_unhealthy": "101%"}, ValueError, r"max_unhealthy must be a number .* got '101%'"),
         ({"max_parallel": 0}, ValueError, r"max_parallel must be at least 1, got 0"),
         ({"overrides": XID}, TypeError, r"overrides must be a tuple of RepairOverride"),

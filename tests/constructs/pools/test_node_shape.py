@@ -39,7 +39,8 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"instance_types": ("p6e-gb200.36xlarge",), "operating_system": "bottlerocket"},
             ValueError,
-            "'p6e-gb200.36xlarge' must run al2023, got .*because no Bottlerocket image boots it",
+            "'p6e-gb200.36xlarge' must run al2023, got 'bottlerocket'; use al2023, because no Bottlerocket image "
+            "boots it",
         ),
         ({"operating_system": "al2"}, ValueError, r"must be one of al2023, bottlerocket, got 'al2'; .*2025-11-26"),
         ({"operating_system": "bottlerockt"}, ValueError, r"did you mean 'bottlerocket'\?"),
@@ -65,7 +66,8 @@ def shape(**changes: Any) -> NodeShape:
         (
             {"efa": True, "instance_types": ("p5.48xlarge", "p5e.48xlarge")},
             ValueError,
-            "efa must have one instance type, got .*pool per type, because network cards",
+            "efa must have one instance type, got p5.48xlarge, p5e.48xlarge; make one pool per type, because network "
+            "cards",
         ),
         ({"efa": "yes"}, TypeError, r"efa must be a bool"),
         ({"placement_group": 1}, TypeError, r"placement_group must be a str"),

@@ -58,7 +58,7 @@ def test_the_autoscaler_learns_of_the_number_of_pods() -> None:
         ({"max_pods": 0}, ValueError, r"kubelet: max_pods must be at least 1, got 0"),
         ({"parallel_image_pulls": 0}, ValueError, r"parallel_image_pulls must be at least 1, got 0"),
         ({"kube_reserved": {"gpu": "1"}}, ValueError, r"kube_reserved must be one of cpu, memory"),
-        ({"kube_reserved": {"memory": "2 GB"}}, ValueError, "must be a quantity, got '2 GB'"),
+        ({"kube_reserved": {"memory": "2 GB"}}, ValueError, "must be a quantity, got '2 GB'; write one such as '2Gi'"),
         ({"system_reserved": "2Gi"}, TypeError, r"system_reserved must map resources to quantities"),
     ],
 )
@@ -74,7 +74,8 @@ def test_soci_takes_a_fast_volume_or_local_nvme() -> None:
     with pytest.raises(ValueError, match=r"throughput_mib_s of at least 600 with soci, got 125; write Disk\(iops"):
         shape(soci=True)
     with pytest.raises(
-        ValueError, match=r"soci must be False for g6f.large, got True; .*the image ignores it below 4 vCPUs"
+        ValueError,
+        match=r"soci must be False for g6f.large, got True; remove it, because the image ignores it below 4 vCPUs",
     ):
         shape("g6f.large", soci=True, disk=FAST)
 
@@ -83,7 +84,7 @@ def test_an_image_of_ones_own_drives_what_eks_does_not() -> None:
     image = CustomImage(id="ami-0123456789abcdef0", driver_branch=595)
 
     assert shape("g7.2xlarge", image=image).names == ("g7.2xlarge",)
-    with pytest.raises(ValueError, match="the custom image has"):
+    with pytest.raises(ValueError, match="got 590, which the custom image has"):
         shape("g7.2xlarge", image=CustomImage(id="ami-0123456789abcdef0", driver_branch=590))
     with pytest.raises(ValueError, match="driver 580 or older, got 595, which the custom image has"):
         shape("p3dn.24xlarge", image=image)
@@ -106,7 +107,7 @@ def test_a_snapshot_of_images_lies_on_bottlerockets_data_volume() -> None:
 
     assert [each.disk.snapshot_id for each in volumes] == [None, "snap-0123456789abcdef0"]
     with pytest.raises(
-        ValueError, match=r"without snapshot_id on al2023, which stores .*volume, got 'snap-0123456789abcdef0'"
+        ValueError, match=r"without snapshot_id on al2023, .*got 'snap-0123456789abcdef0'; use bottlerocket, or add"
     ):
         shape(disk=SNAPSHOT)
     with pytest.raises(ValueError, match=r"if images are on local NVMe, .*; write raid0=False"):

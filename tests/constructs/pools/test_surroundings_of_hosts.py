@@ -21,7 +21,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----\n"
         (
             {"registry_mirrors": {"https://docker.io": "https://a"}},
             ValueError,
-            "hosts as keys, got 'https://docker.io'",
+            "hosts as keys, got 'https://docker.io'; write one such as 'docker.io'",
         ),
         (
             {"registry_mirrors": {"docker.io": "mirror"}},
@@ -57,9 +57,13 @@ def test_refuses(changes: dict[str, Any], error: type[Exception], message: str) 
         (
             {"url": "proxy:3128"},
             ValueError,
-            "url must be the address of a proxy, got 'proxy:3128'",
+            "url must be the address of a proxy, got 'proxy:3128'; write 'http://proxy.example.com:3128'",
         ),
-        ({"url": "http://user:secret@proxy:3128"}, ValueError, "url must be the address of"),
+        (
+            {"url": "http://user:secret@proxy:3128"},
+            ValueError,
+            "url must be the address of a proxy, got 'http://user:secret@proxy:3128'",
+        ),
         ({"url": 1}, ValueError, "url must be the address of a proxy, got 1"),
         ({"url": "http://p:1", "no_proxy": ".example.com"}, TypeError, r"no_proxy must be a list of names"),
         ({"url": "http://p:1", "no_proxy": ("a,b",)}, ValueError, "no_proxy must contain names and blocks, got 'a,b'"),

@@ -15,7 +15,7 @@ SCRIPT = ShellScript(text="#!/bin/bash\ntrue\n")
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("echo", ValueError, "text must begin with '#!', got 'echo'"),
+        ("echo", ValueError, "text must begin with '#!', got 'echo'; write '#!/bin/bash' first"),
         ("", ValueError, r"text must begin with"),
         ("#!/bin/bash\necho ü", ValueError, "text must be ASCII, got 'ü'"),
         (
@@ -52,7 +52,7 @@ def test_refuses_a_script(text: Any, error: type[Exception], message: str) -> No
             r"must leave out cluster, got \{'name': 'x'\}; set the cluster of the pool",
         ),
         ({"kubelet": {"config": {"maxPods": 9}}}, ValueError, r"leave out kubelet.config.maxPods, got 9; .*Kubelet\("),
-        ({"instance": {"localStorage": {"strategy": "RAID0"}}}, ValueError, r"NodeShape\(raid0=...\)"),
+        ({"instance": {"localStorage": {"strategy": "RAID0"}}}, ValueError, r"got 'RAID0'; set NodeShape\(raid0=...\)"),
         (
             {"kubelet": {"flags": ["--node-labels=a=b"]}},
             ValueError,
@@ -71,7 +71,7 @@ def test_refuses_a_node_config(spec: Any, error: type[Exception], message: str) 
     [
         ({}, TypeError, r"settings must be a mapping of fields to values"),
         ({"kubernetes": {"max-pods": 9}}, ValueError, r"must leave out kubernetes.max-pods, got 9; .*Kubelet\("),
-        ({"kubernetes": {"node-labels": {"a": "b"}}}, ValueError, r"NodeShape\(labels=...\)"),
+        ({"kubernetes": {"node-labels": {"a": "b"}}}, ValueError, r"; set NodeShape\(labels=...\)"),
         ({"a b": {"c": 1}}, ValueError, "in the names of tables, got 'a b'; rename it, because EKS can't merge it"),
         ({"motd": 'a "b"'}, ValueError, "must have no quotes in strings"),
         ({"ntp": {"time-servers": ["a", 1]}}, ValueError, r"must have lists of one type, got \['a', 1\]"),

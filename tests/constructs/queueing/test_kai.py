@@ -173,7 +173,8 @@ def test_refuses_kueue_beside_it(stack: cdk.Stack, cluster: eks.ICluster) -> Non
         (
             {"shape": NodeShape(instance_types=("g6.xlarge",), sharing=TimeSlicing(4))},
             ValueError,
-            r"pools must have whole GPUs, because a queue .*'p5' with TimeSlicing\(replicas=4\)",
+            r"pools must have whole GPUs, because a queue counts them, got 'p5' with TimeSlicing\(replicas=4\); "
+            r"remove it",
         ),
         ({"scheduler": "kai"}, TypeError, "scheduler must be a KaiScheduler, got 'kai'"),
         ({"department": "research"}, ValueError, "department must differ from every team, got 'research'"),

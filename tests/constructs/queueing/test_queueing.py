@@ -303,7 +303,9 @@ def test_operators_are_pinned_and_made_once(stack: cdk.Stack, cluster: eks.IClus
         "kuberay-operator": "1.7.0",
         "dynamo-platform": "1.5.0",
     }
-    with pytest.raises(ValueError, match="Test/Again: cluster must have one helm release 'lws', got"):
+    with pytest.raises(
+        ValueError, match="Test/Again: cluster must have one helm release 'lws', got a second one next to"
+    ):
         LeaderWorkerSets(stack, "Again", cluster=cluster)
 
 
@@ -345,7 +347,8 @@ def test_dynamo_takes_nats_that_can_start(stack: cdk.Stack, cluster: eks.ICluste
     [
         (
             [TeamQueue(name="a", namespace="a", nodes={"p5": 3}), TeamQueue(name="b", namespace="b", nodes={"p5": 2})],
-            "teams must have at most the 4 nodes of pool .*admitted jobs would stay Pending",
+            "teams must have at most the 4 nodes of pool 'p5', got 5; reduce them, because admitted jobs would stay "
+            "Pending",
         ),
         ([TeamQueue(name="a", namespace="a", nodes={"p4": 1})], r"team 'a' must have nodes of p5, l4, l40s, got 'p4'"),
         (

@@ -227,7 +227,7 @@ def test_files_come_from_a_bucket(stack: cdk.Stack, define: Define) -> None:
 def test_refuses_what_is_no_directory(stack: cdk.Stack, define: Define, path: str) -> None:
     bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "corpus")
 
-    with pytest.raises(ValueError, match="path must be a directory of the file system"):
+    with pytest.raises(ValueError, match=r"path must be a directory of the file system, got .*; write '/corpus', or"):
         define().add_data_repository("Corpus", bucket=bucket, path=path)
 
 
@@ -270,7 +270,7 @@ def test_refuses_a_bucket_of_another_region(stack: cdk.Stack, define: Define) ->
     bucket = s3.Bucket.from_bucket_attributes(stack, "Bucket", bucket_name="corpus", region="eu-central-1")
 
     with pytest.raises(
-        ValueError, match="bucket must be in the file system's region 'us-east-1', got one in 'eu-central-1'"
+        ValueError, match="bucket must be in the file system's region 'us-east-1', got one in 'eu-central-1'; copy it"
     ):
         define().add_data_repository("Corpus", bucket=bucket, path="/corpus")
 

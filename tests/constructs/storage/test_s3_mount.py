@@ -70,7 +70,7 @@ def test_a_prefix_bounds_what_is_listed_and_read() -> None:
         ({"cache_gib": 0}, ValueError, "cache_gib must be at least 1, got 0"),
         ({"cache_gib": True}, TypeError, "cache_gib must be a whole number, got True"),
         ({"cache_gib": 0.5}, TypeError, "cache_gib must be a whole number, got 0.5"),
-        ({"metadata_ttl": 0}, ValueError, "metadata_ttl must be at least 1, got 0; write 'minimal' to disable the"),
+        ({"metadata_ttl": 0}, ValueError, "metadata_ttl must be at least 1, got 0; write 'minimal' to read each time"),
         ({"metadata_ttl": "never"}, ValueError, "metadata_ttl must be seconds or one of minimal, indefinite, got"),
         ({"metadata_ttl": True}, TypeError, "metadata_ttl must be a whole number, got True"),
         ({"read_only": "yes"}, TypeError, "read_only must be True or False, got 'yes'"),

@@ -63,7 +63,7 @@ def test_objects_are_valid(stack: cdk.Stack, cluster: eks.ICluster, minor: str) 
         (
             {"name": "7b"},
             ValueError,
-            "name must begin with a letter in a cluster whose .*only Kubernetes 1.36 and later allow",
+            "name must begin with a letter in .*, got '7b'; rename it, because only Kubernetes 1.36 and later allow",
         ),
         ({"parallel": 2}, ValueError, "parallel must be left out with gang=True, got 2"),
         ({"name": "t" * 53}, ValueError, "name must be 1 characters shorter with gang=True"),

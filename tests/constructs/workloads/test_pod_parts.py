@@ -161,8 +161,13 @@ def test_refuses_scratch_that_no_node_of_the_pool_has(stack: cdk.Stack, cluster:
 @pytest.mark.parametrize(
     ("pod", "init", "message"),
     [
-        ({}, {"cpus": 5}, "at most 3.92 cpus, which the kubelet of the .*or for itself with its sidecars, got 5"),
-        ({}, {"memory_gib": 17}, "at most 15 memory_gib, .* for an init container, .* got 17"),
+        (
+            {},
+            {"cpus": 5},
+            "must request at most 3.92 cpus for an init container, or for itself with its sidecars, got 5; request "
+            "less",
+        ),
+        ({}, {"memory_gib": 17}, "must request at most 15 memory_gib for an init container, .* got 17"),
         ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most 3.92 cpus, .* got 4.5"),
         ({"memory_gib": 12}, {"cpus": 0.5, "memory_gib": 5, "sidecar": True}, "at most 15 memory_gib, .* got 17"),
     ],

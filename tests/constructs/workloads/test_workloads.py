@@ -169,7 +169,9 @@ def test_refuses_two_jobs_that_are_one_object(stack: cdk.Stack, cluster: eks.ICl
     }
     GpuJob(stack, "Job", **both)
 
-    with pytest.raises(ValueError, match=r"Test/Again: Job must have a unique name in .*which belongs to 'Test/Job'"):
+    with pytest.raises(
+        ValueError, match=r"Test/Again: Job must have a unique name in .*which belongs to 'Test/Job'.*GPU452"
+    ):
         GpuJob(stack, "Again", **both)
 
 
@@ -201,16 +203,16 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
     ("shape", "pod", "message"),
     [
         (L4, {"gpus": 2}, r"Test/Job: pod must have at most the 1 nvidia.com/gpu of a node of the pool, got 2"),
-        (L4, {"cpus": 4}, "pod must have at most 3.92 vCPUs, the part of .*the kubelet reserves for pods, got 4"),
+        (L4, {"cpus": 4}, r"at most 3\.92 vCPUs, which the kubelet leaves for pods on a node with 4, got 4"),
         (
             L4,
             {"memory_gib": 16},
-            "pod must have at most 15 GiB of memory, the part .*the kubelet leaves for pods, got 16",
+            "at most 15 GiB of memory, which the kubelet leaves for pods on a node with 16, got 16",
         ),
         (
             L4,
             {"shm_gib": 15},
-            "shm_gib must be below 15, the memory in GiB that .*pool's nodes leaves for pods, got 15",
+            "shm_gib must be below 15, the memory in GiB that the kubelet .* leaves for pods, got 15; lower it",
         ),
         (L4, {"efa": 1}, r"pod must have at most the 0 EFA interfaces of the pool's nodes, got 1"),
         (P5, {"efa": 33}, r"pod must have at most the 32 EFA interfaces"),
@@ -218,7 +220,8 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
         (
             NodeShape(instance_types=("g6.xlarge",), sharing=TimeSlicing(4)),
             {"gpus": 2},
-            "pod must have one nvidia.com/gpu.shared, got 2; .*neither more time nor more memory",
+            "pod must have one nvidia.com/gpu.shared, got 2; request one, because several shares provide neither "
+            "more time",
         ),
         (
             NodeShape(instance_types=("p5.48xlarge",), sharing=Mig(geometry={"3g.40gb": 1, "1g.10gb": 4})),
@@ -270,7 +273,7 @@ def test_refuses_a_pod(says: dict[str, Any], error: type[Exception], message: st
         (
             {"pool": "l4"},
             TypeError,
-            "pool must be a pool such as a ManagedNodeGroup .*got 'l4'; pass its construct, or",
+            "pool must be a pool such as a ManagedNodeGroup or KarpenterNodePool, got 'l4'; pass its construct",
         ),
         ({"pod": {"image": IMAGE}}, TypeError, r"pod must be a GpuPod, got \{"),
         ({"pods": 0}, ValueError, r"pods must be at least 1, got 0"),

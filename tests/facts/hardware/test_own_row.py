@@ -14,7 +14,11 @@ from gpu_facts.hardware.catalogue import catalogue, instance_type, refuse_unless
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"name": "g9"}, ValueError, "instance type: name must be an EC2 name, got 'g9'"),
+        (
+            {"name": "g9"},
+            ValueError,
+            "instance type: name must be an EC2 name, got 'g9'; write one such as 'g6.xlarge'",
+        ),
         ({"name": 9}, ValueError, "instance type: name must be an EC2 name, got 9"),
         ({"gpus": "1"}, TypeError, r"gpus must be a whole number, got '1'"),
         ({"gpus": 0}, ValueError, r"gpus must be at least 1, got 0"),
@@ -30,7 +34,7 @@ from gpu_facts.hardware.catalogue import catalogue, instance_type, refuse_unless
         ({"purchase_options": ()}, ValueError, r"purchase_options must name at least one of"),
         ({"purchase_options": "spot"}, TypeError, r"purchase_options must be a list of names, got 'spot'"),
         ({"network_cards": ({"index": 0},)}, TypeError, r"network_cards must be a tuple of NetworkCard"),
-        ({"gpu_model": ""}, ValueError, "gpu_model must be a name, got ''"),
+        ({"gpu_model": ""}, ValueError, "gpu_model must be a name, got ''; write one such as 'L4'"),
         ({"accelerator_label": "x,gpu-constructs.io/pool=other"}, ValueError, r"accelerator_label must be 1 to 63"),
         ({"accelerator_label": ""}, ValueError, r"accelerator_label must be 1 to 63"),
     ],

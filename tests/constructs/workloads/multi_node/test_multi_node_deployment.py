@@ -251,7 +251,8 @@ def test_a_cluster_made_here_needs_the_controller_of_groups(stack: cdk.Stack, cr
         ({"nodes": 1}, r"^Test/R1: nodes must be at least 2, got 1; use a GpuDeployment for one node$"),
         (
             {"nodes": 3, "replicas": 2},
-            "^Test/R1: nodes times replicas must be at most .*one, because an incomplete group holds",
+            "^Test/R1: nodes times replicas must be at most the 4 nodes of pool 'p5', got 3 times 2; reduce one, "
+            "because an",
         ),
         ({"pod": GpuPod(image="example.com/vllm:1", gpus=4)}, r"got 4, and 2 pods fit on one; write gpus=8$"),
         ({"pod": GpuPod(image="example.com/vllm:1", gpus=8, command=("serve",))}, r"pod must have no command, got"),
@@ -259,7 +260,10 @@ def test_a_cluster_made_here_needs_the_controller_of_groups(stack: cdk.Stack, cr
         ({"worker": "join"}, r"^Test/R1: worker must be a list of strings, got 'join'"),
         ({"name": "1r"}, r"^Test/R1: name must begin with a letter and be at most 44 characters, got '1r'; rename it$"),
         ({"name": "r" * 45}, r"name must begin with a letter and be at most 44 characters"),
-        ({"topology": "a zone"}, "^Test/R1: topology must be a node label, got 'a zone'"),
+        (
+            {"topology": "a zone"},
+            "topology must be a node label, got 'a zone'; write one such as 'topology.kubernetes.io/zone'",
+        ),
         ({"topology": LAYER, "queue": KaiQueue("a")}, r"^Test/R1: topology must be left out with a queue of KAI"),
         (
             {"health_path": "health"},

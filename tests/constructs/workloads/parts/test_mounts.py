@@ -142,10 +142,11 @@ def test_the_nearest_legal_mounts_are_taken() -> None:
 
 @pytest.mark.parametrize("second", ["/models", "/models/", "/models/."])
 def test_refuses_two_mounts_on_one_path(second: str) -> None:
-    both = f"'/models' of mounts[0], a VolumeClaimMount and '{second}' of mounts[2], a ScratchMount; change one"
+    both = f"'/models' of mounts[0], a VolumeClaimMount and '{second}' of mounts[2], a ScratchMount"
     mounts = (WEIGHTS, SCRATCH, ScratchMount(path=second, size_gib=1, name="other"))
 
-    with pytest.raises(ValueError, match=re.escape(f"mounts must have different paths, got {both}")):
+    message = re.escape(f"mounts must have different paths, got {both}; change one of them [GPU408]")
+    with pytest.raises(ValueError, match=message):
         pod(mounts=mounts)
 
 
@@ -157,7 +158,7 @@ def test_takes_a_mount_below_another() -> None:
 def test_refuses_a_mount_where_the_shared_memory_is(path: str) -> None:
     mounts = (ScratchMount(path=path, size_gib=1),)
 
-    with pytest.raises(ValueError, match="gpu pod: mounts must not be at /dev/shm, which shm_gib creates, got one"):
+    with pytest.raises(ValueError, match=r"gpu pod: mounts must not be at /dev/shm, which shm_gib creates.*shm_gib=0"):
         pod(mounts=mounts)
     assert pod(mounts=mounts, shm_gib=0).mounts == mounts
 
