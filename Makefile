@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test tutorials picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 synth: $(VENV)/.synth ## Synthesize the stack; ARGS="-c autoscaler=karpenter" sets options
 	cdk synth $(STACK) --quiet $(ARGS)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.legacy_repository import write_legacy_repository
+from tests.preflight.command_line.test_cli import as_process
 from tests.test_readme import is_shown
+from tools.tutorials import BLOCK, commands
 
 PAGE = (ROOT / "docs" / "how-to" / "adoption.md").read_text()
-SHOWN = [
-    tuple(part.split("\n", 1))
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-]
+SHOWN = [each for language, _, text in BLOCK.findall(PAGE) if language == "console" for each in commands(text)]
 SETTINGS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 CODES = {"gpu-constructs check .": 1}
 
@@ -30,9 +26,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the page in a folder."""
     program, *words = shlex.split(command)
     assert program == "gpu-constructs"
-    console = [sys.executable, "-m", "gpu_preflight.command_line.cli"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run([*console, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return as_process(*words, cwd=folder)
 
 
 @pytest.fixture(scope="module")

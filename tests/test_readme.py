@@ -23,6 +23,7 @@ from aws_cdk.assertions import Template
 
 from tests.apps import run_program
 from tests.conftest import ROOT
+from tools import tutorials
 
 README = (ROOT / "README.md").read_text()
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -60,8 +61,7 @@ def commands() -> Iterator[Shown]:
     """Return the commands in the order of the README."""
     for language, text in BLOCKS:
         if language == "console":
-            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-                yield Shown(*part.split("\n", 1))
+            yield from (Shown(*each) for each in tutorials.commands(text))
         elif language == "sh":
             yield from (Shown(re.sub(r" +# .*", "", line)) for line in text.splitlines())
 

@@ -19,6 +19,7 @@ from constructs import Construct
 from gpu_preflight.reading.inputs import Input
 from tests.second_deployments.rows import CASES
 from tests.second_deployments.world import Case
+from tools.docs.markdown import table
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "reference" / "iam.md"
@@ -207,13 +208,7 @@ def _codes(texts: Iterable[str]) -> str:
 
 
 def _table(grants: Iterable[Grant]) -> str:
-    rows = [" | ".join(cell.replace("|", "\\|") for cell in grant.cells) for grant in grants]
-    return (
-        "\n".join(
-            ["| effect | actions | resources | conditions |", "|---|---|---|---|", *(f"| {row} |" for row in rows)]
-        )
-        + "\n"
-    )
+    return table(("effect", "actions", "resources", "conditions"), (grant.cells for grant in grants))
 
 
 if __name__ == "__main__":

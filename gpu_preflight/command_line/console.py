@@ -18,7 +18,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -276,6 +276,15 @@ def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+def renderer(form: str) -> Callable[..., str]:
+    """Return the function that writes a view in a format; it loads only the module of this format."""
+    from importlib import import_module
+
+    module, function = ("ci", form) if form in CI_FORMS else ("html.page" if form == "html" else form, "render")
+    render: Callable[..., str] = getattr(import_module(f"gpu_preflight.report.{module}"), function)
+    return render
+
+
 def emit(view: View, form: str, output: str | None = None) -> None:
     """Write a view to a file or to standard output.
 
@@ -287,12 +296,8 @@ def emit(view: View, form: str, output: str | None = None) -> None:
     Raises:
         click.UsageError: It cannot be written.
     """
-    from importlib import import_module
-
     PROGRESS.step = "writing the report"
-    module, function = ("ci", form) if form in CI_FORMS else ("html.page" if form == "html" else form, "render")
-    render = getattr(import_module(f"gpu_preflight.report.{module}"), function)
-    text = render(view, **(_terminal(output) if form == "text" else {}))
+    text = renderer(form)(view, **(_terminal(output) if form == "text" else {}))
     text = without_commands(text, form)
     if output:
         write(output, text)

@@ -31,11 +31,13 @@ class Text:
         text: Its beginning.
         style: Style of all of it.
         added: What follows, each with a style of its own.
+        is_command: Whether it is a command, whose line doesn't break, so that it can be copied.
     """
 
     text: str = ""
     style: str = ""
     added: list[Text] = field(default_factory=list)
+    is_command: bool = False
 
     def append(self, text: str) -> Text:
         """Add a text without a style."""
@@ -80,6 +82,11 @@ Part = Text | Table | Listing
 def line(text: object, style: str = "", *, whole: bool = False) -> Text:
     """Return one line of text; long names are cut, unless they are whole as in a command."""
     return Text(printable(text if whole else with_short_names(text)), STYLES.get(style, style))
+
+
+def command(text: str) -> Text:
+    """Return an indented command."""
+    return Text(printable(f"  {text}"), "dim", is_command=True)
 
 
 def lines(each: Sequence[Text]) -> Text:
@@ -134,7 +141,8 @@ def _is_plain(part: Part) -> bool:
 
 def _lines(part: Part, width: int) -> Iterator[str]:
     if isinstance(part, Text):
-        yield from (each for line in part.plain.split("\n") for each in wrap(line, width))
+        told = part.plain.split("\n")
+        yield from told if part.is_command else (each for line in told for each in wrap(line, width))
     elif isinstance(part, Listing):
         yield ""
         rows = [(name.plain, told.plain) for name, told in part.rows]

@@ -91,6 +91,9 @@ def _lines(part: Part, width: int) -> Iterable[RichText]:
 
 
 def _wrapped(text: Text, width: int) -> Iterable[RichText]:
+    if text.is_command:
+        yield _text(text)
+        return
     for each in _text(text).split("\n", allow_blank=True):
         for part in each.divide(line_starts(each.plain, width, cell_len)[1:]):
             part.rstrip()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpu_preflight.report import plain_text
-from gpu_preflight.report.plain_text import Part, Text, findings_alike, heading, line, lines, table
+from gpu_preflight.report.plain_text import Part, Text, command, findings_alike, heading, line, lines, table
 from gpu_preflight.report.review_wording import (
     cost_notes,
     cost_rows,
@@ -112,9 +112,9 @@ def _drains(view: ReviewView) -> Iterator[Part]:
 def _quotas(view: ReviewView) -> Iterator[Part]:
     if view.quotas:
         yield heading("Raise before the deployment, unless the quota is at least that high")
-    for text, command in quota_commands(view):
+    for text, how in quota_commands(view):
         yield line(text)
-        yield line(f"  {command}", "dim", whole=True)
+        yield command(how)
 
 
 def _pools(view: ReviewView) -> Iterator[Part]:

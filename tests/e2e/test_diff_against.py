@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.repositories import git
 
 BIN = Path(sys.executable).parent
 
@@ -22,13 +23,6 @@ def clone(tmp_path: Path) -> Path:
         pytest.skip("needs a git checkout and the cdk of requirements.txt")
     git(ROOT, "clone", "--quiet", "--no-hardlinks", str(ROOT), str(tmp_path / "clone"))
     return tmp_path / "clone"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
-    return subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def diff(clone: Path, base: str, *options: str) -> subprocess.CompletedProcess[str]:

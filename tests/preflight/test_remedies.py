@@ -158,7 +158,8 @@ def test_a_node_pool_may_launch_a_larger_type_of_another_gpu(tmp_path: Path) -> 
     workload = explained(str(tmp_path / "stack.yaml"))
 
     [only] = workload["wouldDo"]
-    assert re.match(r"allow NodePool .* to launch p4d.24xlarge \(8 A100 of 40.0 .*; GPUs change from ", only["text"])
+    launch = r"allow NodePool .* to launch p4d.24xlarge \(8 A100 of 40.0 GiB, .*; GPUs change from "
+    assert re.match(launch, only["text"])
 
 
 def test_no_type_would_do_for_what_a_quota_refuses() -> None:

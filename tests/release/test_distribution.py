@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpu_constructs import __version__
+from tests.commands import run_outside
 from tests.conftest import ROOT
 from tools.build_distribution import environment, install
 
@@ -37,15 +38,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment(folder, ROOT / "requirements-command.txt")
     install(folder, "--no-deps", str(wheel))
     return folder / "bin"
-
-
-def run(*command: str | Path, folder: Path) -> tuple[int, str]:
-    """Exit code and output of a command outside of the checkout."""
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=folder, env=variables, capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_every_file_is_of_this_version(dist: Path) -> None:
@@ -84,10 +76,10 @@ def test_the_wheel_and_the_sdist_have_license_and_notice(dist: Path, wheel: Path
 
 
 def test_the_wheel_installs_and_checks(installed: Path, tmp_path: Path) -> None:
-    assert run(sys.executable, "-m", "pip", "--python", installed / "python", "check", folder=tmp_path)[0] == 0
-    code, version = run(installed / "gpu-constructs", "--version", folder=tmp_path)
+    assert run_outside([sys.executable, "-m", "pip", "--python", installed / "python", "check"], tmp_path)[0] == 0
+    code, version = run_outside([installed / "gpu-constructs", "--version"], tmp_path)
     assert (code, version.splitlines()[0]) == (0, f"gpu-constructs {__version__}")
-    code, text = run(installed / "gpu-constructs", "check", P5, folder=tmp_path)
+    code, text = run_outside([installed / "gpu-constructs", "check", P5], tmp_path)
     assert code == 1
     assert "GPU001" in text
 
@@ -96,7 +88,7 @@ def test_the_zipapp_checks_in_a_scratch_repository(dist: Path, tmp_path: Path) -
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     (tmp_path / "p5.yaml").write_text(P5.read_text())
 
-    code, text = run(sys.executable, "-I", "-S", dist / "gpu-constructs.pyz", "check", "p5.yaml", folder=tmp_path)
+    code, text = run_outside([sys.executable, "-I", "-S", dist / "gpu-constructs.pyz", "check", "p5.yaml"], tmp_path)
 
     assert code == 1
     assert "GPU001" in text

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +13,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tests.commands import run_outside
 from tests.conftest import ROOT
+from tests.repositories import commit_everything, git
 
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "gitlab" / "gpu-review.yml").read_text())["gpu-review"]
 BROKEN = (ROOT / "docs" / "pictures" / "p5.yaml").read_text()
@@ -30,25 +30,12 @@ def repository(dist: Path, tmp_path: Path) -> Path:
     assert dist.is_dir()
     folder = tmp_path / "repository"
     folder.mkdir()
-    git(folder, "init", "--quiet")
     for text in (FIXED, BROKEN):
         (folder / "template.yaml").write_text(text)
         (folder / "requirements.txt").write_text("")
         (folder / "package.json").write_text("{}")
-        git(folder, "add", "--all")
-        git(folder, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a")
+        commit_everything(folder)
     return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def run(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
-    """Exit code and output of a command outside of the checkout."""
-    own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GIT_"))}
-    done = subprocess.run(command, cwd=folder, env={**own, **variables}, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_the_action_installs_its_dependencies_by_hash(repository: Path) -> None:
@@ -62,7 +49,7 @@ def test_the_action_installs_its_dependencies_by_hash(repository: Path) -> None:
         "INPUT_PYTHON": sys.executable,
     }
 
-    code, text = run(["bash", str(ROOT / "tools" / "action.sh")], repository, variables)
+    code, text = run_outside(["bash", str(ROOT / "tools" / "action.sh")], repository, variables)
 
     assert code == 1, text
     assert "outcome=fails" in (runner / "output").read_text()
@@ -79,23 +66,21 @@ def test_pre_commit_checks_the_files_of_a_commit_and_an_assembly(repository: Pat
     for name in [*kept.splitlines(), "LICENSE", "NOTICE", ".pre-commit-hooks.yaml"]:
         (hooks / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, hooks / name)
-    git(hooks, "init", "--quiet")
-    git(hooks, "add", "--all")
-    git(hooks, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a")
+    commit_everything(hooks)
     (repository / "manifests").mkdir()
     shutil.copy(repository / "template.yaml", repository / "manifests" / "pool.yaml")
     git(repository, "add", "--all")
     variables = {"PRE_COMMIT_HOME": str(repository.parent / "cache")}
     command = [sys.executable, "-m", "pre_commit", "try-repo", str(hooks)]
 
-    code, text = run([*command, "gpu-constructs-check", "--all-files"], repository, variables)
+    code, text = run_outside([*command, "gpu-constructs-check", "--all-files"], repository, variables)
     assert code == 1, text
     assert "GPU001" in text
     assert "manifests/pool.yaml" in text
     assert "package.json" not in text
 
     subprocess.run(["bash", "-c", SYNTH], cwd=repository, check=True)
-    code, text = run([*command, "gpu-constructs-check-assembly", "--all-files"], repository, variables)
+    code, text = run_outside([*command, "gpu-constructs-check-assembly", "--all-files"], repository, variables)
     assert code == 1, text
     assert "cdk.out/App.template.yaml" in text
 
@@ -104,7 +89,7 @@ def test_the_job_of_gitlab_writes_its_reports(repository: Path, wheel: Path) -> 
     variables = {**GITLAB["variables"], "SYNTH": SYNTH, "CHECKER": str(wheel)}
     variables["CI_MERGE_REQUEST_DIFF_BASE_SHA"] = git(repository, "rev-parse", "HEAD^")
 
-    code, text = run(["bash", "-eo", "pipefail", "-c", "\n".join(GITLAB["script"])], repository, variables)
+    code, text = run_outside(["bash", "-eo", "pipefail", "-c", "\n".join(GITLAB["script"])], repository, variables)
 
     assert code == 1, text
     reports = GITLAB["artifacts"]["reports"]

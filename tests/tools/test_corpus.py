@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.repositories import commit_everything, git
 from tools.corpus import NotFetched, Repository, fetch
 
 FILES = {
@@ -24,14 +24,8 @@ def theirs(tmp_path: Path) -> tuple[str, str]:
     for name, text in FILES.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
-    _git(place, "init", "--quiet")
-    _git(place, "add", ".")
-    _git(place, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=first")
-    return str(tmp_path / "mirror" / "{owner}+{name}"), _git(place, "rev-parse", "HEAD")
-
-
-def _git(place: Path, *arguments: str) -> str:
-    return subprocess.check_output(["git", "-C", str(place), *arguments], text=True).strip()
+    commit_everything(place)
+    return str(tmp_path / "mirror" / "{owner}+{name}"), git(place, "rev-parse", "HEAD")
 
 
 def test_what_is_listed_comes_and_is_an_input(theirs: tuple[str, str], tmp_path: Path) -> None:

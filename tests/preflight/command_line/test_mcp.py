@@ -23,6 +23,7 @@ from gpu_preflight.command_line import mcp_server
 from gpu_preflight.command_line.cli import cli
 from gpu_preflight.command_line.mcp_server import COMMANDS, LEFT_OUT, command_line, parameters
 from gpu_preflight.reading.rendering.programs import program
+from tests.preflight.command_line.test_cli import as_process
 
 SECRET = "secret-outside-the-root"
 POOL = """
@@ -95,14 +96,7 @@ def test_client_of_the_sdk_lists_and_calls_the_tools_of_the_command(root: Path) 
             return client.server_info, listed.tools, await client.call_tool("explain", {"paths": ["."]})
 
     info, tools, answer = anyio.run(talk)
-    own = subprocess.run(
-        [sys.executable, "-m", "gpu_preflight.command_line.cli", "explain", "--format=markdown", "."],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    own = as_process("explain", "--format=markdown", ".", cwd=root)
 
     assert info.name == "gpu-constructs"
     assert [each.name for each in tools] == [*COMMANDS]
@@ -254,14 +248,7 @@ def test_nothing_below_the_root_is_changed(root: Path, option: str) -> None:
 
 def test_confined_commands_answer_as_others_do(root: Path) -> None:
     done = run(root, "check", "--format=json", ".")
-    free = subprocess.run(
-        [sys.executable, "-m", "gpu_preflight.command_line.cli", "check", "--format=json", "."],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+    free = as_process("check", "--format=json", ".", cwd=root)
 
     assert (done.returncode, done.stdout) == (free.returncode, free.stdout)
 
@@ -269,18 +256,18 @@ def test_confined_commands_answer_as_others_do(root: Path) -> None:
 def test_long_answers_are_cut_and_continue_at_an_offset(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_server, "MAX_CHARACTERS", 2_000)
 
-    [first, second, whole] = ask(
+    [whole, first, second] = ask(
         root,
         ("rules", {"rule": "GPU010", "format": "json"}),
         ("instances", {"format": "json"}),
         ("instances", {"format": "json", "offset": 2_000}),
     )
 
-    assert "Ask again" not in texts(first)[1]
-    assert len(texts(second)[0]) == 2_000
-    assert "Ask again with offset=2000" in texts(second)[1]
-    assert not texts(whole)[0].startswith("{")
-    assert "Ask again with offset=4000" in texts(whole)[1]
+    assert "Ask again" not in texts(whole)[1]
+    assert len(texts(first)[0]) == 2_000
+    assert "Ask again with offset=2000" in texts(first)[1]
+    assert not texts(second)[0].startswith("{")
+    assert "Ask again with offset=4000" in texts(second)[1]
 
 
 @pytest.mark.parametrize(

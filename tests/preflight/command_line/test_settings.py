@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gpu_preflight.command_line.cli import JUDGED
 from tests.preflight.command_line.test_cli import Done
 from tests.preflight.rule_cases import FIXTURES
 
 FAULTY = FIXTURES / "GPU001" / "fails_cpu_image_on_an_l4.yaml"
 PLAN = '{"format_version": "1.2", "terraform_version": "1.9", "planned_values": {}}'
-FORMATS = ("text", "markdown", "json", "sarif", "concise", "github", "gitlab", "junit")
 
 
 @pytest.fixture(autouse=True)
@@ -293,7 +293,7 @@ def hide(by: str) -> list[str]:
     return ["--select", "GPU048"] if by == "selection" else []
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", JUDGED)
 @pytest.mark.parametrize("by", HIDING)
 def test_every_format_counts_what_is_hidden_and_none_says_that_the_check_passes(by: str, form: str) -> None:
     options = hide(by)
@@ -440,7 +440,7 @@ def test_a_repository_root_is_read_and_what_is_skipped_is_listed(folder: Path) -
         "files that are no YAML or JSON": ["site.yml"],
         "files without a template or objects": ["tsconfig.json"],
     }
-    for form in FORMATS:
+    for form in JUDGED:
         assert "tsconfig.json" in Done("check", ".", "--format", form).out
 
 

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +14,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from gpu_preflight.command_line.console import CI_FORMS, without_commands
+from gpu_preflight.command_line.console import renderer, without_commands
 from gpu_preflight.command_line.parameter_types import JUDGED
 from gpu_preflight.reading.objects import Position
 from gpu_preflight.report.review_view import ReviewView
@@ -131,10 +130,7 @@ def views() -> dict[str, View]:
 @pytest.mark.parametrize("name", ["check", "review", "hostile check", "hostile review"])
 @pytest.mark.parametrize("form", JUDGED)
 def test_each_format_is_read_by_its_consumer(form: str, name: str) -> None:
-    module, function = ("ci", form) if form in CI_FORMS else ("html.page" if form == "html" else form, "render")
-    render = getattr(import_module(f"gpu_preflight.report.{module}"), function)
-
-    written = without_commands(render(views()[name]), form)
+    written = without_commands(renderer(form)(views()[name]), form)
 
     assert "GPU901" in written
     _READERS[form](written)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
 
-from gpu_preflight.command_line import console
+from gpu_preflight.command_line.cli import JUDGED
+from gpu_preflight.command_line.console import renderer
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange
@@ -152,13 +152,12 @@ def test_a_pool_without_a_bound_does_not_need_fewer_vcpus(types: Any, cells: Any
     assert row[1:] == cells
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "sarif", "concise", "github", "gitlab", "junit"])
+@pytest.mark.parametrize("form", JUDGED)
 def test_each_format_names_the_parts_of_the_new_version_that_are_not_read(form: str) -> None:
     unread = Unread(Origin("app.yaml", "Stack/Hidden"), "its manifest is a parameter")
     view = review_view(Review(unread=(unread,), skipped=(Skipped("too large", ("huge.yaml",)),)))
 
-    module, function = ("ci", form) if form in console.CI_FORMS else ("html.page" if form == "html" else form, "render")
-    written = getattr(import_module(f"gpu_preflight.report.{module}"), function)(view)
+    written = renderer(form)(view)
 
     assert (view.outcome, view.needs_attention) == ("unknown", True)
     assert view.headline == "GPU review: 1 part not read"
