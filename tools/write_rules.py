@@ -16,11 +16,11 @@ DOCUMENT = _ROOT / "docs" / "reference" / "rules.md"
 HEAD = """# Rules
 
 What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
-deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. Where a value is
-not in the input, or known at deployment only, a finding says "may be" and fails nothing, unless `--strict` is given.
+deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. If a value isn't in
+the input, or is known only at deployment, a finding is marked "may be true" and fails nothing, unless you set `--strict`.
 
-How to accept a finding with a reason is told in [preflight.md](../explanation/preflight.md). This page is written by
-`make rules`.
+[preflight.md](../explanation/preflight.md) describes how to accept a finding with a reason. `make rules` writes this
+page.
 """
 
 

@@ -1,6 +1,6 @@
-"""What the commands share: output, progress, errors and exit codes.
+"""Output, progress, errors and exit codes of all commands.
 
-Keeps names out of an input from becoming commands of the CI system that shows the output.
+Names from an input must not become commands of the CI system that shows the output.
 
 The runner of GitHub Actions reads each line that a step prints. ``::error::text`` at the beginning of a line, after
 blanks, is a command, and so is ``##[error]text`` anywhere in a line. Azure Pipelines reads ``##vso[...]``. A report
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import View
 
-# Most commands end before.
+# Most commands end earlier.
 DELAY_SECONDS = 2.0
 _EVERY_SECONDS = 1.0
-# To the beginning of the line, and clear it to its end.
+# Moves to the beginning of the line, and clears the line.
 _CLEAR = "\r\x1b[K"
 # It has no width, and isn't one of the blanks that the runner removes.
 _BREAK = "\N{WORD JOINER}"
@@ -43,21 +43,21 @@ _ANYWHERE = re.compile(r"#(?=#\w*\[)")
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 DEFAULT_INPUT = "cdk.out"
 STDIN = "-"
-# How a write to a full disk fails.
+# Errors of a write to a full disk.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _JSON = ("json", "sarif", "gitlab")
-# In report/ci.py, a function each.
+# Each format has a function in report/ci.py.
 CI_FORMS = ("concise", "github", "gitlab", "junit")
 _MIN_WIDTH = 40
-# Raises what was not expected, for a bug report.
+# If this variable is set, unexpected errors show their stack trace, for a bug report.
 _DEBUG = "GPU_CONSTRUCTS_DEBUG"
 
 
 class Progress:
     """Shows the current step on standard error, if that is a terminal, and clears it at the end.
 
-    A timer of the system interrupts the work, so that no thread is needed, which a fork would not survive. Windows has
-    no such timer, and shows nothing.
+    A system timer interrupts the work. A thread would not survive a fork. Windows has no such timer, so it shows
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Progress:
         self.clear()
 
     def clear(self) -> None:
-        """Take the line away before something else is written."""
+        """Remove the line before other output."""
         if self._is_shown:
             self._write("")
             self._is_shown = False
@@ -90,13 +90,13 @@ class Progress:
         self._write(f"gpu-constructs: {self.step} ({time.monotonic() - self._began:.0f} s)")
 
     def _write(self, text: str) -> None:
-        # A terminal may be gone, and the signal may come while another line is written.
+        # The terminal may be closed, and the signal may arrive during another write.
         with contextlib.suppress(OSError, RuntimeError):
             sys.stderr.write(f"{_CLEAR}{text}")
             sys.stderr.flush()
 
 
-# Of the command that runs.
+# The progress of the running command.
 PROGRESS = Progress()
 
 
@@ -105,8 +105,8 @@ def without_commands(text: str, form: str = "text") -> str:
 
     Args:
         text: Lines as they are printed.
-        form: Its format. JSON and HTML read the same with an escape. In ``github``, lines are commands that the
-            renderer writes, with escaped data.
+        form: Its format. An escape doesn't change the content of JSON and HTML. In ``github``, the renderer writes
+            commands on purpose, with escaped data.
     """
     if "::" not in text and "##" not in text:
         return text
@@ -118,11 +118,11 @@ def without_commands(text: str, form: str = "text") -> str:
 
 
 class _Terminated(BaseException):
-    """The signal SIGTERM, which ends the command like an interruption: what it started and its temporary files go."""
+    """SIGTERM arrived. As for an interrupt, the command ends its child processes and deletes its temporary files."""
 
 
 def end_cleanly_when_terminated() -> None:
-    """Let SIGTERM end the command with its code after what it started has ended; a second one ends it at once."""
+    """On SIGTERM, end after the child processes, with the signal's exit code. A second SIGTERM ends it at once."""
 
     def terminate(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -132,7 +132,7 @@ def end_cleanly_when_terminated() -> None:
 
 
 def run(command: click.Command) -> int:
-    """Run a command and return its exit code; every failure becomes one line on standard error."""
+    """Run a command and return its exit code. Every failure becomes one line on standard error."""
     try:
         with PROGRESS:
             code = command.main(prog_name="gpu-constructs", standalone_mode=False)
@@ -149,16 +149,16 @@ def run(command: click.Command) -> int:
         if os.environ.get(_DEBUG):
             raise
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            # Of what click prints: help, versions, schemas.
+            # click itself prints help, versions and schemas.
             _discard_output()
             return _refused(f"standard output must be writable, got {error.strerror}")
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return _refused(f"failed unexpectedly, which is a bug of gpu-constructs, with {what}")
+        return _refused(f"failed unexpectedly with {what}; this is a bug in gpu-constructs, please report it")
     return code if isinstance(code, int) else PASSED
 
 
 def _error_message(error: click.ClickException) -> str:
-    """Return what is wrong with a command line; of names only the nearest right one is offered."""
+    """Return the error of a command line. For an unknown name, suggest only the nearest known one."""
     from gpu_facts.refusals import did_you_mean
 
     command = error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
@@ -180,10 +180,10 @@ def _refused(message: str) -> int:
 
 
 def warn(message: str) -> None:
-    """Write a line to standard error; if it can't be written, the exit code is what remains."""
+    """Write a line to standard error. If that fails, only the exit code reports the problem."""
     from gpu_preflight.report.wording import printable, with_short_names
 
-    # It may quote names out of files, which a terminal or a CI system would obey.
+    # It may quote names from files. They must not become commands of a terminal or a CI system.
     line = without_commands(f"gpu-constructs: {printable(with_short_names(message))}")
     PROGRESS.clear()
     with contextlib.suppress(OSError):
@@ -197,7 +197,7 @@ def read(
     stack: str | None = None,
     assumed: frozenset[str] = frozenset(),
 ) -> Input:
-    """Read what the paths hold.
+    """Read the input in the paths.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
@@ -206,7 +206,7 @@ def read(
         assumed: Components that run in the cluster although the input doesn't hold them.
 
     Raises:
-        click.UsageError: They cannot be judged.
+        click.UsageError: They cannot be checked.
     """
     from gpu_preflight.reading.documents import UnusableInput
     from gpu_preflight.reading.inputs import read_input
@@ -221,10 +221,10 @@ def read(
 
 
 def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> None:
-    """Refuse the name of a parameter that no template has, which would change nothing; warn of one in settings.
+    """Reject a ``--parameter`` that no template has, because it has no effect. Warn if it is in the settings.
 
     Raises:
-        click.UsageError: There is such a name.
+        click.UsageError: No template has the parameter.
     """
     from gpu_facts.refusals import did_you_mean
     from gpu_preflight.command_line.settings import is_parameter_setting
@@ -236,12 +236,12 @@ def refuse_unknown_parameters(parameters: Mapping[str, str], *given: Input) -> N
             text = f"must name a parameter of a template ({have}), got {name!r}{hint}"
             if not is_parameter_setting(name, value):
                 raise click.UsageError(f"--parameter {text}")
-            # Settings are for all inputs of a repository, of which this may be one.
+            # Settings apply to all inputs of a repository. This may be only one of them.
             warn(f"parameters in the settings: each {text}")
 
 
 def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) -> None:
-    """Say on standard error which acknowledgements accept nothing any more, or never did."""
+    """Warn about acknowledgements that don't accept any finding, and about invalid ones."""
     for text in mistaken:
         warn(text)
     for each in lines:
@@ -261,18 +261,19 @@ def warn_of_old_data() -> None:
 
 
 def paths_or_default(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the given paths, else the assembly that ``cdk synth`` writes.
+    """Return the given paths. Default: the assembly that ``cdk synth`` writes.
 
     Raises:
-        click.UsageError: There is neither.
+        click.UsageError: There are no paths, and there is no assembly.
     """
     if paths:
         return tuple(dict.fromkeys(paths))
     if Path(DEFAULT_INPUT).is_dir():
         return (DEFAULT_INPUT,)
     raise click.UsageError(
-        f"PATH must be given where there is no folder {DEFAULT_INPUT}; "
-        "name an assembly, a template, manifests, '.' for all below this folder or '-', or run 'cdk synth' first"
+        f"PATH must be given if there is no folder {DEFAULT_INPUT}; "
+        "name an assembly, a template, manifests, '.' for everything in this folder or '-' for standard input, "
+        "or run 'cdk synth' first"
     )
 
 
@@ -306,9 +307,9 @@ def emit(view: View, form: str, output: str | None = None) -> None:
 
 
 def _terminal(output: str | None) -> dict[str, Any]:
-    """Return width and color of a terminal. A file, and output to another program, gets a fixed width.
+    """Return width and color of a terminal. A file and output to another program get a fixed width.
 
-    ``--color`` counts before ``NO_COLOR``, and that before ``FORCE_COLOR`` (https://no-color.org,
+    ``--color`` overrides ``NO_COLOR``, and ``NO_COLOR`` overrides ``FORCE_COLOR`` (https://no-color.org,
     https://force-color.org, 2026-11). Variables don't color a file.
     """
     context, is_terminal = click.get_current_context(silent=True), not output and sys.stdout.isatty()
@@ -324,7 +325,7 @@ def _terminal(output: str | None) -> dict[str, Any]:
 
 
 def _print(text: str) -> None:
-    """Print a text; a reader that leaves early, such as ``head``, changes neither the output nor the exit code."""
+    """Print a text. A reader that stops early, such as ``head``, causes no error and doesn't change the exit code."""
     PROGRESS.clear()
     try:
         sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
@@ -337,7 +338,7 @@ def _print(text: str) -> None:
 
 
 def _discard_output() -> None:
-    """Send what is left of the output nowhere: Python would fail when it writes it at exit."""
+    """Discard the rest of the output. Otherwise Python fails when it writes the rest at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -357,7 +358,7 @@ def write(file: str, text: str) -> None:
 
 
 def _fix(file: str) -> str:
-    """Return what to do about a file that can't be written; empty where only its owner knows."""
+    """Return the fix for a file that can't be written."""
     folder = Path(file).parent
     with contextlib.suppress(OSError):
         if Path(file).is_dir():

@@ -46,8 +46,8 @@ class Acknowledgement:
         path: Pattern of the origin's path, with ``*``.
         not_true: Whether the finding is wrong. Such a finding doesn't stop pods.
         file: The file of the line.
-        accepted_by: What kind of line it is.
-        most: The most findings of a cluster that it accepts; ``None`` for any number.
+        accepted_by: The kind of the line.
+        most: Max number of findings per cluster that it accepts; ``None`` for no limit.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Acknowledgement:
     most: int | None = None
 
     def accepts(self, finding: Finding) -> bool:
-        """Whether a finding is one of those that it accepts."""
+        """Whether it accepts a finding."""
         return self.id == finding.rule.id and fnmatchcase(finding.problem.origin.path, self.path)
 
 
@@ -67,7 +67,7 @@ def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ..
     """Return the lines of acknowledgement files.
 
     Raises:
-        UnusableInput: A line has an unknown key, names no rule, has no reason, or its ``not_true`` is no boolean.
+        UnusableInput: A line has an unknown key, names no rule, has no reason, or its ``not_true`` isn't a boolean.
     """
     return tuple(
         _line(document.file, line)
@@ -78,7 +78,7 @@ def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ..
 
 def _line(file: str, line: Any) -> Acknowledgement:
     for key in mapping(line):
-        # A misspelt path would accept the rule everywhere.
+        # With a typo in the key 'path', the line would accept the rule everywhere.
         if key not in _KEYS:
             hint = did_you_mean(str(key), _KEYS)
             raise UnusableInput(f"{file}: acknowledgements: keys must be {', '.join(_KEYS)}, got {key!r}{hint}")
@@ -101,7 +101,7 @@ class CommentAcknowledgement(Acknowledgement):
     names: frozenset[str] = frozenset()
 
     def accepts(self, finding: Finding) -> bool:
-        """Whether a finding is of its rule and about its object."""
+        """Whether it accepts a finding: one of its rule, about its object."""
         from gpu_preflight.reading.positions import origin_names
 
         origin = finding.problem.origin
@@ -152,7 +152,7 @@ def _acceptance(written: Any, accepted_by: AcceptedBy = "acknowledgement file") 
 
 
 def rejection(rule: str | None, written: Any, keys: Sequence[str] = _KEYS_OF_METADATA) -> str | None:
-    """Return what is wrong with an acknowledgement: its rule, its keys or its reason; ``None`` if nothing is."""
+    """Return the error in an acknowledgement's rule, keys or reason; ``None`` if it is valid."""
     if rule not in rules():
         return f"id must be a rule's id, got {rule!r}{id_hint(rule or '', rules())}"
     if wrong := next((key for key in mapping(written) if key not in keys), None):
@@ -165,7 +165,7 @@ def rejection(rule: str | None, written: Any, keys: Sequence[str] = _KEYS_OF_MET
 
 
 def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
-    """Return what metadata and annotations acknowledge in vain: what is no rule, or without a reason."""
+    """Return errors of acknowledgements in metadata and annotations, such as an unknown rule or no reason."""
     written = list(told)
     resources = {each.key: each for cluster in written for each in cluster.resources.values()}
     objects = {each.origin: each for cluster in written for each in cluster.objects if each.annotations}
@@ -180,13 +180,13 @@ def mistaken(told: Iterable[Cluster]) -> tuple[str, ...]:
 def with_acceptance(
     finding: Finding, cluster: Cluster, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
 ) -> Finding:
-    """Return a finding with the reason for which it is accepted, if it is.
+    """Return a finding. If it is accepted, the result has the reason.
 
     Args:
         finding: The finding.
         cluster: The cluster it was found in.
         listed: Lines of acknowledgement files.
-        accepted: What constructs acknowledge, by construct path.
+        accepted: Acknowledgements of constructs, by construct path.
     """
     found = _acceptance_of_finding(finding, cluster, listed, accepted)
     return accept(finding, found) if found else finding
@@ -213,7 +213,7 @@ def _acceptance_of_finding(
 
 
 def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> Acceptance | None:
-    """Return the reason that the construct, or one around it, gives."""
+    """Return the acknowledgement of the construct, or of the nearest construct around it."""
     resource = cluster.resources.get(origin.resource or "")
     parts = resource.path.split("/") if resource and accepted else []
     paths = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))

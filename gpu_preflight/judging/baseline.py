@@ -1,8 +1,8 @@
-"""A baseline: the findings that a repository had on a day, in a file, so that a check fails only for others.
+"""A baseline: a file with the findings of a repository on one day. A check then fails only for other findings.
 
-An entry accepts a finding of its rule about its object or resource in its file, whatever the message and the line. It
-doesn't accept a finding that is worse than the one it was written for, such as an error that only was possible, nor
-more findings than it counts.
+An entry accepts findings of its rule about its object or resource in its file. The message and the line don't matter.
+It doesn't accept more findings than it counts, nor worse findings: an entry for a possible error doesn't accept a
+certain error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BaselineEntry(FileAcknowledgement):
     """An entry of a baseline.
 
     Attributes:
-        kind: Severity of the finding, after ``possible`` if it only may be true.
+        kind: Severity of the finding, with the prefix ``possible`` if the finding is uncertain.
         date: Day on which it was added, ISO 8601.
         plain_path: Path of the object or resource.
         plain_file: Its file, relative to the folder of the baseline.
@@ -49,7 +49,7 @@ class BaselineEntry(FileAcknowledgement):
     plain_file: str = ""
 
     def accepts(self, finding: Finding) -> bool:
-        """Whether a finding is of its rule, object and file, and isn't worse."""
+        """Whether it accepts a finding: one of its rule, object and file that isn't worse."""
         return _rank(finding.kind) >= _rank(self.kind) and FileAcknowledgement.accepts(self, finding)
 
 
@@ -81,7 +81,7 @@ def read_baseline(file: str, *, anywhere: bool = False) -> tuple[BaselineEntry, 
 
     Args:
         file: Its path.
-        anywhere: Whether the files that it names may be in another folder, as two versions of a repository are.
+        anywhere: Whether its files may be in another folder, such as another checkout of the repository.
 
     Raises:
         UnusableInput: It can't be read, isn't a baseline, or was written by a newer version.
@@ -110,12 +110,12 @@ def _raw_entries(file: str) -> list[Mapping[str, Any]]:
 
 
 def _again(file: str) -> str:
-    # A file that can't be read isn't written over: it may be another one.
+    # The command doesn't overwrite a file that isn't a baseline: the path may be a mistake.
     return f"delete it, then write it with 'gpu-constructs check --write-baseline {file}'"
 
 
 def _fault(entry: Any) -> str:
-    """Return what is wrong with an entry; empty if nothing is."""
+    """Return the error of an entry; empty if it is valid."""
     if not isinstance(entry, dict):
         return f"must be an object with {', '.join(_KEYS)}, got {entry!r}"
     if wrong := next((key for key in entry if key not in _KEYS), None):
@@ -140,7 +140,7 @@ def new_entries(file: str, report: Report, filters: Filters) -> tuple[BaselineEn
     Args:
         file: Path of the baseline.
         report: The report, before any filters.
-        filters: What else accepts findings, or leaves them out.
+        filters: Other filters, which accept or hide findings.
     """
     found = filters.applied(report)
     entries = _entries(file, (each for each in found.findings if each.acknowledged is None))
@@ -174,16 +174,16 @@ def _entries(file: str, findings: Iterable[Finding]) -> tuple[BaselineEntry, ...
 def updated_entries(
     old: Iterable[BaselineEntry], new: Iterable[BaselineEntry], stale: Iterable[BaselineEntry]
 ) -> tuple[BaselineEntry, ...]:
-    """Return the entries of a baseline that is written again.
+    """Return the entries of an updated baseline.
 
     Args:
-        old: Its entries. Those that are new, too, keep their reason and date.
-        new: Entries for what was found now.
-        stale: Old entries that accept nothing any more.
+        old: The previous entries. An entry that is also in ``new`` keeps its reason and date.
+        new: Entries for the current findings.
+        stale: Previous entries that no longer accept a finding.
     """
     known = {_key(each): each for each in old}
     found = [known[_key(each)] if _same(each, known.get(_key(each))) else each for each in new]
-    # The rest is about files that weren't read, or rules that weren't selected.
+    # Keep the entries for files that weren't read, and for rules that weren't selected.
     gone = {_key(each) for each in stale}
     places = {_place(each) for each in found}
     found += [each for key, each in known.items() if key not in gone and _place(each) not in places]
@@ -203,7 +203,7 @@ def _same(new: BaselineEntry, old: BaselineEntry | None) -> bool:
 
 
 def baseline_text(entries: Iterable[BaselineEntry]) -> str:
-    """Return a baseline as JSON, an entry a line, so that a diff shows each."""
+    """Return a baseline as JSON with one entry per line, so that a diff shows each entry."""
     rows = [
         json.dumps(
             {

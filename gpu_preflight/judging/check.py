@@ -1,8 +1,8 @@
-"""All rules applied to all clusters of an input, with acknowledgements.
+"""Applies all rules to all clusters of an input, with acknowledgements.
 
-A manifest without a cluster is checked in each cluster. A finding that holds only in some of them is uncertain.
+A manifest without a cluster is checked in each cluster. A finding that is true only in some of them is uncertain.
 
-You can accept findings, see `acknowledgements`.
+Users can accept findings, see `acknowledgements`.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ from gpu_preflight.rules.pods import pending_problem
 from gpu_preflight.scheduling.verdict import Verdict
 from gpu_preflight.schema.fields import INSTALL, can_ask, has_rules
 
-# The rule that reports a Pending workload where no other rule does.
+# The rule that reports a Pending workload if no other rule does.
 PENDING_RULE = "GPU120"
-# The rules that report verdicts of the scheduler.
+# The rules that report results of the scheduler.
 _OF_VERDICTS = (PENDING_RULE, "GPU121", "GPU374")
 _FILES = (".yaml", ".yml", ".json")
 
 
 class Shared:
-    """What several clusters share, and what becomes of it in each.
+    """Findings and results of several clusters, corrected for objects that name no cluster.
 
     Args:
         cases: The clusters.
-        found: What rules find in them.
+        found: The findings of rules in them.
     """
 
     def __init__(self, cases: Sequence[Case], found: Iterable[Finding]) -> None:
         self._cases, self._found = cases, list(found)
-        # Alternatives of one cluster share its name: what they have in common is applied in each of them.
+        # Alternatives of one cluster share its name. Objects that they have in common are in each alternative.
         self._explanations: dict[int, Explanation] = {}
         self._names = {each.cluster.title: each.cluster.name for each in cases}
 
     def explanation(self, case: Case) -> Explanation:
-        """Return what becomes of the GPU workloads of one of the clusters, computed once."""
+        """Return the results of the GPU workloads of a cluster, computed once."""
         if id(case) not in self._explanations:
             self._explanations[id(case)] = explain(case, self.findings)
         return self._explanations[id(case)]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings, of which those that hold in some clusters only are not certain."""
+        """The findings. A finding that is true only in some clusters is uncertain."""
         clusters: dict[tuple[str, Origin, str], set[str]] = {}
         for each in self._found if self._origins else ():
             if each.problem.origin in self._origins and not each.problem.unknown:
@@ -75,7 +75,7 @@ class Shared:
 
     @cached_property
     def _origins(self) -> frozenset[Origin]:
-        """Where what names no cluster stands; nothing of one cluster alone."""
+        """Origins of objects and charts that name no cluster; empty if there is only one cluster."""
         if len(set(self._names.values())) < 2:
             return frozenset()
         cluster = self._cases[0].cluster
@@ -83,7 +83,7 @@ class Shared:
         return frozenset(objects | {each.origin for each in cluster.charts if each.cluster is None})
 
     def verdicts(self, case: Case, verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-        """Return verdicts on workloads of a cluster, of which no is not known where another cluster takes the pods."""
+        """Return the results of workloads in a cluster. A no becomes unknown if another cluster can run the pods."""
         return tuple(self._maybe_there(each, case) if self._origins else each for each in verdicts)
 
     def _maybe_there(self, verdict: Verdict, case: Case) -> Verdict:
@@ -92,12 +92,12 @@ class Shared:
         if verdict.answer is not Answer.NO or other is None:
             return verdict
         here = "its program fails" if verdict.result == "failsAtStart" else "it would stay Pending"
-        text = f"its file names no cluster: {here} here, and cluster {other} may take it"
+        text = f"its file names no cluster: {here} here, and cluster {other} may run it"
         return replace(verdict, answer=Answer.UNKNOWN, reasons=(Reason(Answer.UNKNOWN, "pod", text), *verdict.reasons))
 
     @cached_property
     def _taking(self) -> Mapping[tuple[Origin, str], list[str]]:
-        """The clusters that take the pods, or may, by origin and name of workloads that name no cluster."""
+        """Clusters that can or may run the pods, by origin and name of each workload that names no cluster."""
         found: dict[tuple[Origin, str], list[str]] = {}
         for case in self._cases:
             for each in self.explanation(case).verdicts:
@@ -117,18 +117,18 @@ def _not_certain(finding: Finding) -> Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        cases: The clusters that were judged.
-        findings: What is wrong, the gravest first.
-        shared: What the clusters share.
-        unread: Parts of the input that can not be read before deployment.
+        cases: The checked clusters.
+        findings: The findings, the most severe first.
+        shared: Results that depend on more than one cluster.
+        unread: Parts of the input that can't be read before deployment.
         unused: Lines of acknowledgement files and comments that accept nothing.
-        mistaken: What is wrong with acknowledgements in metadata, annotations and comments.
-        waived: Workloads that would stay Pending and don't fail the check: name of the cluster, and origin.
+        mistaken: Errors in acknowledgements in metadata, annotations and comments.
+        waived: Workloads that would stay Pending and don't fail the check, each as cluster name and origin.
         selected: Number of rules whose findings are reported; ``None`` for all.
-        unselected: Findings of other rules and clusters.
+        unselected: Findings of rules and clusters that aren't selected.
         skipped: Parts of folders that weren't read.
     """
 
@@ -146,31 +146,31 @@ class Report:
     def explanation(
         self, case: Case, workloads: Iterable[Workload] | None = None, *, named: bool = False
     ) -> Explanation:
-        """Return what becomes of the workloads of one of the clusters, beside what was found there.
+        """Return the results of the workloads of a cluster, with its findings taken into account.
 
         Args:
             case: The cluster.
-            workloads: Some of its workloads. Default: those that ask for a GPU.
-            named: Whether somebody says that they are meant for this cluster.
+            workloads: Some of its workloads. Default: the workloads that request a GPU.
+            named: Whether the user states that they are meant for this cluster.
         """
         found = self.shared.explanation(case) if workloads is None else explain(case, self.findings, workloads)
         return found if named else replace(found, verdicts=self.shared.verdicts(case, found.verdicts))
 
     @property
     def fails(self) -> bool:
-        """Whether an error stands that nobody accepts."""
+        """Whether there is a certain error that isn't accepted."""
         return any(each.counts for each in self.findings)
 
     @property
     def pending(self) -> tuple[Verdict, ...]:
-        """The GPU workloads that would stay Pending, without those of which somebody accepts an error."""
+        """The GPU workloads that would stay Pending, except workloads with an accepted error."""
         return tuple(each for _, each in self.pending_by_case(accepted=False))
 
     def pending_by_case(self, *, accepted: bool = True) -> Iterator[tuple[Case, Verdict]]:
         """Yield each GPU workload that would stay Pending, with its cluster.
 
         Args:
-            accepted: Whether to yield a workload too of which an error is accepted.
+            accepted: Whether to include workloads with an accepted error.
         """
         found = self.waived | {
             (each.cluster, each.problem.origin)
@@ -184,32 +184,32 @@ class Report:
 
     @cached_property
     def open_values(self) -> tuple[OpenValue, ...]:
-        """The values that only deployment sets, in fields that rules judge."""
+        """The values that only the deployment sets, in fields that rules check."""
         found = {(each.origin, each.field): each for case in self.cases for each in case.open_values}
         return tuple(found.values())
 
     @property
     def unasked(self) -> tuple[str, ...]:
-        """What was not judged, and the command that installs what judges it."""
+        """Checks that weren't made, and the command that installs the library for them."""
         ruled = any(has_rules(each) for case in self.cases for each in case.cluster.objects)
-        return () if not ruled or can_ask() else (f"rules in CEL of Karpenter's definitions; {INSTALL}",)
+        return () if not ruled or can_ask() else (f"CEL rules of Karpenter's CRDs; {INSTALL}",)
 
     @property
     def unknown(self) -> bool:
-        """Whether something could not be told before deployment."""
+        """Whether a result is unknown before deployment."""
         return bool(self.unread) or any(each.problem.unknown for each in self.findings if each.acknowledged is None)
 
 
 def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bool = True) -> Report:
-    """Judge an input by every rule, or only by those whose errors keep pods from running.
+    """Check an input against all rules, or only against the rules whose errors keep pods from running.
 
     Args:
         given: The input.
-        told: Its clusters, as they are to be judged. Default: as it describes them.
-        every_rule: Whether all findings are wanted. What becomes of the workloads of a cluster needs fewer.
+        told: The clusters to check. Default: the clusters that the input describes.
+        every_rule: Whether to return all findings. The results of workloads need fewer rules.
 
     Raises:
-        UnusableInput: An acknowledgement names no rule or gives no reason.
+        UnusableInput: An acknowledgement doesn't name a rule, or has no reason.
     """
     in_comments, wrong_comments = comment_acknowledgements(given.comments)
     listed = (*acknowledgements(given.acknowledgements), *in_comments)
@@ -227,7 +227,7 @@ def check(given: Input, told: Iterable[Cluster] | None = None, *, every_rule: bo
 
 
 def finding_order(finding: Finding) -> tuple[bool, int, str]:
-    """Return the order of a finding in reports: accepted ones are last, otherwise the most severe are first."""
+    """Return the sort key of a finding in reports: accepted findings are last, and the most severe are first."""
     return finding.acknowledged is not None, SEVERITIES.index(finding.rule.severity), finding.rule.id
 
 
@@ -255,12 +255,12 @@ def _pending_findings(
 
 
 def _explains_pending(finding: Finding) -> bool:
-    """Return whether a finding may be why its workload is Pending: not if it is wrong, unless it states just that."""
+    """Whether a finding may explain a Pending workload: if it may be true, or if its rule is in `_OF_VERDICTS`."""
     return not finding.not_true or finding.rule.id in _OF_VERDICTS
 
 
 def _rules_against(verdict: Verdict, known: dict[int, frozenset[str | None]]) -> Iterator[frozenset[str | None]]:
-    """Yield the rules by which a workload has no node: its own, and those of its pools, which many workloads share."""
+    """Yield the ids of rules that explain why a workload has no node: for the workload, and for its (shared) pools."""
     yield frozenset(each.rule for each in verdict.reasons if each.answer is Answer.NO)
     key = id(verdict.pools)
     if key not in known:
@@ -275,7 +275,7 @@ def collect_findings(
     accepted: Mapping[str, Mapping[str, str]] | None = None,
     chosen: Iterable[Rule] | None = None,
 ) -> list[Finding]:
-    """Return what every rule, or each of some rules, finds in a cluster."""
+    """Return the findings of all rules, or of the chosen rules, in a cluster."""
     lines = tuple(listed)
     found = [
         Finding(rule, case.cluster.title, problem)
@@ -286,9 +286,9 @@ def collect_findings(
 
 
 def _across_versions(cases: Sequence[Case], found: Sequence[list[Finding]]) -> Iterator[Finding]:
-    """Yield findings; one about an object beside several files of versions is certain only if each version has it.
+    """Yield findings. A finding about an object next to several file versions is certain only in all of them.
 
-    Any of the files may be applied with that object, or none.
+    A deployment may apply that object with any of the versions, or with none.
     """
     files = [place for place, each in enumerate(cases) if each.cluster.alternative.endswith(_FILES)]
     counted = Counter(_finding_key(each) for place in files for each in found[place])

@@ -1,6 +1,6 @@
 """Findings that options hide: rules and clusters that aren't selected, and acknowledgements outside of the input.
 
-They are applied to a finished report, so they can't change the result of `explain`.
+Filters apply to a finished report, so they can't change the result of `explain`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class FileAcknowledgement(Acknowledgement):
 
     Attributes:
         within: Pattern of the finding's file, or of a folder around it, relative to the folder of ``file``.
-        anywhere: Whether that file may be in another folder, as two versions of a repository are: the pattern then
-            matches the end of its path.
+        anywhere: Whether the finding's file may be in another folder, such as another checkout of the repository. The
+            pattern then matches the end of the file's path.
     """
 
     within: str = "*"
     anywhere: bool = False
 
     def accepts(self, finding: Finding) -> bool:
-        """Whether a finding is of its rule, path and file."""
+        """Whether it accepts a finding: one of its rule, path and file."""
         return Acknowledgement.accepts(self, finding) and self.is_within(finding.problem.origin)
 
     def is_within(self, origin: Origin) -> bool:
@@ -50,26 +50,26 @@ class FileAcknowledgement(Acknowledgement):
 
 
 def _without_parents(pattern: str) -> str:
-    """Return a pattern without the ``../`` that it begins with."""
+    """Return a pattern without the ``../`` at its beginning."""
     while pattern.startswith("../"):
         pattern = pattern[3:]
     return pattern
 
 
 def relative_file(file: str, folder: str) -> str:
-    """Return the path of a file relative to a folder, with slashes; ``<stdin>`` stays as it is."""
+    """Return the path of a file relative to a folder, with slashes; ``<stdin>`` stays unchanged."""
     if file.startswith("<"):
         return file
     try:
         return Path(os.path.relpath(os.path.abspath(file), os.path.abspath(folder))).as_posix()
     except ValueError:
-        # Another drive of Windows.
+        # The file is on another Windows drive.
         return Path(os.path.abspath(file)).as_posix()
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which findings a report has, and which are accepted outside of the input.
+    """Selects the findings of a report, and accepts findings outside of the input.
 
     Attributes:
         accepted: Acknowledgements on the command line, in settings and in a baseline.
@@ -82,7 +82,7 @@ class Filters:
     clusters: tuple[str, ...] = ()
 
     def applied(self, report: Report) -> Report:
-        """Return a report as these filters leave it; what they hide is counted in it."""
+        """Return a report with these filters. It keeps the hidden findings, so that outputs can count them."""
         chosen = tuple(each for each in report.cases if not self.clusters or each.cluster.title in self.clusters)
         kept = [each for each in report.findings if self._is_selected(each)]
         pending = pending_findings(replace(report, cases=chosen))
@@ -115,7 +115,7 @@ class Filters:
 
 
 def pending_findings(report: Report) -> list[Finding]:
-    """Return a finding for each GPU workload that would stay Pending, also where another rule reports the cause."""
+    """Return a finding for each GPU workload that would stay Pending, even if another rule reports the cause."""
     return [
         Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=False))
         for case, verdict in report.pending_by_case()
@@ -123,12 +123,12 @@ def pending_findings(report: Report) -> list[Finding]:
 
 
 def _unexplained(result: Report, pending: Iterable[Finding], known: Container[int]) -> list[Finding]:
-    """Return the findings about Pending workloads that fail a check of which filters hide the errors.
+    """Return findings for Pending workloads that make the check fail although filters hide their errors.
 
     Args:
         result: The report after the filters.
         pending: A finding for each Pending workload.
-        known: Identities of the findings before the filters; an accepted one is another object.
+        known: Identities of the findings before the filters. An accepted finding is a new object.
     """
     hidden = [each for each in result.findings if id(each) not in known] + [*result.unselected]
     if not any(each.rule.severity == "error" for each in hidden):
@@ -139,7 +139,7 @@ def _unexplained(result: Report, pending: Iterable[Finding], known: Container[in
 
 
 def _accept(findings: Iterable[Finding], lines: Sequence[Acknowledgement]) -> list[Finding]:
-    """Return findings, each with the first line that accepts it and has accepted fewer than it may."""
+    """Return findings, each accepted by the first line that matches and hasn't reached its max number."""
     used: Counter[tuple[int, str]] = Counter()
     found = []
     for finding in findings:

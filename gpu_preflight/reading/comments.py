@@ -1,7 +1,7 @@
-"""Comments in YAML that are meant for the checker, and the object or resource that each is in.
+"""Comments for the checker in YAML files, and the object or resource of each comment.
 
-``# gpu-constructs: ignore GPU048 images are small here`` belongs to the object or resource around it. A comment on a
-line of its own belongs to the next line, so it can be above an object or a logical id.
+``# gpu-constructs: ignore GPU048 images are small here`` belongs to the object or resource around it. A comment that
+is alone on its line belongs to the next line, so it can be above an object or a logical id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Comment:
 
 
 def comments(file: str, text: str) -> Iterator[Comment]:
-    """Yield the comments of a YAML file that are meant for the checker."""
+    """Yield the comments for the checker in a YAML file."""
     lines = text.split("\n")
     found = [(number, each[1]) for number, line in enumerate(lines) if (each := _COMMENT.search(line))]
     parts = _parts(file, text) if found and len(text) <= MAX_BYTES else []
@@ -58,7 +58,7 @@ def _line_of_target(lines: list[str], number: int) -> int:
     for following in range(number + 1, len(lines)):
         line = lines[following].strip()
         if line.startswith((_SEPARATOR, "...")):
-            # The beginning of a file, before its first object.
+            # The comment is at the beginning of the file, before the first object.
             return following + 1 if not any(map(_has_content, lines[:number])) else number
         if _has_content(line):
             return following
@@ -70,7 +70,7 @@ def _has_content(line: str) -> bool:
 
 
 def _parts(file: str, text: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the lines at which something else begins, each with the names that apply from there on."""
+    """Return the first line of each part, with the names that apply up to the next part."""
     for plain, marks in readings(text):
         starts = [0, *(each.end() for each in _LINE_END.finditer(plain))]
         separators = [number for number, at in enumerate(starts) if plain.startswith(_SEPARATOR, at)]
@@ -96,7 +96,7 @@ def _parts(file: str, text: str) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _ends(document: Any) -> Iterator[int]:
-    """Yield where a top-level key of a template begins, at which its last resource ends."""
+    """Yield the start of each top-level key of a template. The last resource ends at the next such key."""
     if isinstance(document, dict) and "Resources" in document and "kind" not in document:
         yield from (key.start for key in document)
 

@@ -1,11 +1,11 @@
-"""Construct paths of the resources of an assembly, which its metadata states by logical id."""
+"""Construct paths of the resources of an assembly, from its metadata, which lists them by logical id."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _NESTED = ".NestedStackResource"
-# Characters of a construct path. Longer ones, which no app has, would take ever longer to search.
+# Max characters of a construct path. No app has longer paths, and the search time grows with the length.
 MAX_PATH = 4096
 
 
@@ -22,14 +22,14 @@ class ConstructPaths:
         self._by_scope: dict[tuple[str, str], list[str]] | None = None
 
     def note(self, logical_id: str, path: str) -> None:
-        """Take the path of a resource."""
+        """Add the path of a resource."""
         if len(path) <= MAX_PATH:
             self._ids.setdefault(logical_id, []).append(path)
             self._scopes |= {_scope(path)} if path.endswith(_NESTED) else set()
             self._by_scope = None
 
     def find(self, logical_id: str, nested: Iterable[str] = ()) -> str | None:
-        """Return the construct path of a resource; ``None`` where there is none, or several may be meant.
+        """Return the construct path of a resource; ``None`` if no path, or more than one, matches.
 
         ``Group2`` of the nested stack ``Inner1`` is the only ``Group2`` below ``/App/Inner/``, where ``Inner1`` is
         ``/App/Inner.NestedStack/Inner.NestedStackResource``.
@@ -61,5 +61,5 @@ class ConstructPaths:
 
 
 def _scope(path: str) -> str:
-    """Return where the paths begin of what is in a nested stack."""
+    """Return the common prefix of the construct paths in a nested stack."""
     return f"{path.rpartition('.NestedStack/')[0]}/"

@@ -1,8 +1,8 @@
 """The line of an app's own code that created a construct, from the stack traces that CDK writes into its assembly.
 
-CDK 2.275 writes a trace of each resource and stack as metadata ``aws:cdk:creationStack``, older versions as ``trace``
-of ``aws:cdk:logicalId``. An app in Python has its own frames there only with ``JSII_HOST_STACK_TRACES=1``. An app in
-TypeScript always has traces, but only of the 10 innermost frames.
+CDK 2.275 writes a trace of each resource and stack as metadata ``aws:cdk:creationStack``. Older versions write
+``trace`` of ``aws:cdk:logicalId``. An app in Python has its own frames there only with ``JSII_HOST_STACK_TRACES=1``. An
+app in TypeScript always has traces, but only of the 10 innermost frames.
 
 Source: aws-cdk-lib 2.275.0 core/lib/private/stack-trace.js, core/lib/cfn-element.js (2026-11)
 """
@@ -26,7 +26,7 @@ from gpu_preflight.reading.unknown import items, mapping
 HINT = "For lines of code: JSII_HOST_STACK_TRACES=1 (Python), NODE_OPTIONS=--stack-trace-limit=100 (TypeScript)."
 # The end of a frame: <module> (/src/app.py:9), new Pool (/src/lib/pool.ts:12:5), /src/bin/app.js:5:1
 _LINE = regex(r":([1-9][0-9]{0,7})(?::([1-9][0-9]{0,4}))?\)?$")
-# Not the user's own: installed packages, and what belongs to Python, Node.js and jsii.
+# Code that isn't the user's: installed packages, and files of Python, Node.js and jsii.
 _FOREIGN = regex(
     r"(?:^|[/\\])(?:site-packages|dist-packages|node_modules|jsii-kernel-\w+|lib[/\\]python3[\d.]*)[/\\]|^(?:node:|internal/|<)"
 )
@@ -34,7 +34,7 @@ _SYNTH = regex(r"\bsynth\(")
 
 
 def own_folders(library: Path) -> tuple[str, ...]:
-    """Return how the paths of this library begin, where it is in a folder that isn't one of installed packages."""
+    """Return the path prefixes of this library's code in a checkout. `_FOREIGN` matches an installed library."""
     return tuple(str(library / name) + os.sep for name in ("gpu_constructs", "gpu_facts"))
 
 
@@ -44,7 +44,7 @@ _OWN = own_folders(Path(__file__).parents[2])
 
 @dataclass(slots=True)
 class _Assembly:
-    """What the metadata of an assembly states about its constructs.
+    """Metadata of an assembly about its constructs.
 
     Attributes:
         traces: Frames of the stack trace by construct path, the innermost first.
@@ -55,7 +55,7 @@ class _Assembly:
     paths: dict[str, ConstructPaths] = field(default_factory=dict)
 
     def note(self, paths: ConstructPaths, path: str, entry: dict[str, Any]) -> None:
-        """Take an entry of the metadata of a construct of a stack."""
+        """Add an entry from the metadata of a construct in a stack."""
         data, is_trace = entry.get("data"), entry.get("type") == "aws:cdk:creationStack"
         if entry.get("type") == "aws:cdk:logicalId":
             paths.note(str(data), path)
@@ -64,7 +64,7 @@ class _Assembly:
             self.traces[path] = trace
 
     def find_path(self, origin: Origin) -> str | None:
-        """Return the construct path of a resource; ``None`` where there is none, or several may be meant."""
+        """Return the construct path of a resource; ``None`` if no path, or more than one, matches."""
         stack, _, logical_id = (origin.resource or "").rpartition("/")
         name, *nested = stack.split(".")
         paths = self.paths.get(Path(origin.file).name) or self.paths.get(name)
@@ -75,7 +75,7 @@ class CreationStacks:
     """Finds the code that created the constructs of assemblies. The metadata of each assembly is read once.
 
     Attributes:
-        is_incomplete: Whether a construct was asked for whose trace has no frame of the app.
+        is_incomplete: Whether `find` found a construct whose trace has no frame of the app.
     """
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ class CreationStacks:
         return bool(self._assembly(file).traces)
 
     def find(self, origin: Origin) -> Position | None:
-        """Return the line of code that created what is at an origin; ``None`` where that isn't known."""
+        """Return the line of code that created the construct at an origin; ``None`` if it isn't known."""
         assembly = self._assembly(origin.file)
         path = above = assembly.find_path(origin)
         while above:
             frame = next(_own_frames(assembly.traces.get(above, ())), None)
-            # What CDK adds while it synthesizes belongs to the construct around it.
+            # Constructs that CDK adds during synthesis belong to the construct around them.
             if frame is not None and not _SYNTH.search(self._line(frame)):
                 return frame
             above = above.rpartition("/")[0]
@@ -120,7 +120,7 @@ def _own_frames(trace: Iterable[str]) -> Iterator[Position]:
 
 
 def _line(frame: Position) -> str:
-    """Return the line of code of a frame; empty where its file isn't there."""
+    """Return the line of code of a frame; empty if its file doesn't exist."""
     try:
         lines = read_text(Path(frame.file)).split("\n") if Path(frame.file).is_file() else []
     except (UnusableInput, OSError, ValueError):
@@ -129,7 +129,7 @@ def _line(frame: Position) -> str:
 
 
 def _read(folder: Path) -> _Assembly:
-    """Return what the metadata of an assembly states, as far as it can be read."""
+    """Return the metadata of an assembly, as far as it can be read."""
     found = _Assembly()
     try:
         artifacts = mapping((assembly_manifest(folder) or {}).get("artifacts"))

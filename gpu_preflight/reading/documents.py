@@ -1,4 +1,4 @@
-"""Reads JSON and YAML of bounded size, depth and expansion; nothing in them is executed or fetched."""
+"""Reads JSON and YAML of bounded size, depth and expansion. It doesn't execute or fetch anything in them."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from gpu_preflight.reading.objects import has_actions, is_block_template, marked
 from gpu_preflight.reading.terraform import is_saved_plan, is_terraform_name, is_terraform_text, terraform_error
 from gpu_preflight.reading.unknown import dig, items
 
-# Far longer than a command takes to start that a shell has started already.
+# Much longer than a command in a shell's pipeline takes to start.
 WAIT_SECONDS = 10.0
-# Longer than a command such as cdk synth thinks before it writes.
+# Longer than a command such as cdk synth runs before it writes its output.
 SILENCE_SECONDS = 600.0
 _PAUSE_SECONDS = 0.05
 _MIB = 1024**2
 MAX_FILE_BYTES = 16 * _MIB
-# From this size on, a List is read one object at a time.
+# A List in JSON that is larger than this is read one object at a time.
 _LONG_LIST_BYTES = 4 * _MIB
-# A list of objects, as kubectl writes a whole cluster. Each object is parsed, or pruned, by itself.
+# A List of objects, such as kubectl's dump of a whole cluster. Each object is parsed, or pruned, separately.
 MAX_LIST_BYTES = 256 * _MIB
 MAX_NODES = 1_000_000
 MAX_DEPTH = 200
 MAX_FILES = 20_000
-# Of everything that is read at once.
+# The limit of all inputs together.
 MAX_TOTAL_NODES = 4_000_000
-# Characters of the texts of a document; YAML's aliases count each time.
+# Characters of all strings of a document. The content of an alias in YAML counts each time.
 MAX_CHARACTERS = 64 * _MIB
 _TOO_LARGE = 10**MAX_DIGITS
 _SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 _SUFFIXES = (".yaml", ".yml", ".json", ".template")
 # Parts of a text that is, or was meant to be, a manifest or a template.
 _SIGNS = ("apiVersion", "AWS::", "Resources", "acknowledge")
-# Of an assembly, files that are neither template nor manifest and may be large.
+# Files of an assembly that are neither templates nor manifests, and may be large.
 _NOT_INPUT = ("tree.json", "manifest.json", "validation-report.json", "package.json", "package-lock.json")
 STDIN = "-"
-# Of each object that it prints, helm names the template in a comment: # Source: app/charts/db/templates/a.yaml
+# helm writes the template of each object into a comment: # Source: app/charts/db/templates/a.yaml
 _HELM_SOURCE = "# Source: "
 _HELM_TEMPLATE = regex(r"# Source: ([^/\s]+/(?:templates|crds|charts)/(?!\.\.?/)(?:[^/]+/(?!\.\.?/))*[^/]+)")
-# A document, its repeated keys, and the template of a chart that it was rendered from.
+# A document, its repeated keys, and the chart template that helm rendered it from.
 _Parsed = tuple[Any, tuple[RepeatedKey, ...], "str | None"]
-# Names of the file of a kustomization.
+# File names of a kustomization.
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-# How Python refuses a number; the rest is advice for who programs.
+# The start of Python's error for a number with too many digits. The rest is advice for programmers.
 _TOO_MANY_DIGITS = "Exceeds the limit"
-# Stands for the content of a chart's template, which is no YAML until helm has rendered it.
-NOT_RENDERED = "a template of a chart; run helm template first, and judge what it prints"
-# How a comment begins that is meant for the checker.
+# Replaces the content of a chart's template, which isn't YAML until helm renders it.
+NOT_RENDERED = "a template of a chart; run helm template first, and check its output"
+# The prefix of a comment for the checker.
 COMMENT_MARK = "gpu-constructs:"
-# Of a cluster's objects, fields that the API server fills and preflight doesn't read.
+# Fields of a cluster's objects that the API server sets and the checker doesn't read.
 _PRUNED = ("managedFields", "images", "volumesAttached", "volumesInUse")
 _LIST_START = regex(r'\A\s*\{?\s*"?apiVersion"?:\s*"?v1"?,?\s+"?(items|kind"?:\s*"?List)')
 
@@ -83,16 +83,16 @@ def is_device(file: Path) -> bool:
 
 
 def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: float = SILENCE_SECONDS) -> bytes:
-    """Return what is written to a pipe, at most so many bytes.
+    """Return the bytes that a program writes to a pipe, up to a limit.
 
     Args:
         file: The pipe.
-        most: The most bytes.
-        wait: How long it is waited for a writer, in seconds.
-        silence: How long it is waited for what the writer writes next, in seconds.
+        most: The max number of bytes.
+        wait: How long to wait for a writer, in seconds.
+        silence: How long to wait for the next bytes of the writer, in seconds.
 
     Raises:
-        TimeoutError: Nobody writes to it, or no more.
+        TimeoutError: No program writes to it, or the writer sends no more bytes and keeps it open.
         OSError: It cannot be read.
     """
     found, until = bytearray(), time.monotonic() + wait
@@ -102,16 +102,16 @@ def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: flo
             try:
                 data = os.read(descriptor, most - len(found))
             except BlockingIOError:
-                # Somebody has it open and writes later.
+                # A writer has opened the pipe and hasn't written the next bytes yet.
                 if not select.select([descriptor], [], [], silence)[0]:
-                    raise TimeoutError(f"a pipe whose writer was silent for {silence:g} seconds") from None
+                    raise TimeoutError(f"a pipe whose writer sent nothing for {silence:g} seconds") from None
                 continue
             if data:
                 found += data
             elif found:
                 break
             elif time.monotonic() > until:
-                raise TimeoutError(f"a pipe to which nobody wrote within {wait:g} seconds")
+                raise TimeoutError(f"a pipe to which no program wrote within {wait:g} seconds")
             else:
                 time.sleep(_PAUSE_SECONDS)
     finally:
@@ -120,11 +120,11 @@ def read_pipe(file: Path, most: int, *, wait: float = WAIT_SECONDS, silence: flo
 
 
 class UnusableInput(ValueError):
-    """A file or folder that cannot be judged, with one line that says why."""
+    """A file or folder that cannot be checked, with the reason in one line."""
 
 
 class NotRendered(UnusableInput):
-    """A template of Helm, or of another program, that is no YAML until it is rendered."""
+    """A template of Helm or of another program. It isn't YAML until that program renders it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,11 @@ class Document:
     Attributes:
         file: Path as the user gave it.
         content: Mappings, lists and scalars.
-        size: How many values it has.
-        repeated: Keys that stand twice in one of its mappings.
-        templated: Whether its text has signs of what another program fills in.
-        commented: The text of its file, if that may have comments for the checker; only in the first document.
-        template: Template of a chart that helm rendered it from, e.g. ``app/templates/a.yaml``, where helm states it.
+        size: The number of its values.
+        repeated: Keys that occur twice in one of its mappings.
+        templated: Whether its text may have placeholders that another program fills in.
+        commented: The text of its file, if it may have comments for the checker. Only the first document has it.
+        template: Chart template that helm rendered it from, such as ``app/templates/a.yaml``, if helm states it.
     """
 
     file: str
@@ -155,8 +155,8 @@ def read(path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | Non
 
     Args:
         path: The file or folder, ``-`` for standard input.
-        skip: Files of the folder that are left out.
-        skipped: Takes what of the folder isn't read. Default: it isn't listed.
+        skip: Files of the folder to leave out.
+        skipped: A list to which the skipped parts of the folder are added. Default: they aren't listed.
 
     Raises:
         UnusableInput: There is no such file, it is too large, or it cannot be parsed.
@@ -181,13 +181,13 @@ def read(path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | Non
     if skipped is not None:
         skipped += [
             *skipped_parts(place),
-            *([Skipped("files that are no YAML or JSON", tuple(broken))] if broken else []),
+            *([Skipped("files that aren't YAML or JSON", tuple(broken))] if broken else []),
         ]
     return found
 
 
 def is_folder(place: Path) -> bool:
-    """Whether a path is a folder; what cannot be a path is none."""
+    """Whether a path is a folder. A text that can't be a path isn't one."""
     try:
         return place.is_dir()
     except (OSError, ValueError):
@@ -198,10 +198,10 @@ def parse(file: str, text: str) -> Iterator[Document]:
     """Yield the documents of a text.
 
     Raises:
-        UnusableInput: The text is neither JSON nor YAML, or its parts are too many or too deep.
+        UnusableInput: The text is neither JSON nor YAML, has too many values, or is nested too deep.
     """
     templated = "$" in text or "{{" in text
-    # One object at a time: a List may have more values than any other document.
+    # Read a List one object at a time, because it may have more values than any other document.
     long = len(text) > _LONG_LIST_BYTES and text.lstrip()[:1] == "{" and is_list(text[:4096])
     if long or len(text) > MAX_FILE_BYTES:
         sizes: dict[int, int] = {}
@@ -248,12 +248,12 @@ def _unparsable(file: str, text: str, error: yaml.YAMLError) -> UnusableInput:
 
 
 def is_list(start: str) -> bool:
-    """Whether a text begins as a list of objects that kubectl wrote."""
+    """Whether a text begins like a List of objects that kubectl wrote."""
     return _LIST_START.match(start) is not None
 
 
 def _items_of_list(file: str, text: str) -> Iterator[Any]:
-    """Yield the objects of a large list; of JSON without fields that no rule reads, of YAML one after another."""
+    """Yield the objects of a large List: from JSON without the fields that no rule reads, from YAML one by one."""
     if text.lstrip()[:1] == "{":
         try:
             content = json.loads(text, object_hook=_Pruning(), parse_constant=_no_constant)
@@ -266,27 +266,27 @@ def _items_of_list(file: str, text: str) -> Iterator[Any]:
 
 
 class _Pruning:
-    """Leaves out fields of JSON that no rule reads, and makes equal pod specs one value."""
+    """Removes JSON fields that no rule reads, and replaces equal pod specs with one shared value."""
 
     def __init__(self) -> None:
         self._specs: dict[str, dict[str, Any]] = {}
 
     def __call__(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Return a mapping that was read, or the equal pod spec that was read before."""
+        """Return a mapping without those fields, or an equal pod spec that was read before."""
         for name in _PRUNED:
-            # The images of a Node have sizes; those of a Flux Kustomization have names.
+            # The images of a Node have sizes. The images of a Flux Kustomization have names.
             if isinstance(content.get(name), list) and (name != "images" or "sizeBytes" in str(content[name][:1])):
                 del content[name]
         return self._specs.setdefault(repr(content), content) if "containers" in content else content
 
 
 def _size_of_item(file: str, content: Any, sizes: dict[int, int]) -> int:
-    """Return how many values an object of a list has; of a ``spec`` that several objects share, they are counted once.
+    """Return the number of values of an object in a list. A ``spec`` that several objects share is walked only once.
 
     Args:
         file: Path of the list.
         content: The object.
-        sizes: The number of values of each ``spec`` so far, by its identity. The objects keep them alive.
+        sizes: The number of values of each ``spec`` so far, by its identity. The objects keep the specs alive.
     """
     spec = content.get("spec") if isinstance(content, dict) else None
     if spec is None:
@@ -297,12 +297,12 @@ def _size_of_item(file: str, content: Any, sizes: dict[int, int]) -> int:
 
 
 def _yaml_items(text: str) -> Iterator[str]:
-    """Yield each item of a list of objects as a document of its own: kubectl indents items by ``- ``."""
+    """Yield each item of a List as a separate document. kubectl begins each item with ``- ``."""
     lines: list[str] = []
     inside = False
     for line in text.split("\n"):
         begins = line.startswith("- ")
-        # An empty line belongs to a text of several lines.
+        # An empty line belongs to a multi-line string.
         ends = bool(line) and not line.startswith(" ")
         if lines and ends:
             yield "\n".join(lines)
@@ -315,7 +315,7 @@ def _yaml_items(text: str) -> Iterator[str]:
 
 
 def _parse_template(file: str, text: str) -> list[_Parsed]:
-    """Parse a text with actions of a template where values stand; other templates are judged once they are rendered."""
+    """Parse a template whose actions only replace values. Other templates must be rendered before a check."""
     if is_block_template(text):
         raise NotRendered(f"{file}: must be rendered first, got {NOT_RENDERED}")
     plain, marks = marked(text)
@@ -340,7 +340,7 @@ def _load_all(text: str) -> Iterator[_Parsed]:
 
 
 def _helm_template(text: str, start: int) -> str | None:
-    """Return the template that helm names in a comment above a document, ``None`` where it names none.
+    """Return the template that helm names in a comment above a document; ``None`` without such a comment.
 
     Source: helm/helm v4.0.0 pkg/cmd/template.go and pkg/action/action.go ``renderResources`` (2026-11)
     """
@@ -350,7 +350,7 @@ def _helm_template(text: str, start: int) -> str | None:
         line = text[begin:end].strip()
         if line and not line.startswith("#"):
             break
-        # Its comment is the first; others may be the template's own.
+        # The first comment is helm's. Others may come from the template.
         source = _HELM_TEMPLATE.fullmatch(line)
         found, end = source[1] if source else found, begin - 1
     return found
@@ -359,17 +359,17 @@ def _helm_template(text: str, start: int) -> str | None:
 def _json(text: str) -> Any:
     content = json.loads(text, parse_constant=_no_constant)
     if _SURROGATE.search(text):
-        # Half a pair, which is no character, has no UTF-8.
+        # One half of a surrogate pair isn't a character, so UTF-8 can't encode it.
         json.dumps(content, ensure_ascii=False).encode()
     return content
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name}, which is no number of JSON")
+    raise ValueError(f"{name}, which isn't a JSON number")
 
 
 def _refuse_crash(file: str, text: str) -> None:
-    """Refuse what libyaml would build a tree of by recursion until the process crashes (0.2.5)."""
+    """Reject a text that is nested too deep: libyaml 0.2.5 builds its tree by recursion and crashes the process."""
     depth = count = 0
     for event in events(text):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -392,11 +392,11 @@ def _one_line(error: Exception) -> str:
 
 
 def refuse_endless(file: str, content: Any) -> int:
-    """Refuse what is small on disk and endless when walked, and return how many values there are.
+    """Return the number of values. Reject a content that is small on disk and endless when it is walked.
 
     Raises:
-        UnusableInput: There are too many values, they are nested too deep, or a number or the texts are too long;
-            YAML's anchors may refer to themselves or to each other.
+        UnusableInput: There are too many values, they are nested too deep, or a number or the texts are too long.
+            Anchors in YAML may refer to themselves or to each other.
     """
     count, characters, level = 0, 0, [content]
     for _ in range(MAX_DEPTH):
@@ -432,7 +432,7 @@ def _input_files(folder: Path) -> list[Path]:
 
 
 def _quietly(file: Path, broken: list[str]) -> list[Document]:
-    """Read a file of a folder; what is plainly no input, such as a chart's template, is left out."""
+    """Read a file of a folder. A file that clearly isn't an input is added to ``broken`` and isn't an error."""
     try:
         text = read_text(file)
     except UnusableInput:
@@ -447,7 +447,7 @@ def _quietly(file: Path, broken: list[str]) -> list[Document]:
     except NotRendered:
         return [Document(str(file), NOT_RENDERED)]
     except UnusableInput:
-        # A manifest that can't be parsed is an error. Other tools have files of their own.
+        # A manifest that can't be parsed is an error. Files of other tools may have the same suffixes.
         if any(each in text for each in _SIGNS):
             raise
         broken.append(str(file))
@@ -455,7 +455,7 @@ def _quietly(file: Path, broken: list[str]) -> list[Document]:
 
 
 def _is_large_data(file: Path) -> bool:
-    """Whether a file is larger than an input may be, and doesn't begin as one."""
+    """Whether a file is larger than an input may be, and doesn't begin like one."""
     with contextlib.suppress(OSError):
         with file.open("rb") as stream:
             start = stream.read(65_536).decode("utf-8", "ignore")
@@ -467,7 +467,7 @@ def read_text(file: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        UnusableInput: It is too large, no UTF-8, or cannot be read.
+        UnusableInput: It is too large, isn't UTF-8, or cannot be read.
     """
     try:
         data = _bytes(file)
@@ -491,10 +491,10 @@ def _bytes(file: Path) -> bytes:
 
 
 def _read_bounded(stream: BinaryIO) -> bytes:
-    """Read at most as much as a file may have, and of a list of objects more."""
+    """Read at most the max size of a file, or the larger max size of a List."""
     data = stream.read(MAX_FILE_BYTES + 1)
     if data is None:
-        raise ValueError("a file whose content nobody has written yet")
+        raise ValueError("a file without content yet")
     if len(data) > MAX_FILE_BYTES and _begins_list(data):
         data += stream.read(MAX_LIST_BYTES - MAX_FILE_BYTES)
     return data
@@ -513,4 +513,4 @@ def _decode(name: str, data: bytes) -> str:
     except UnicodeDecodeError as error:
         if is_saved_plan(data):
             raise UnusableInput(terraform_error(name)) from None
-        raise UnusableInput(f"{name}: must be UTF-8 text, got a byte that is not at {error.start}") from None
+        raise UnusableInput(f"{name}: must be UTF-8 text, got an invalid byte at position {error.start}") from None

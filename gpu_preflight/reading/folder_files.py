@@ -1,4 +1,4 @@
-"""Files of a folder that are read, and those that aren't."""
+"""Files of a folder: the files to read, and the files to skip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Skipped:
     """Parts of a folder that aren't read.
 
     Attributes:
-        what: What they are, in the plural.
+        what: Their kind, in the plural.
         names: Their paths.
     """
 
@@ -29,7 +29,7 @@ class Skipped:
 
 
 def walk(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, without hidden ones, assets of assemblies and dependencies."""
+    """Yield the files of a folder and its subfolders, except hidden files, assets of assemblies and dependencies."""
     for name, folders, files in os.walk(folder):
         place = Path(name)
         folders[:] = [each for each in folders if not _skip_reason(place / each)]
@@ -37,7 +37,7 @@ def walk(folder: Path) -> Iterator[Path]:
 
 
 def _skip_reason(path: Path) -> str:
-    """Return what a file or folder is that isn't read; empty for others."""
+    """Return the kind of a file or folder that isn't read; empty if it is read."""
     if path.name.startswith("."):
         return "hidden files and folders"
     if path.name.startswith("asset."):
@@ -46,7 +46,7 @@ def _skip_reason(path: Path) -> str:
 
 
 def skipped_parts(folder: Path) -> list[Skipped]:
-    """Return what of a folder isn't read: hidden and installed files, and those of Terraform."""
+    """Return the parts of a folder that aren't read: hidden files, assets, dependencies and Terraform files."""
     found: dict[str, list[str]] = {}
     for name, folders, files in os.walk(folder):
         for each in sorted((*folders, *files)):

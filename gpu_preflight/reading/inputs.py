@@ -1,4 +1,4 @@
-"""Everything the given paths hold: resources of templates, Kubernetes objects, Helm releases."""
+"""Reads the given paths: resources of templates, Kubernetes objects and Helm releases."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from gpu_preflight.reading.versions import Work, is_template, separate_versions
 if TYPE_CHECKING:
     from gpu_preflight.reading.comments import Comment
 
-# The same in aws_eks and aws_eks_v2 of the CDK.
+# The modules aws_eks and aws_eks_v2 of CDK use the same types.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
 _MANIFEST_FILE = "manifest.json"
-# Groups of the objects by which Argo CD and Flux install others.
+# API groups of the objects with which Argo CD and Flux install other objects.
 _ARGO, _FLUX = "argoproj.io", ".toolkit.fluxcd.io"
-# What an acknowledgement file is told by.
+# The key that identifies an acknowledgement file.
 ACKNOWLEDGEMENTS = "acknowledgements"
 _MISSPELT = ("acknowledgements", "acknowledgments", "acknowledgement", "acknowledge")
-# Far more than an account may have stacks of; each may be read many times.
+# Limits the time of a check, which may read each template many times.
 MAX_TEMPLATES = 1_000
-# Key of a construct's metadata, and how CDK prefixes our rules there.
+# Key in the metadata of a construct, and the prefix that CDK gives to the ids of our rules there.
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _OURS = "gpu-constructs::"
 _LOGICAL_ID = "aws:cdk:logicalId"
@@ -61,23 +61,23 @@ _HASH = regex(r"/([0-9a-f]{64})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What was read, before it is sorted by cluster.
+    """The content of the paths, before it is assigned to clusters.
 
     Attributes:
-        resources: Resources of every template, by key.
+        resources: Resources of all templates, by key.
         objects: Kubernetes objects, in manifests of templates and in files.
         charts: Helm releases.
         acknowledgements: Parsed acknowledgement files, with their paths.
-        accepted: Reasons by rule id, of what constructs of an assembly acknowledge, by construct path.
-        problems: What could not be read, and what each part may hold.
-        repeated: Documents in which a key stands twice.
-        dangling: References to what a template does not have.
-        broken: References of kustomizations, Applications and releases to what doesn't exist.
-        parameters: Names of the parameters that its templates have.
-        assumed: Components that the user says run in the cluster.
+        accepted: Acknowledgements of constructs in an assembly: by construct path, the reasons by rule id.
+        problems: Parts that can't be read, each with its possible content.
+        repeated: Documents in which a key occurs twice.
+        dangling: References to names that a template doesn't have.
+        broken: References of kustomizations, Applications and releases to targets that don't exist.
+        parameters: Names of the parameters of its templates.
+        assumed: Components that the user assumes to run in the cluster.
         alternatives: Alternatives by name, each with its unknown parts; see `versions`.
-        templates: Its templates, in the order of reading.
-        comments: Comments in YAML that are meant for the checker.
+        templates: Its templates, in the order in which they were read.
+        comments: Comments for the checker in YAML files.
         skipped: Parts of folders that aren't read.
     """
 
@@ -98,7 +98,7 @@ class Input:
     skipped: tuple[Skipped, ...] = ()
 
     def exports(self) -> Iterator[Export]:
-        """Yield what its stacks export. Only stacks of the same account and Region import it."""
+        """Yield the exports of its stacks. Only stacks in the same account and Region can import them."""
         for template in self.templates:
             place = template.account, template.region
             alike = [each for each in self.templates if (each.account, each.region) == place]
@@ -123,18 +123,18 @@ class _Found:
     stack: str | None = None
 
     def read(self, path: str, *, skip: Collection[Path] = (), skipped: list[Skipped] | None = None) -> list[Document]:
-        """Read a file or a folder, and count what all of them hold.
+        """Read a file or a folder, and add the number of its values to the total.
 
         Raises:
-            UnusableInput: It cannot be read, or everything together is too much.
+            UnusableInput: It cannot be read, or all inputs together have too many values.
         """
         return self.counted(path, read(path, skip=skip, skipped=skipped))
 
     def counted(self, path: str, documents: list[Document]) -> list[Document]:
-        """Count what some documents hold.
+        """Add the values, comments and repeated keys of documents to the totals.
 
         Raises:
-            UnusableInput: Everything together is too much.
+            UnusableInput: All inputs together have too many values.
         """
         self.size += sum(each.size for each in documents)
         for each in documents:
@@ -148,7 +148,7 @@ class _Found:
             for key in each.repeated
         ]
         if self.size > MAX_TOTAL_NODES:
-            raise UnusableInput(f"{path}: everything together must have at most {MAX_TOTAL_NODES:,} values, got more")
+            raise UnusableInput(f"{path}: all inputs together must have at most {MAX_TOTAL_NODES:,} values, got more")
         return documents
 
 
@@ -159,9 +159,9 @@ class Stack:
     Attributes:
         file: Path of its template.
         name: Its name.
-        account: Its AWS account; ``None`` where it is not known.
-        region: Its AWS Region; ``None`` where it is not known.
-        paths: Construct paths of its resources and of those of nested stacks, where they are known.
+        account: Its AWS account; ``None`` if it isn't known.
+        region: Its AWS Region; ``None`` if it isn't known.
+        paths: Construct paths of its resources and of the resources in its nested stacks, as far as they are known.
     """
 
     file: str
@@ -194,12 +194,12 @@ def read_input(
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
-        parameters: Values of template parameters, which go before their defaults.
+        parameters: Values of template parameters. They override the defaults.
         stack: Name of the stack whose template a file is. Default: the name of the file.
-        assumed: Components that run in the cluster although the paths don't hold them.
+        assumed: Components that run in the cluster although they aren't in the paths.
 
     Raises:
-        UnusableInput: A path cannot be read, or holds nothing to judge.
+        UnusableInput: A path cannot be read, or contains nothing to check.
     """
     found = _Found(stack=stack)
     for path in paths:
@@ -240,8 +240,8 @@ def _read_path(path: str, found: _Found) -> None:
 
 
 def _read_folder(path: str, found: _Found) -> list[Document]:
-    """Read the files of a folder, and what its charts and kustomizations come to."""
-    # One file needs none of these, and starts sooner without.
+    """Read the files of a folder, and the rendered objects of its charts and kustomizations."""
+    # A single file doesn't need these modules, and the command starts faster without them.
     from gpu_preflight.reading.rendering.folders import render
     from gpu_preflight.reading.rendering.programs import rendered_documents
 
@@ -267,7 +267,7 @@ def _read_assemblies(folder: Path, found: _Found) -> set[Path]:
 
 
 def _unused(documents: Iterable[Document]) -> Iterator[Skipped]:
-    """Yield the files that hold neither a template nor objects nor acknowledgements."""
+    """Yield the files that contain no template, no objects and no acknowledgements."""
     used: dict[str, bool] = {}
     terraform: dict[str, bool] = {}
     for each in documents:
@@ -289,7 +289,7 @@ def _is_input(document: Document) -> bool:
 
 
 def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:
-    """Return the manifest of a cloud assembly, ``None`` for another folder.
+    """Return the manifest of a cloud assembly; ``None`` for other folders.
 
     Raises:
         UnusableInput: The manifest of an assembly cannot be read.
@@ -300,7 +300,7 @@ def assembly_manifest(folder: Path) -> Mapping[str, Any] | None:
     try:
         manifest = next((mapping(each.content) for each in read(str(file))), {})
     except UnusableInput:
-        # Other tools write files of this name.
+        # Other tools also write files with this name.
         if (folder / "cdk.out").exists():
             raise
         return None
@@ -322,7 +322,7 @@ def _read_assembly(folder: Path, manifest: Mapping[str, Any], found: _Found) -> 
 
 
 def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> ConstructPaths:
-    """Read what constructs acknowledge, and return the construct paths of resources."""
+    """Read the acknowledgements of constructs, and return the construct paths of resources."""
     paths = ConstructPaths()
     for path, entry in read_metadata(folder, artifact, found.read):
         if entry.get("type") == _ACKNOWLEDGED:
@@ -335,7 +335,7 @@ def _read_metadata(folder: Path, artifact: Mapping[str, Any], found: _Found) -> 
 def read_metadata(
     folder: Path, artifact: Mapping[str, Any], read: Callable[[str], list[Document]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the metadata of an artifact's constructs: path and entry.
+    """Yield the metadata of an artifact's constructs, as pairs of construct path and entry.
 
     Args:
         folder: The assembly.
@@ -367,7 +367,7 @@ def _read_template(stack: Stack, found: _Found) -> None:
 
 
 def _inside(folder: Path, name: Any) -> Path:
-    """Return a file of a folder; a name that leads out of it is refused."""
+    """Return a file of a folder. Reject a name that leads out of the folder."""
     try:
         file = folder / str(name)
         inside = isinstance(name, str) and folder.resolve() in file.resolve().parents
@@ -375,7 +375,7 @@ def _inside(folder: Path, name: Any) -> Path:
         # Too long, with a character that no path has, or a link to itself.
         inside = False
     if not inside:
-        raise UnusableInput(f"{folder / 'manifest.json'}: must name files of its own folder, got {str(name)[:200]!r}")
+        raise UnusableInput(f"{folder / 'manifest.json'}: must name files in its folder, got {str(name)[:200]!r}")
     return file
 
 
@@ -418,8 +418,8 @@ def _add_template(template: Template, found: _Found) -> None:
 def _asset(template: Template, stack: Mapping[str, Any], found: _Found) -> Any:
     """Return the file of a nested stack's template.
 
-    Its metadata names the file where CDK's command line synthesized; an app that is run by itself leaves only the hash
-    in the stack's URL, under which the assets of the outermost stack list the file.
+    If CDK's command line ran the app, the stack's metadata names the file. If the app ran by itself, only the hash in
+    the stack's URL identifies the file. The assets file of the outermost stack lists the file under that hash.
     """
     named = dig(stack, "Metadata", "aws:asset:path")
     if named is not None or (address := _HASH.search(str(dig(stack, "Properties", "TemplateURL")))) is None:
@@ -490,7 +490,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
             charts.append(_chart(resource))
     broken: tuple[BrokenReference, ...] = ()
     if any(each.group == _ARGO or each.group.endswith(_FLUX) for each in objects):
-        # Most inputs have no such objects, and start sooner without.
+        # Most inputs have no such objects, and the command starts faster without this module.
         from gpu_preflight.reading.gitops.delivered import delivered
 
         brought = delivered(objects, found.roots)

@@ -14,58 +14,58 @@ from gpu_preflight.reading.notation import events
 from gpu_preflight.reading.objects import Marks, Origin, Position, has_actions, marked, parse_objects
 from gpu_preflight.reading.unknown import items, mapping
 
-# A larger file is a dump of a running cluster, in which nobody edits a line. This much takes half a second to read.
+# A larger file is a dump of a running cluster, which users don't edit. Reading this much takes half a second.
 MAX_BYTES = 2 * 1024**2
-# Half of a character that JSON escapes as two, which YAML doesn't allow.
+# One half of a surrogate pair in JSON, which YAML doesn't allow.
 _SURROGATE = regex(r"\\u[dD][89a-fA-F]")
-# A repeated key's origin has its line.
+# The origin of a repeated key states the line.
 _LINE = regex(r"line ([0-9]{1,8}) of ")
 _CONFIG = "ClusterConfig"
-# How the resources that eksctl makes of a list are named, next to node groups.
+# Name prefixes of the resources that eksctl creates from a list. Node groups have no prefix.
 _PREFIXES = {"addons": "addon ", "fargateProfiles": "fargate "}
 
 
 class _Text(str):
-    """A text, and how many characters are before it."""
+    """A text, and the number of characters before it."""
 
     start = 0
 
 
 class _Map(dict[Any, Any]):
-    """A mapping, and how many characters are before it."""
+    """A mapping, and the number of characters before it."""
 
     start = 0
 
 
 class _List(list[Any]):
-    """A sequence, and how many characters are before it."""
+    """A sequence, and the number of characters before it."""
 
     start = 0
 
 
 _KINDS: Mapping[type, type] = {yaml.MappingStartEvent: _Map, yaml.SequenceStartEvent: _List}
-# How many characters are before a named part of a text, and its content.
+# The number of characters before a named part of a text, and the content of that part.
 _Place = tuple[int, Any]
-# A text with marks in place of what another program fills in, the marks, and its named parts.
+# A text with marks instead of placeholders, the marks, and the named parts of the text.
 _File = tuple[str, Marks, Mapping[str, _Place]]
 # An index of a list in the path of a field.
 _INDEX = regex(r"\[([0-9]{1,7})\]")
 
 
 class Positions:
-    """Finds the line and column of origins. Each file is read once, when the first origin in it is asked for."""
+    """Finds the line and column of origins. It reads each file once, at the first `find` of an origin in it."""
 
     def __init__(self) -> None:
         """Begin without a file."""
         self._files: dict[str, _File] = {}
 
     def find(self, origin: Origin, field: str = "") -> Position | None:
-        """Return where an origin is in its file, or a field of it; ``None`` where that isn't known.
+        """Return the position of an origin in its file, or of a field of it; ``None`` if it isn't known.
 
         Args:
             origin: The object or resource.
-            field: Path in the object, or in the properties of the resource. The position of a field that isn't written
-                is that of the mapping or list around it.
+            field: Path in the object, or in the properties of the resource. A field that isn't written has the position
+                of the mapping or list around it.
         """
         if found := _LINE.match(origin.path):
             return Position(origin.file, int(found[1]), None)
@@ -85,10 +85,10 @@ class Positions:
 
 
 def origin_names(origin: Origin) -> Iterator[str]:
-    """Yield the names under which `named_parts` may know an origin, the most exact first.
+    """Yield the names that `named_parts` may use for an origin, the most exact first.
 
-    A resource that eksctl makes of a config: ``demo/l4 template`` of node group ``l4`` gives ``ClusterConfig demo/l4``,
-    and then ``ClusterConfig demo``.
+    Example: eksctl creates the resource ``demo/l4 template`` for node group ``l4`` of a config. Its names are
+    ``ClusterConfig demo/l4`` and then ``ClusterConfig demo``.
     """
     stack, _, name = (origin.resource or "").rpartition("/")
     if origin.resource is None:
@@ -102,7 +102,7 @@ def origin_names(origin: Origin) -> Iterator[str]:
 
 
 def _read(path: str) -> _File:
-    """Return what a file has: nothing, where it can't be read again, as a pipe can't."""
+    """Return the text and named parts of a file; empty if it can't be read again, for example a pipe."""
     try:
         text = read_text(Path(path)) if Path(path).is_file() and Path(path).stat().st_size <= MAX_BYTES else ""
     except (UnusableInput, OSError, ValueError):
@@ -116,7 +116,7 @@ def _read(path: str) -> _File:
 
 
 def readings(text: str) -> Iterator[tuple[str, Marks]]:
-    """Yield a text as YAML, then what YAML doesn't allow in it replaced by as many characters, or by marks."""
+    """Yield a text unchanged, then with same-length replacements, or marks, for the parts that YAML doesn't allow."""
     yield text, Marks(text)
     if text.lstrip()[:1] in ("{", "["):
         yield _SURROGATE.sub(r"\\u00", text).replace("\t", " "), Marks(text)
@@ -125,9 +125,9 @@ def readings(text: str) -> Iterator[tuple[str, Marks]]:
 
 
 def _field_start(content: Any, field: str, start: int) -> int:
-    """Return where a field begins, or what is around it as far as it is written.
+    """Return the start of a field, or of the innermost part around it that is written.
 
-    ``spec.taints[0].effect`` begins where its key does, and ``spec.taints[0]`` where the item does. Keys may have dots.
+    ``spec.taints[0].effect`` starts at its key, and ``spec.taints[0]`` at the item. Keys may have dots.
     """
     while field:
         if isinstance(content, _List) and (found := _INDEX.match(field)) and int(found[1]) < len(content):
@@ -146,14 +146,14 @@ def _field_start(content: Any, field: str, start: int) -> int:
 
 
 def _places(file: str, text: str) -> Iterator[tuple[str, _Place]]:
-    """Yield the named parts of a text, and the place of each; of equal names the last counts."""
+    """Yield the named parts of a text, each with its place. If two names are equal, the last one counts."""
     for document in documents(text):
         yield from named_parts(file, document)
 
 
 def named_parts(file: str, document: Any) -> Iterator[tuple[str, tuple[int, Any]]]:
     """Yield the names that `origin_names` returns in one of `documents`, each with its start and content."""
-    # Before anything follows its aliases.
+    # Checked before other code follows aliases.
     refuse_endless(file, document)
     resources: Any = mapping(mapping(document).get("Resources")) if "kind" not in document else ()
     yield from ((f"/{name}", (name.start, resources[name])) for name in resources)
@@ -168,7 +168,7 @@ def named_parts(file: str, document: Any) -> Iterator[tuple[str, tuple[int, Any]
 
 
 def documents(text: str) -> Iterator[Any]:
-    """Yield the documents of a text. They are built of events: libyaml's composer crashes on a deep tree."""
+    """Yield the documents of a text, built from events because libyaml's composer crashes on a deep tree."""
     path: list[tuple[Any, list[Any]]] = []
     anchors: dict[str | None, Any] = {}
     for event in events(text):

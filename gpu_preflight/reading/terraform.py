@@ -1,4 +1,4 @@
-"""Recognizes files of Terraform, which the checker doesn't read, so that an error can name it.
+"""Recognizes Terraform files, so that an error can state that the checker doesn't read them.
 
 Sources: https://developer.hashicorp.com/terraform/internals/json-format and
 https://developer.hashicorp.com/terraform/language/syntax/configuration (2026-11)
@@ -21,18 +21,18 @@ _BLOCK = regex(
 _ARCHIVE, _PLAN = b"PK\x03\x04", b"tfplan"
 _MOST_BYTES = 4096
 NO_TERRAFORM = (
-    "Terraform isn't supported: check the manifests and charts that it applies ('helm template' prints those of a "
-    "chart), a dump of the cluster ('kubectl get ... -o json'), or a CloudFormation template"
+    "Terraform isn't supported: check the manifests and charts that it applies ('helm template' prints the "
+    "manifests of a chart), a dump of the cluster ('kubectl get ... -o json'), or a CloudFormation template"
 )
 
 
 def terraform_error(path: str) -> str:
-    """Return the error for a file of Terraform."""
+    """Return the error for a Terraform file."""
     return f"{path}: must be a template, manifests or an assembly, got a Terraform file; {NO_TERRAFORM}"
 
 
 def is_terraform_name(name: str) -> bool:
-    """Whether a file has a name of Terraform's."""
+    """Whether a file has a name that Terraform uses."""
     return name.endswith(_SUFFIXES)
 
 
@@ -42,12 +42,12 @@ def is_saved_plan(data: bytes) -> bool:
 
 
 def is_terraform_text(text: str) -> bool:
-    """Whether a text has a block of Terraform's language."""
+    """Whether a text has a block in the Terraform language."""
     return _BLOCK.search(text) is not None
 
 
 def is_terraform_content(content: Any) -> bool:
-    """Whether a parsed document is a plan or a state of Terraform, or the text of a module."""
+    """Whether a parsed document is a Terraform plan or state, or the text of a module."""
     if isinstance(content, dict):
         return any(each in content for each in _KEYS_OF_PLANS)
     return isinstance(content, str) and is_terraform_text(content)

@@ -3,7 +3,7 @@
 Sources: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-macros.html,
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-nested-stacks.html (2026-11)
 
-References to what a template does not have, for which CloudFormation refuses all of it.
+CloudFormation rejects a template that refers to a name that it doesn't have.
 
 Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-ref.html
 (2026-11)
@@ -19,7 +19,7 @@ from gpu_preflight.reading.cloudformation import Resource, Template
 from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.reading.unknown import items, mapping
 
-# They change only what preflight does not judge, or what it resolves itself.
+# These transforms change only parts that the checker doesn't check, or that it resolves itself.
 _KNOWN_TRANSFORMS = (
     "AWS::LanguageExtensions",
     "AWS::SecretsManager-2020-07-23",
@@ -29,7 +29,7 @@ _KNOWN_TRANSFORMS = (
 )
 _STACK = "AWS::CloudFormation::Stack"
 _STACKS = (_STACK, "AWS::CloudFormation::StackSet", "AWS::ServiceCatalog::CloudFormationProvisionedProduct")
-# Nested stacks of the CDK that hold the Lambda functions behind its clusters and manifests, and nothing of a cluster.
+# Nested stacks of CDK with the Lambda functions for its clusters and manifests. They contain no part of a cluster.
 # Source: aws-cdk-lib 2.275 aws-eks/lib/cluster-resource-provider.ts, aws-eks/lib/kubectl-provider.ts
 _PROVIDERS = ("awscdkawseksClusterResourceProviderNestedStack", "awscdkawseksKubectlProviderNestedStack")
 _LATER = "cannot be read before deployment"
@@ -38,18 +38,18 @@ _LOOP = "Fn::ForEach"
 
 
 def unread(template: Template) -> Iterator[Unread]:
-    """Yield what of a template only its deployment tells, with the reason."""
+    """Yield the parts of a template that can't be read before deployment, each with the reason."""
     for name in _transforms(template.body.get("Transform")):
         yield Unread(
-            Origin(template.file, f"{template.name}/Transform"), f"what macro {name} makes of the template {_LATER}"
+            Origin(template.file, f"{template.name}/Transform"), f"the template that macro {name} returns {_LATER}"
         )
     resources = mapping(template.body.get("Resources"))
     for logical_id in resources:
         if logical_id.startswith("Fn::ForEach::"):
             origin = Origin(template.file, logical_id, f"{template.name}/{logical_id}")
-            yield Unread(origin, f"what it makes {_LATER}")
+            yield Unread(origin, f"the output of this loop {_LATER}")
     for place, name in _included(resources):
-        yield Unread(Origin(template.file, f"{template.name}/{place}"), f"what transform {name} puts there {_LATER}")
+        yield Unread(Origin(template.file, f"{template.name}/{place}"), f"the output of transform {name} {_LATER}")
     for resource in template.resources():
         if why := _unread_reason(resource, template):
             yield Unread(resource.origin, why)
@@ -77,22 +77,22 @@ def _included(resources: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _unread_reason(resource: Resource, template: Template) -> str | None:
     if resource.type.endswith("::MODULE"):
-        return f"what module {resource.type} makes {_LATER}"
+        return f"the content of module {resource.type} {_LATER}"
     logical_id = resource.logical_id
     if resource.type not in _STACKS or logical_id in template.nested or logical_id.startswith(_PROVIDERS):
         return None
     address = resource.properties.get("TemplateURL")
-    return f"what the stack of {address} makes {_LATER}" if address else f"what its stacks make {_LATER}"
+    return f"the template {address} {_LATER}" if address else f"the template of its stacks {_LATER}"
 
 
 @dataclass(frozen=True, slots=True)
 class Dangling:
-    """A reference to nothing.
+    """A reference to a name that doesn't exist.
 
     Attributes:
-        origin: The resource that refers.
-        name: The name that it refers to.
-        known: Every name that it could mean.
+        origin: The resource with the reference.
+        name: The missing name.
+        known: All names that it could refer to.
     """
 
     origin: Origin
@@ -101,12 +101,12 @@ class Dangling:
 
 
 def dangling(template: Template) -> Iterator[Dangling]:
-    """Yield the references of a template to nothing; where a macro may still make what they mean, none."""
+    """Yield references to names that a template doesn't have; nothing if a macro may still add the names."""
     resources = {str(name): raw for name, raw in mapping(template.body.get("Resources")).items()}
     parameters = mapping(template.body.get("Parameters"))
     if "Transform" in template.body or any(name.startswith(_LOOP) for name in resources):
         return
-    # Once for all: a template may have very many.
+    # Computed once, because a template may have very many names.
     of_resources, of_both = (*resources,), (*resources, *parameters)
     for each in template.resources():
         raw = resources[each.logical_id]
@@ -119,7 +119,7 @@ def dangling(template: Template) -> Iterator[Dangling]:
 
 
 def _names(value: Any) -> Iterator[str]:
-    """Yield each name that functions in a value refer to, but for those of CloudFormation itself."""
+    """Yield each name that functions in a value refer to, except CloudFormation's pseudo parameters."""
     left = [value]
     while left:
         each = left.pop()

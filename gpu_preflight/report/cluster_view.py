@@ -1,4 +1,4 @@
-"""Clusters in a report: their pools, and the verdict on each workload."""
+"""Clusters in a report: their pools, and the result of each workload."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PoolTypeView:
 
 @dataclass(frozen=True, slots=True)
 class GpuRange:
-    """The fewest and the most GPUs of a node."""
+    """The min and max number of GPUs of a node."""
 
     least: int
     most: int
@@ -52,7 +52,7 @@ class GpuRange:
 
 @dataclass(frozen=True, slots=True)
 class PoolAutoscaler:
-    """What makes the nodes of a pool, and whether it runs."""
+    """The component that creates the nodes of a pool, and whether it runs."""
 
     kind: AutoscalerKind
     runs: Answer
@@ -60,7 +60,7 @@ class PoolAutoscaler:
 
 @dataclass(frozen=True, slots=True)
 class PodsOfWorkload:
-    """How many pods of a workload a pool runs."""
+    """The number of pods of a workload in a pool."""
 
     workload: str
     count: int
@@ -68,7 +68,7 @@ class PodsOfWorkload:
 
 @dataclass(frozen=True, slots=True)
 class PoolUseView:
-    """What a pool has to run when all workloads come at once."""
+    """The load of a pool if all workloads run at the same time."""
 
     nodes: int
     gpus: int
@@ -80,8 +80,8 @@ class PoolView:
     """A pool.
 
     Attributes:
-        offers: Devices that pods can ask for.
-        max_nodes: ``None`` without a known bound.
+        offers: Devices that pods can request.
+        max_nodes: ``None`` if no max is known.
         limits: Limits of a NodePool, as Kubernetes quantities.
     """
 
@@ -104,10 +104,10 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdictView:
-    """Whether a pool takes a workload.
+    """Whether a pool can run a workload.
 
     Attributes:
-        instance_types: Types whose nodes take the pod.
+        instance_types: Instance types whose nodes can run the pod.
         nodes: Nodes that all replicas need.
     """
 
@@ -130,10 +130,10 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True)
 class RemedyView:
-    """Changes with which a workload runs.
+    """A suggested fix: changes that make a workload run.
 
     Attributes:
-        changes: What to set: a construct or an object, and its property.
+        changes: Properties of constructs or objects to set.
         patch: Strategic merge patch of the workload, for kubectl.
     """
 
@@ -144,28 +144,29 @@ class RemedyView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadView:
-    """The verdict on a workload.
+    """The result of a workload.
 
     Attributes:
         name: Kind, namespace and name.
         placed: Pods that already have a node in the running cluster.
-        together: Whether all pods must run at once.
-        on_each_node: Whether it has one pod on each node; no autoscaler makes a node for it.
-        requests: What one pod asks for, as Kubernetes quantities, as far as that is known.
-        open_requests: Resources that one pod asks for in amounts known at deployment only, and parts such as a
-            container of which not even the resources are known.
-        claims: ResourceClaims, or templates of them, by which one pod asks for devices.
-        result: ``failsAtStart`` if the pods get nodes and their program fails there, or never becomes ready;
-            ``pending`` if they get none. Both have the answer no.
-        reasons: What holds wherever it runs.
-        pool_count: Pools that were judged.
-        pools: The nearest first; check and review list one, explain five or with ``--all-pools`` all.
-        cost: The nodes of the nearest pool that takes it, for all replicas, at the on-demand list price.
-        rests_on: What the answer rests on and is not known.
-        runs_if: Conditions under which an unknown result is a yes: components that the input lacks; empty where more is
-            unknown.
-        would_do: Changes with which it runs, judged; explain lists them.
-        smallest_type: The smallest instance type with what a pod asks for, where no change of what there is would do.
+        together: Whether all pods must run at the same time.
+        on_each_node: Whether it has one pod on each node. No autoscaler creates a node for such a pod.
+        requests: The known requests of one pod, as Kubernetes quantities.
+        open_requests: Resources whose requested amount is known only at deployment, and parts of a pod, such as a
+            container, whose resources aren't known at all.
+        claims: ResourceClaims or ResourceClaimTemplates with which one pod requests devices.
+        result: ``failsAtStart`` if the pods get nodes, but their program fails there or never becomes ready.
+            ``pending`` if the pods get no nodes. Both have the answer no.
+        reasons: Reasons that are true in every pool.
+        pool_count: The number of checked pools.
+        pools: The nearest pools first. check and review list one pool. explain lists five, or all with ``--all-pools``.
+        cost: The nodes of the nearest pool that can run it, for all replicas, at the on-demand list price.
+        rests_on: Unknown conditions that the answer depends on.
+        runs_if: Conditions under which an unknown result becomes a yes: components that the input lacks. Empty if more
+            is unknown.
+        would_do: Suggested fixes, each checked. Only explain lists them.
+        smallest_type: The smallest instance type that has the requested resources, if no change of the existing objects
+            makes the workload run.
     """
 
     name: str
@@ -193,7 +194,7 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True)
 class LeftReplicas:
-    """Replicas of a workload that are left without a node."""
+    """The number of replicas of a workload without a node."""
 
     workload: str
     replicas: int
@@ -206,9 +207,9 @@ class ClusterView:
     Attributes:
         whole: Whether the cluster itself is in the input.
         assumed: Components that ``--assume`` names.
-        opaque_software: Software of which nothing is known.
-        left: Replicas without a node when all workloads that run alone come at once; of a workload whose answer is yes,
-            until others end.
+        opaque_software: Installed software whose objects aren't known.
+        left: Replicas without a node if all workloads that can run alone run at the same time. If a workload has the
+            answer yes, its replicas only wait until other workloads end.
     """
 
     name: str
@@ -226,12 +227,12 @@ class ClusterView:
 def cluster_views(
     explanations: Iterable[Explanation], *, most_pools: int | None, remedies: Remedies | None = None
 ) -> tuple[ClusterView, ...]:
-    """Return clusters with the verdict on each workload.
+    """Return clusters with the result of each workload.
 
     Args:
-        explanations: The verdicts, cluster by cluster.
-        most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
-        remedies: What would make workloads run, where that was asked.
+        explanations: The results of each cluster.
+        most_pools: Max number of pools to list for a workload, the nearest first; ``None`` for all.
+        remedies: Suggested fixes by workload, if they were requested.
     """
     return tuple(_cluster(each, most_pools, remedies or {}) for each in explanations)
 
@@ -283,7 +284,7 @@ def _pool_type(name: str, row: InstanceType | None, region: str | None) -> PoolT
 
 
 def _offers(nodes: Iterable[NodeToBe]) -> tuple[str, ...]:
-    """Return the devices that pods can ask for on some node."""
+    """Return the devices that pods can request on some node."""
     found = {name for node in nodes for name, amount in node.most.items() if "/" in name and amount > 0}
     return tuple(sorted(found))
 
@@ -295,7 +296,7 @@ def _use(use: PoolUse | None) -> PoolUseView:
 
 
 def _workloads(explanation: Explanation, most_pools: int | None, remedies: Remedies) -> tuple[WorkloadView, ...]:
-    # Verdicts on pods that are alike share those on pools, and what one of them asks for.
+    # Results of identical pods share the results of pools and the requests.
     pools: dict[int, tuple[PoolVerdictView, ...]] = {}
     requests: dict[int, dict[str, str]] = {}
     for verdict in explanation.verdicts:
@@ -344,7 +345,7 @@ def _workload(
 
 
 def _requests(wanted: Demand) -> dict[str, str]:
-    """Return what is known of what one pod asks for; a sum with a part that is not known is not known."""
+    """Return the known requests of one pod. A sum with an unknown part isn't known."""
     left = {"pods", DEVICE_CLASS, *wanted.pod.open_requests}
     return {name: show(name, amount) for name, amount in wanted.requests.items() if name not in left}
 
@@ -370,5 +371,5 @@ def _pool_verdict(verdict: PoolVerdict) -> PoolVerdictView:
 
 
 def _reasons(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Return reasons, those that keep the pod off before those that may, the nearest to being mended first."""
+    """Return reasons: first those that certainly keep the pod off, and among equals the easiest to fix first."""
     return tuple(sorted(dict.fromkeys(reasons), key=lambda each: (each.answer is not Answer.NO, each.weight)))

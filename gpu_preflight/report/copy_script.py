@@ -1,4 +1,4 @@
-"""A shell script that copies what clusters pull into a mirror.
+"""A shell script that copies the images and charts of clusters into a mirror.
 
 Sources: https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_copy.md,
 https://helm.sh/docs/topics/registries/,
@@ -20,14 +20,14 @@ _OCI = "oci://"
 _COPY_CHART = "copy_chart"
 _HEAD = """\
 #!/usr/bin/env bash
-# Copies what clusters pull into a mirror; written by gpu-constructs {version}.
+# Copies the images and charts that clusters pull into a mirror. Written by gpu-constructs {version}.
 # Needs crane (https://github.com/google/go-containerregistry){needs}.
-# What is copied keeps its digest, for every architecture.
+# Each copy keeps its digest and contains every architecture.
 set -euo pipefail
 """
 _NOTHING = "# There is nothing to copy.\n"
 _LOGIN = """\
-# Log in before, where a registry asks for it: crane auth login REGISTRY --username NAME --password-stdin
+# If a registry requires a login, log in first: crane auth login REGISTRY --username NAME --password-stdin
 """
 _ECR_LOGIN = """\
 log_in() {
@@ -42,7 +42,7 @@ make_repository() {{
 """
 _NO_REPOSITORY = """\
 make_repository() {
-  : # The registry makes it.
+  : # The registry creates it.
 }
 """
 _COPY = """\
@@ -65,7 +65,7 @@ trap 'rm -rf "$folder"' EXIT
 
 
 def render(view: ImagesView) -> str:
-    """Return the script that copies what clusters pull.
+    """Return the script that copies the images and charts of clusters.
 
     Raises:
         ValueError: The view names no mirror.
@@ -107,9 +107,9 @@ def _copied_chart(target: str, chart: PulledChartView) -> tuple[str, ...]:
 
 
 def _not_known(clusters: Iterable[PullsView]) -> list[str]:
-    """Return what is not in the script, as comments."""
+    """Return the unknown images and charts, which the script doesn't copy, as comments."""
     lines = dict.fromkeys(f"{each.what}: {each.reason}" for one in clusters for each in one.not_known)
-    return ["".join(f"# Not known, and not copied: {printable(each)}\n" for each in lines)] if lines else []
+    return ["".join(f"# Unknown, and not copied: {printable(each)}\n" for each in lines)] if lines else []
 
 
 def _lines(commands: Iterable[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""What `images` reports: what clusters pull, and where a mirror has it."""
+"""The report of `images`: images and charts that clusters pull, and their names in a mirror."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_preflight.judging.images import Asker, How, ImageName, Mirror, PulledCh
 from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.report.finding_view import OutcomeView, outcome
 
-_ADDON = "EKS has its images in its own ECR of the region; they are not to be copied"
+_ADDON = "EKS provides the images in its own ECR registry of the Region; don't copy them"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,10 +18,10 @@ class PulledImageView:
     """An image that a cluster pulls.
 
     Attributes:
-        reference: In full, with registry, and tag or digest.
-        ecr_region: Region of the registry, where it is a private one in ECR.
-        target: Its name in the mirror; ``None`` where it is not copied.
-        not_copied: Why it is not copied into the mirror.
+        reference: Full reference with registry, and with tag or digest.
+        ecr_region: Region of the registry, if it is a private registry in ECR.
+        target: Its name in the mirror; ``None`` if it isn't copied.
+        not_copied: Why it isn't copied into the mirror.
     """
 
     reference: str
@@ -37,10 +37,10 @@ class PulledChartView:
     """A chart that a cluster pulls.
 
     Attributes:
-        images: How its images are known.
-        source: Where they were read.
-        as_of: Day of that.
-        target: Its name in the mirror; ``None`` where it is not copied.
+        images: How the checker knows its images.
+        source: Where the images were read.
+        as_of: The day on which they were read.
+        target: Its name in the mirror; ``None`` if it isn't copied.
     """
 
     name: str
@@ -70,7 +70,7 @@ class AddonView:
 
 @dataclass(frozen=True, slots=True)
 class NotKnown:
-    """What a cluster pulls that isn't known, and why."""
+    """An image or chart that a cluster pulls and that isn't known, with the reason."""
 
     what: str
     origin: Origin
@@ -79,7 +79,7 @@ class NotKnown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PullsView:
-    """What a cluster pulls."""
+    """The images, charts and add-ons that a cluster pulls."""
 
     name: str
     region: str | None
@@ -93,12 +93,12 @@ class PullsView:
 class MirrorView:
     """The registry of ``--mirror``, and the settings of charts and nodes for it.
 
-    A registry of ECR asks for a password, which kubelet gives for names of images in ECR alone: there images are named
-    in the mirror themselves.
+    ECR requires a password, and kubelet sends one only for image names in ECR. With such a mirror, set the images of
+    workloads and charts to their names in the mirror.
 
     Attributes:
         chart_mirror: Value of the context key ``gpu-constructs:chartMirror``.
-        registry_mirrors: Value of ``Host(registry_mirrors=...)``; empty for ECR, which nodes do not take as a mirror.
+        registry_mirrors: Value of ``Host(registry_mirrors=...)``; empty for ECR, which nodes can't use as a mirror.
     """
 
     registry: str
@@ -109,7 +109,7 @@ class MirrorView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImagesView(OutcomeView):
-    """What clusters pull."""
+    """The images and charts that clusters pull."""
 
     command: Literal["images"] = "images"
     mirror: MirrorView | None
@@ -118,10 +118,10 @@ class ImagesView(OutcomeView):
 
 
 def images_view(found: Iterable[Pulls], unread: Iterable[Unread] = (), *, mirror: Mirror | None = None) -> ImagesView:
-    """Return what clusters pull, and where a mirror has it.
+    """Return the images and charts that clusters pull, with their names in a mirror.
 
     Raises:
-        ValueError: Two images would take each other's place in the mirror.
+        ValueError: Two images would have the same name in the mirror.
     """
     listed, missing = list(found), tuple(unread)
     if mirror is not None:

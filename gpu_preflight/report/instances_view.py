@@ -42,7 +42,7 @@ class InstanceTypeView:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An instance type that matches otherwise, and has no price to compare."""
+    """An instance type that would match, but has no price to compare."""
 
     name: str
     why: str
@@ -53,7 +53,7 @@ class InstancesView(View):
     """Instance types that match.
 
     Attributes:
-        left_out_without_price: Instance types that match otherwise, and have no price to compare.
+        left_out_without_price: Instance types that would match, but have no price to compare.
     """
 
     command: Literal["instances"] = "instances"
@@ -62,7 +62,7 @@ class InstancesView(View):
 
 
 def instances_view(rows: Iterable[InstanceType], without_price: Iterable[InstanceType] = ()) -> InstancesView:
-    """Return rows of the catalogue, and those that a highest price leaves out because they have none."""
+    """Return rows of the catalogue, and the types that a max price excludes because they have no price."""
     left_out = tuple(LeftOut(each.name, each.without_price or "unknown") for each in without_price)
     return InstancesView(instance_types=tuple(map(_instance, rows)), left_out_without_price=left_out)
 
@@ -91,5 +91,5 @@ def _instance(row: InstanceType) -> InstanceTypeView:
 
 
 def rounded(gib: float | None) -> float | None:
-    """Return an amount of memory as people compare it."""
+    """Return an amount of memory, rounded to one digit after the point."""
     return None if gib is None else round(gib, 1)

@@ -16,12 +16,12 @@ _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 def render(view: View) -> str:
-    """Return a view as indented JSON; characters beyond ASCII are escaped, so that no name breaks an encoding."""
+    """Return a view as indented JSON. It is ASCII with escapes, so that no name breaks an encoding."""
     return json.dumps(_as_json(view), indent=2) + "\n"
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it: a dataclass as an object with its fields in camelCase."""
+    """Return a value as data for JSON. A dataclass becomes an object with its fields in camelCase."""
     kind = value.__class__
     if kind in _ATOMS:
         return value

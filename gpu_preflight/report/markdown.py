@@ -1,4 +1,4 @@
-"""A view as GitHub Markdown, fit for a comment on a pull request."""
+"""A view as GitHub Markdown, for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -62,29 +62,29 @@ if TYPE_CHECKING:
     from gpu_preflight.report.view import CheckView, ExplainView, RulesView
     from gpu_preflight.scheduling.verdict import Result
 
-# Signs that format where they stand: the "_" inside a word, the ">" of an arrow, the "$" of an amount and the "]" of a
-# list do not. An e-mail shows the text as it is written, so these stay readable.
+# Characters that change the format and need an escape. The "_" inside a word, the ">" of an arrow, the "$" of an amount
+# and the "]" of a list don't. They stay, because an e-mail shows the text without rendering it.
 _FORMATTING = regex(
     r"[\\`*<|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<! -)>|\[(?=\^)|\](?=[(\[:])|&(?=#?\w+;)"
     r"|\$(?![\d,.]+(?:[ /)]|$))",
     re.ASCII,
 )
-# What a code span between backticks may hold, in a table, too.
+# Text that is safe between backticks, also in a table.
 _SPAN = regex(r"[\w./:@#=,()+-]+(?: [\w./:@#=,()+-]+)*", re.ASCII)
 _MENTION = regex(r"(@|#|GH-)(?=\w)")
 _LONGEST = 300
 _LONGEST_POSITION = 100
 _LONGEST_HEADLINE = 1500
-# A comment of GitHub holds 65,536 characters, and the workflow adds a line.
+# A comment on GitHub has at most 65,536 characters, and the workflow adds a line.
 _MAX_COMMENT = 65_000
 MOST_FINDINGS = 60
-# Rows of findings, so that a comment stays below what it may hold.
-MOST = {"new": 40, "fixed": 10, "standing": 15}
+# Max rows of findings, so that a comment stays below its max size.
+MOST = {"new": 40, "fixed": 10, "existing": 15}
 _MOST_POOLS = 30
 _MOST_CHANGES = 30
 _MOST_QUOTAS = 10
 _MOST_DETAILS = 12
-# So that a comment stays below what it may hold.
+# These keep a comment below its max size.
 _MOST_WORKLOADS = 40
 _MOST_EXPLAINED = 8
 _MOST_REASONS = 6
@@ -96,23 +96,23 @@ SIGNS = {"pass": "✅", "fail": "❌", "unknown": "❔", "yes": "✅", "no": "�
 
 
 def escape_markdown(text: object, *, longest: int = _LONGEST) -> str:
-    """Return a text that shows as it is written, cut where it is longer."""
+    """Return a text with escapes, so that it shows as it is written. A longer text is cut."""
     line = printable(text)
     line = line if len(line) <= longest else f"{line[:longest]}..."
-    # An invisible word joiner parts the sign from the name that it would mention.
+    # An invisible word joiner separates the sign from a name, so that GitHub doesn't mention anyone.
     parted = _MENTION.sub("\\1\N{WORD JOINER}", line)
     return _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", parted)
 
 
 def code(text: object) -> str:
-    """Return a name as code: between backticks, where nothing of it formats, so that an e-mail can be read."""
+    """Return a name as code: between backticks if it needs no escape, which also is readable in an e-mail."""
     if len(str(text)) <= _LONGEST and _SPAN.fullmatch(str(text)):
         return f"`{text}`"
     return code_element(text)
 
 
 def code_element(text: object) -> str:
-    """Return a name as an element of HTML, as inside of other elements, where backticks are text."""
+    """Return a name as an HTML element, for use inside other elements, where backticks are text."""
     escaped = _FORMATTING.sub(lambda found: f"&#{ord(found.group())};", printable(text)[:_LONGEST])
     return f"<code>{escaped}</code>"
 
@@ -124,18 +124,18 @@ def cut(parts: Sequence[str], most: int) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table. The cells must be Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def details(summary: str, content: str) -> str:
-    """Return content that is folded in."""
+    """Return content in a collapsed section."""
     return f"<details><summary>{summary}</summary>\n\n{content}\n\n</details>"
 
 
 def findings_table(findings: Sequence[FindingView], *, most: int = MOST_FINDINGS) -> str:
-    """Return findings as a table of at most so many rows."""
+    """Return findings as a table with a max number of rows."""
     ordered = [each for group in alike(findings) for each in group]
     rows = [_finding(each) for each in ordered[:most]]
     listed = table(("Rule", "What", "Where", "Fix"), rows)
@@ -158,14 +158,14 @@ def _finding(finding: FindingView) -> tuple[str, ...]:
 
 
 def _rule(finding: FindingView) -> str:
-    """Return the id of a rule with a link to what it says; that of a plug-in's rule links to its source."""
+    """Return the id of a rule with a link to its description, or to its source if a plug-in has the rule."""
     is_own = re.fullmatch(r"GPU[0-8]\d\d", finding.id)
     link = f"{RULES_PAGE}#{finding.id.lower()}" if is_own else finding.source
     return f"[{finding.id}]({link})" if re.fullmatch(r"https://[\w./#?=&%~:+-]+", link) else finding.id
 
 
 def parts(view: ReviewView) -> Iterator[str]:
-    """Yield everything of a review but its headline and its findings."""
+    """Yield all parts of a review except its headline and its findings."""
     for each in view.control_planes:
         yield f"⚠️ **Cluster {each.change}:** {code(each.cluster)}, {escape_markdown(each.detail)}"
     yield from _drains(view)
@@ -178,7 +178,7 @@ def parts(view: ReviewView) -> Iterator[str]:
 def _costs(view: ReviewView) -> Iterator[str]:
     rows = [tuple(map(escape_markdown, row)) for row in cost_rows(view)]
     listed = table(("", "Before", "After", "Change"), rows)
-    # A comment shows each line of a paragraph as a line.
+    # A comment on GitHub keeps the line breaks of a paragraph.
     notes = "\n".join(map(escape_markdown, cost_notes(view)))
     changes = bool(view.limits) or any(row[-1] != "=" for row in rows)
     text = f"{listed}\n\n{notes}".strip()
@@ -215,7 +215,7 @@ def _quotas(view: ReviewView) -> Iterator[str]:
 
 
 def _folded(view: ReviewView) -> Iterator[str]:
-    """Yield what a reader opens."""
+    """Yield the collapsed sections."""
     if view.pools:
         rows = [_pool(each) for each in view.pools[:_MOST_POOLS]]
         left = f"\n\nAnd {len(view.pools) - _MOST_POOLS} more." if len(view.pools) > _MOST_POOLS else ""
@@ -292,7 +292,7 @@ def _check(view: CheckView) -> Iterator[str]:
     yield from _unread(view)
     if texts := [(escape_markdown(each),) for each in open_value_texts(view)]:
         yield details(f"Values that only deployment sets ({len(texts)})", table(("Value",), texts[:_MOST_VALUES]))
-    yield from (f"Not judged: {escape_markdown(each)}" for each in view.unasked)
+    yield from (f"Not checked: {escape_markdown(each)}" for each in view.unasked)
     yield from _skipped(view)
 
 
@@ -317,7 +317,7 @@ def _explain(view: ExplainView) -> Iterator[str]:
         workloads = sorted(cluster.workloads, key=lambda each: _GRAVE.index(each.answer))
         most = _MOST_REASONS if len(workloads) <= _MOST_EXPLAINED else 1
         rows = [_workload(each, most) for each in workloads[:_MOST_WORKLOADS]]
-        yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to judge."
+        yield table(("", "Workload", "Pool", "Why"), rows) if rows else "No workload to check."
         if len(workloads) > _MOST_WORKLOADS:
             yield f"And {len(workloads) - _MOST_WORKLOADS} more."
         explained = [each for each in workloads if each.pools and each.answer is not Answer.YES][:_MOST_EXPLAINED]
@@ -331,7 +331,8 @@ def _workload(workload: WorkloadView, most: int) -> tuple[str, ...]:
     sign = f"{SIGNS[workload.answer.value]} {escape_markdown(answer_text(workload))}"
     reasons = [] if workload.answer is Answer.YES else [escape_markdown(each) for each in nearest(workload)[:most]]
     cures = [
-        f"Would do: {escape_markdown(text)} {code(how) if how else ''}".rstrip() for text, how in would_do(workload)
+        f"Suggested fix: {escape_markdown(text)} {code(how) if how else ''}".rstrip()
+        for text, how in would_do(workload)
     ]
     cost = [escape_markdown(text)] if (text := cost_text(workload)) else []
     why = "<br>".join((*reasons, *cost, *map(escape_markdown, workload.rests_on), *cures))
@@ -359,11 +360,11 @@ def _verdicts(workload: WorkloadView) -> str:
 def _together(cluster: ClusterView) -> Iterator[str]:
     rows = [_use(each) for each in cluster.pools if each.use.nodes][:_MOST_USES]
     if rows:
-        yield "All of them together:"
-        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), rows)
+        yield "All workloads together:"
+        yield table(("Pool", "Nodes", "Max", "GPUs", "Pods"), rows)
     waiting, without = left_over(cluster)
     if waiting:
-        yield f"Until others end without a node: {_left(waiting)}"
+        yield f"Without a node until other workloads end: {_left(waiting)}"
     if without:
         yield f"{SIGNS['no']} Without a node: {_left(without)}"
 
@@ -373,13 +374,13 @@ def _left(left: Iterable[LeftReplicas]) -> str:
 
 
 def _use(pool: PoolView) -> tuple[str, ...]:
-    most = "no bound" if pool.max_nodes is None else str(pool.max_nodes)
+    most = "unlimited" if pool.max_nodes is None else str(pool.max_nodes)
     pods = cut([f"{each.count} x {code(each.workload)}" for each in pool.use.pods], _MOST_PODS)
     return code(pool.name), str(pool.use.nodes), most, str(pool.use.gpus), pods
 
 
 def _review(view: ReviewView) -> Iterator[str]:
-    """Yield a review, without the last parts that a comment has no room for."""
+    """Yield a review. If a comment has no room for all parts, the last ones are left out."""
     room, left = _MAX_COMMENT, 0
     for part in _review_parts(view):
         fits = len(part) + 2 <= room
@@ -388,7 +389,7 @@ def _review(view: ReviewView) -> Iterator[str]:
         if fits:
             yield part
     if left:
-        yield f"Left out, as a comment has no room for them: {count(left, 'part')}; `gpu-constructs review` lists all."
+        yield f"Left out, as a comment has no room: {count(left, 'part')}. `gpu-constructs review` lists all."
 
 
 def _review_parts(view: ReviewView) -> Iterator[str]:
@@ -400,9 +401,10 @@ def _review_parts(view: ReviewView) -> Iterator[str]:
     if view.new:
         yield f"#### New findings ({len(view.new)})\n\n{findings_table(view.new, most=MOST['new'])}"
     yield from _folded(view)
-    for key, findings in (("fixed", view.fixed), ("standing", view.standing)):
+    for title, findings in (("Fixed", view.fixed), ("Existing", view.standing)):
         if findings:
-            yield details(f"{key.capitalize()} findings ({len(findings)})", findings_table(findings, most=MOST[key]))
+            listed = findings_table(findings, most=MOST[title.lower()])
+            yield details(f"{title} findings ({len(findings)})", listed)
     yield from _skipped(view)
 
 
@@ -439,15 +441,15 @@ def _images(view: ImagesView) -> Iterator[str]:
             for each in cluster.not_known[:MOST_FINDINGS]
         ]
         if missing:
-            yield "**Not known**\n\n" + "\n".join(missing)
+            yield "**Unknown**\n\n" + "\n".join(missing)
     yield from (escape_markdown(each) for each in mirror_lines(view))
 
 
 def _rules(view: RulesView) -> Iterator[str]:
     for each in view.rules if len(view.rules) == 1 else ():
         yield f"### {each.id} ({each.severity}): {escape_markdown(each.title)}"
-        told = {"Why": each.why, "Fix": each.fix, "Source": each.source}
-        yield from (f"**{name}:** {escape_markdown(text)}" for name, text in told.items())
+        advice = {"Why": each.why, "Fix": each.fix, "Source": each.source}
+        yield from (f"**{name}:** {escape_markdown(text)}" for name, text in advice.items())
         yield f"**Place:** {code(each.place)}"
     if len(view.rules) > 1:
         yield table(

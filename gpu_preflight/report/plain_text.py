@@ -1,4 +1,4 @@
-"""Parts of a text as plain lines, as rich writes them, without loading it: that takes a fifth of a short check."""
+"""Writes parts of a text as plain lines like rich, without loading rich, which takes a fifth of a short check."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GAP = 2
 
 @dataclass(slots=True)
 class Text:
-    """A text with a style, and what is added to it.
+    """A text with a style, and the texts that follow it.
 
     Attributes:
-        text: Its beginning.
-        style: Style of all of it.
-        added: What follows, each with a style of its own.
+        text: The first text.
+        style: Style of the whole.
+        added: The texts that follow, each with its style.
         is_command: Whether it is a command, whose line doesn't break, so that it can be copied.
     """
 
@@ -50,7 +50,7 @@ class Text:
 
     @property
     def plain(self) -> str:
-        """All of it, without styles."""
+        """The whole text, without styles."""
         return self.text + "".join([each.plain for each in self.added])
 
 
@@ -61,7 +61,7 @@ class Table:
     Attributes:
         columns: Names of its columns.
         rows: Its cells, row by row.
-        right: Names of the columns that hold figures.
+        right: Names of the columns with numbers.
     """
 
     columns: Sequence[str]
@@ -71,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Names, and next to each what is told of it, with an empty line above."""
+    """Names, each with a text next to it, and an empty line above."""
 
     rows: Sequence[tuple[Text, Text]]
 
@@ -80,7 +80,7 @@ Part = Text | Table | Listing
 
 
 def line(text: object, style: str = "", *, whole: bool = False) -> Text:
-    """Return one line of text; long names are cut, unless they are whole as in a command."""
+    """Return one line of text. Long names are cut, unless ``whole`` is true, as for a command."""
     return Text(printable(text if whole else with_short_names(text)), STYLES.get(style, style))
 
 
@@ -90,7 +90,7 @@ def command(text: str) -> Text:
 
 
 def lines(each: Sequence[Text]) -> Text:
-    """Return some lines, one below the other."""
+    """Return several lines as one text."""
     made = Text()
     for place, one in enumerate(each):
         made = (made.append("\n") if place else made).append_text(one)
@@ -103,13 +103,13 @@ def heading(text: object, style: str = "bold") -> Text:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, right: Sequence[str] = ()) -> Table:
-    """Return a table; the columns in ``right`` hold figures."""
+    """Return a table. The columns in ``right`` contain numbers."""
     cells = [[cell if isinstance(cell, Text) else line(cell) for cell in row] for row in rows]
     return Table(columns, cells, right)
 
 
 def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
-    """Return findings of one rule: what and where each, then once, as advice, why, what to do, and who says so."""
+    """Return findings of one rule: messages and places, then once as advice the reason, the fix and the source."""
     first, rows = views[0], list[tuple[Text, Text]]()
     for each in views[:_MOST_PLACES]:
         rows.append((line(each.id, each.severity), line(each.message, "bold")))
@@ -121,13 +121,13 @@ def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
     if first.acknowledged is not None:
         rows.append((line("accepted", "dim"), line(acceptance_text(first))))
     elif advice:
-        told = (("why", first.why), ("fix", first.fix), ("source", first.source))
-        rows += [(line(name, "dim"), line(text)) for name, text in told]
+        texts = (("why", first.why), ("fix", first.fix), ("source", first.source))
+        rows += [(line(name, "dim"), line(text)) for name, text in texts]
     return Listing(rows)
 
 
 def write(parts: Sequence[Part], width: int) -> str | None:
-    """Return some parts as lines of a width; ``None`` for tables, and for characters that may not be one cell wide."""
+    """Return parts as lines of a width; ``None`` for tables, and for characters that may not be one cell wide."""
     if not all(map(_is_plain, parts)):
         return None
     return "".join(f"{each}\n" for part in parts for each in _lines(part, width))
@@ -145,22 +145,22 @@ def _lines(part: Part, width: int) -> Iterator[str]:
         yield from told if part.is_command else (each for line in told for each in wrap(line, width))
     elif isinstance(part, Listing):
         yield ""
-        rows = [(name.plain, told.plain) for name, told in part.rows]
+        rows = [(name.plain, text.plain) for name, text in part.rows]
         names = max(len(name) for name, _ in rows) + GAP
-        for name, told in rows:
-            first, *more = wrap(told, width - names)
+        for name, text in rows:
+            first, *more = wrap(text, width - names)
             yield f"{name.ljust(names)}{first}"
             yield from (f"{'':{names}}{each}" for each in more)
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a line in parts of a width, as `line_starts` cuts it."""
+    """Return the parts of a line that `line_starts` separates."""
     starts = line_starts(text, width, len)
     return [text[start:end].rstrip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
 def line_starts(text: str, width: int, measure: Callable[[str], int]) -> list[int]:
-    """Return where the parts of a line begin that is cut before words.
+    """Return where to break a line, as the start of each part. Breaks are before words.
 
     A word that is longer than the width stays whole, so that an id, a path or an address can be copied and searched:
     "ab cd efghijkl m" in 5 columns is "ab cd", "efghijkl" and "m", which begin at 0, 6 and 15.

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _Object = dict[str, Any]
-# What a deployment does to resources and objects, where somebody has to act before it.
+# Changes of resources and objects that require an action before the deployment.
 CHANGES = {
     "destructive": ("warning", "The deployment loses data, or stops a run that has not ended"),
     "fails": ("error", "AWS or Kubernetes rejects the update"),
-    "left behind": ("warning", "The object keeps running, in no stack"),
+    "left behind": ("warning", "The object keeps running, and no stack owns it"),
 }
 _IN_SOURCE = ("comment",)
 _UNSURE_LEVELS = {"error": "warning", "warning": "note", "note": "note"}
@@ -57,11 +57,11 @@ def render(view: CheckView | ReviewView) -> str:
 
 
 def reported(view: CheckView | ReviewView) -> Iterator[tuple[FindingView, str | None]]:
-    """Yield findings, in a review each with what became of it."""
+    """Yield findings. In a review, each has its state: new or unchanged."""
     if view.command == "check":
         yield from ((each, None) for each in view.findings)
     else:
-        # What is fixed is left out: code scanning closes what is no longer reported, and would open what is named.
+        # Fixed findings are left out: code scanning closes alerts that aren't reported, and opens alerts that are.
         yield from ((each, "new") for each in view.new)
         yield from ((each, "unchanged") for each in view.standing)
 
@@ -72,25 +72,25 @@ def reported_changes(view: CheckView | ReviewView) -> list[LocatedChange]:
 
 
 def level(finding: FindingView) -> str:
-    """Return the level of a finding: one lower if it only may be true."""
+    """Return the level of a finding: one lower if the finding is uncertain."""
     return _UNSURE_LEVELS[finding.severity] if finding.unknown else finding.severity
 
 
 def message(finding: FindingView) -> str:
-    """Return the message of a finding, and that it only may be true."""
+    """Return the message of a finding, with a note if the finding is uncertain."""
     return f"{finding.message} ({MAY_BE})" if finding.unknown else finding.message
 
 
 def _rule(finding: FindingView) -> _Object:
     link = finding.source
-    told = {
+    rule = {
         "id": finding.id,
         "shortDescription": {"text": finding.title},
         "fullDescription": {"text": finding.why},
         "help": {"text": f"{finding.why}\n\nSource: {link}"},
         "defaultConfiguration": {"level": finding.severity},
     }
-    return told | ({"helpUri": link} if link.startswith("https://") else {})
+    return rule | ({"helpUri": link} if link.startswith("https://") else {})
 
 
 def _results(findings: list[tuple[FindingView, str | None]], rules: list[str]) -> Iterator[_Object]:
@@ -102,7 +102,7 @@ def _results(findings: list[tuple[FindingView, str | None]], rules: list[str]) -
 
 
 def change_id(change: str) -> str:
-    """Return the id of a change of a resource, as rules have one."""
+    """Return the rule id for a class of changes."""
     return f"change-{change.replace(' ', '-')}"
 
 
@@ -132,7 +132,7 @@ def _change(change: LocatedChange, rules: list[str]) -> _Object:
 
 
 def fingerprint(text: str) -> str:
-    """Return a short hash of what tells a result from others."""
+    """Return a short hash of the text that identifies a result."""
     return sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
@@ -144,7 +144,7 @@ def _result(finding: FindingView, index: int, own: str, state: str | None) -> _O
         "level": level(finding),
         "message": {"text": f"{message(finding)}. Fix: {finding.fix}"},
         "locations": [_location(finding.origin)],
-        # GitHub matches alerts by the first, everybody else by either.
+        # GitHub matches alerts by the first fingerprint, other tools by either one.
         "partialFingerprints": {"primaryLocationLineHash": own, "gpuConstructs/v1": own},
     }
     if state is not None:
@@ -162,8 +162,8 @@ def _notification(unread: LocatedUnread) -> _Object:
 
 def _hidden(view: CheckView | ReviewView) -> Iterator[_Object]:
     skipped = skipped_text(view)
-    for told in filter(None, (f"skipped: {skipped}" if skipped else "", hidden_text(view))):
-        yield {"level": "note", "message": {"text": told}}
+    for text in filter(None, (f"skipped: {skipped}" if skipped else "", hidden_text(view))):
+        yield {"level": "note", "message": {"text": text}}
 
 
 def _location(origin: FindingOrigin) -> _Object:
@@ -183,7 +183,7 @@ def _location(origin: FindingOrigin) -> _Object:
 
 
 def repository_path(file: str) -> Path:
-    """Return the path of a file relative to the working directory; as it is, if the file is elsewhere."""
+    """Return the path of a file relative to the working directory; unchanged if the file is elsewhere."""
     path = Path(file)
     return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
 

@@ -1,4 +1,4 @@
-"""The JSON schema of what commands report, from the fields, types and docstrings of the views."""
+"""The JSON schema of the commands' output, from the fields, types and docstrings of the views."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TYPES: Mapping[Any, _Schema] = {
     str: {"type": "string"},
 }
 _ID = {"type": "string", "pattern": "^GPU[0-9]{3}$"}
-# What types don't state.
+# Constraints that types don't state.
 NARROWER: Mapping[tuple[str, str], _Schema] = {
     ("finding", "id"): _ID,
     ("instanceType", "purchaseOptions"): {
         "type": "array",
         "items": {"enum": ["on-demand", "spot", "capacity-block"]},
     },
-    # A change may add less than nothing.
+    # A change may be negative.
     ("limitResult", "value"): {"type": ["number", "null"]},
     ("nodeCost", "nodes"): {"type": "integer", "minimum": 1},
     ("reason", "answer"): {"enum": ["no", "unknown"]},
@@ -47,15 +47,15 @@ _ATTRIBUTE = r"^    (\w+): (.*(?:\n {8}.*)*)"
 
 
 def schema() -> str:
-    """Return the JSON schema of what `gpu_preflight.report.json.render` returns."""
+    """Return the JSON schema of the output of `gpu_preflight.report.json.render`."""
     definitions: dict[str, _Schema] = {}
     views = [_schema(each, definitions) for each in _VIEWS]
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:gpu-constructs:schema:1",
         "title": "JSON output of gpu-constructs",
-        "description": "schemaVersion changes when a key is renamed, removed or means something else; "
-        "keys may be added without.",
+        "description": "schemaVersion changes if a key is renamed, removed or changes its meaning. "
+        "New keys don't change it.",
         "type": "object",
         "required": ["schemaVersion", "tool", "command"],
     }
@@ -63,7 +63,7 @@ def schema() -> str:
 
 
 def _schema(kind: Any, definitions: dict[str, _Schema]) -> _Schema:
-    """Return the schema of a type, and add those of its classes to the definitions."""
+    """Return the schema of a type, and add the schemas of its classes to the definitions."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _TYPES:
         return dict(_TYPES[kind])
@@ -82,7 +82,7 @@ def _schema(kind: Any, definitions: dict[str, _Schema]) -> _Schema:
     if origin is not None:
         return _object(name, origin, arguments, definitions)
     if name not in definitions:
-        # Before the classes of its fields, so that a reader meets it first.
+        # Added before the classes of its fields, so that readers see it first.
         definitions[name] = {}
         definitions[name] |= _object(name, kind, (), definitions) if is_dataclass(kind) else _enum(kind)
     return {"$ref": f"#/$defs/{name}"}
@@ -115,7 +115,7 @@ def _object(name: str, kind: Any, arguments: tuple[Any, ...], definitions: dict[
 
 
 def _attributes(kind: type) -> dict[str, tuple[Any, str]]:
-    """Return type and description of fields and properties: those of a class go before those of its bases."""
+    """Return type and description of fields and properties. A class overrides its bases."""
     texts: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         listed = (inspect.getdoc(each) or "").partition("Attributes:\n")[2].partition("\n\n")[0]

@@ -1,4 +1,4 @@
-"""Parts of a text as rich writes them: with colours, tables, and characters of any width."""
+"""Writes parts of a text with rich: with colors, tables, and characters of any width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_preflight.report.plain_text import GAP, WORD, Listing, Part, Table, Tex
 
 
 def write(parts: Iterable[Part], width: int, *, colour: bool) -> str:
-    """Return some parts as lines of a width."""
+    """Return parts as lines of a width."""
     written = StringIO()
     console = Console(
         file=written,
@@ -46,10 +46,10 @@ def _table(part: Table, widths: Iterable[int]) -> RenderableType:
 
 
 def _column_widths(part: Table, width: int) -> list[int] | None:
-    """Return the widths of columns in which no word breaks; ``None`` where they don't fit next to each other.
+    """Return the widths of columns in which no word breaks; ``None`` if they don't fit next to each other.
 
-    The widest column gets narrower first: lines of 40 and 9 columns, with words of at most 12 and 9, get 28 and 9 in a
-    width of 40, of which 3 are between them.
+    The widest column is reduced first. Example: two columns need 40 and 9 characters, and their longest words have 12
+    and 9. In a width of 40, with 3 characters between them, they get 28 and 9.
     """
     cells = [[name, *(row[place].plain for row in part.rows)] for place, name in enumerate(part.columns)]
     words = [
@@ -73,7 +73,7 @@ def _lines(part: Part, width: int) -> Iterable[RichText]:
         yield from _wrapped(part, width)
         return
     if isinstance(part, Table):
-        # A word stays whole. Where its longest words don't fit next to each other, each row is a listing.
+        # Words aren't broken. If the longest words don't fit next to each other, each row becomes a listing.
         labels = [Text(name.replace("\n", " "), "dim") for name in part.columns]
         for row in part.rows:
             filled = [(name, cell) for name, cell in zip(labels, row, strict=True) if cell.plain]
@@ -81,10 +81,10 @@ def _lines(part: Part, width: int) -> Iterable[RichText]:
         return
     yield RichText()
     names = max(cell_len(name.plain) for name, _ in part.rows) + GAP
-    for name, told in part.rows:
-        # Without a style of its own, which the rest of the line would have, too.
+    for name, text in part.rows:
+        # The line itself has no style, because all of it would get that style.
         label = RichText().append_text(_text(name))
-        for each in _wrapped(told, width - names):
+        for each in _wrapped(text, width - names):
             label.pad_right(names - cell_len(label.plain))
             yield label.append_text(each)
             label = RichText()

@@ -1,4 +1,4 @@
-"""A view as text: for a terminal with colours, or plain and of a fixed width."""
+"""A view as text: for a terminal with colors, or plain with a fixed width."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ _STYLES = {
     "added": "yes",
 }
 PLAIN_WIDTH = 110
-# For all pods, also where a pool may not have so many; in two lines, as each column takes from the last.
+# Nodes for all pods, even above the pool's max. It has two lines to leave more width for the last column.
 _NEEDED = "Nodes\nneeded"
-# Most values of deployment that are listed.
+# Max number of listed values that only the deployment sets.
 _VALUES = 10
 
 
 def parts(view: ReviewView) -> Iterator[Part]:
-    """Yield everything of a review but its headline and its findings."""
+    """Yield all parts of a review except its headline and its findings."""
     yield from _control_planes(view)
     yield from _drains(view)
     yield from _workloads(view)
@@ -124,7 +124,7 @@ def _pools(view: ReviewView) -> Iterator[Part]:
 
 
 def _changes(view: ReviewView) -> Iterator[Part]:
-    """Yield each change that is not merely in place, then how many of each class there are."""
+    """Yield each change that isn't only in place, then the number of other changes by class."""
     if listed := listed_changes(view):
         yield heading("Resources and objects")
         yield table(("Class", "What", "Detail"), [(each.change_class, each.what, each.detail) for each in listed])
@@ -156,8 +156,8 @@ def render(view: View, *, width: int = PLAIN_WIDTH, colour: bool = False) -> str
 
     Args:
         view: The view.
-        width: Characters of a line.
-        colour: Whether to colour it as terminals do.
+        width: Max characters of a line.
+        colour: Whether to add color codes for terminals.
     """
     parts = list(_PARTS[view.command](view))
     written = None if colour else plain_text.write(parts, width)
@@ -181,7 +181,7 @@ def _check(view: CheckView) -> Iterator[Part]:
     yield from _baseline([each for each in accepted if each.accepted_by == "baseline"])
     yield from _unread(view)
     yield from _set_later(view)
-    yield from (line(f"Not judged: {each}", "dim") for each in view.unasked)
+    yield from (line(f"Not checked: {each}", "dim") for each in view.unasked)
     yield from _skipped(view)
     yield from (heading(each, "dim") for each in view.hints)
     yield heading(f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}")
@@ -195,7 +195,7 @@ def _group(title: str, findings: Sequence[FindingView], style: str, *, advice: b
 
 
 def _baseline(findings: Sequence[FindingView]) -> Iterator[Part]:
-    """Yield a line for each rule and severity: what was there before hides nothing that is new."""
+    """Yield a line for each rule and severity, so that old findings don't hide new ones."""
     found = Counter((each.id, _severity(each), each.title) for each in findings)
     if found:
         yield heading(f"In the baseline ({len(findings)})", "bold")
@@ -235,7 +235,7 @@ def _explain(view: ExplainView) -> Iterator[Part]:
     for cluster in view.clusters:
         yield heading(f"Cluster {cluster.name}")
         if not cluster.workloads:
-            yield line("No workload to judge.")
+            yield line("No workload to check.")
         for names, workload in workloads_alike(cluster.workloads):
             yield from _workload(names, workload)
         yield from _together(cluster)
@@ -257,14 +257,14 @@ def _workload(names: str, workload: WorkloadView) -> Iterator[Part]:
         yield table(("Pool", "Answer", _NEEDED, "Reasons"), [_verdict(each) for each in shown], right=(_NEEDED,))
     if len(shown) < workload.pool_count:
         left = count(workload.pool_count - len(shown), "more pool")
-        yield line(f"{left}, further off; --all-pools lists all", "dim")
-    if told := cost_text(workload):
-        yield line(told)
+        yield line(f"{left}, less suitable; --all-pools lists all", "dim")
+    if cost := cost_text(workload):
+        yield line(cost)
     if workload.rests_on:
         assuming = "" if workload.answer.value == "no" else "assuming: "
         yield line(f"{assuming}{'; '.join(workload.rests_on)}", "unknown")
     for text, how in would_do(workload):
-        yield line(f"would do: {text}", "yes")
+        yield line(f"suggested fix: {text}", "yes")
         if how:
             yield line(f"  {how}", "dim", whole=True)
 
@@ -276,24 +276,24 @@ def _verdict(verdict: PoolVerdictView) -> tuple[object, ...]:
 
 
 def _shade(reason: Reason, verdict: PoolVerdictView) -> str:
-    """Return the style of a reason: beside one that decides, one that is not known is no news."""
+    """Return the style of a reason: dim if it doesn't decide the answer."""
     return "dim" if reason.answer is not verdict.answer else ""
 
 
 def _together(cluster: ClusterView) -> Iterator[Part]:
     used = [each for each in cluster.pools if each.use.nodes]
     if used:
-        yield heading("All of them together")
-        yield table(("Pool", "Nodes", "Most", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Most"))
+        yield heading("All workloads together")
+        yield table(("Pool", "Nodes", "Max", "GPUs", "Pods"), [_use(each) for each in used], right=("Nodes", "Max"))
     waiting, without = left_over(cluster)
     for each in waiting:
-        yield line(f"until others end without a node: {each.replicas} of {each.workload}", "dim")
+        yield line(f"without a node until other workloads end: {each.replicas} of {each.workload}", "dim")
     for each in without:
         yield line(f"without a node: {each.replicas} of {each.workload}", "no")
 
 
 def _use(pool: PoolView) -> tuple[object, ...]:
-    most = "no bound" if pool.max_nodes is None else pool.max_nodes
+    most = "unlimited" if pool.max_nodes is None else pool.max_nodes
     pods = listed([f"{each.count} x {each.workload}" for each in pool.use.pods], "workload")
     return pool.name, pool.use.nodes, most, pool.use.gpus, pods
 
@@ -303,12 +303,12 @@ def _review(view: ReviewView) -> Iterator[Part]:
     yield from parts(view)
     yield from _group("New", view.new, "bold")
     yield from _group("Fixed", view.fixed, "bold", advice=False)
-    yield from _group("Standing", view.standing, "bold")
+    yield from _group("Existing", view.standing, "bold")
     yield from _unread(view)
     yield from _skipped(view)
     yield from (heading(each, "dim") for each in view.hints)
     new = findings_summary(view.new)
-    yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} standing")
+    yield heading(f"new: {new}; {len(view.fixed)} fixed, {len(view.standing)} existing")
 
 
 def _instances(view: InstancesView) -> Iterator[Part]:
@@ -338,7 +338,7 @@ def _images(view: ImagesView) -> Iterator[Part]:
         for each in addon_lines(cluster):
             yield line(each, "dim")
         if cluster.not_known:
-            yield heading(f"Not known ({len(cluster.not_known)})", "unknown")
+            yield heading(f"Unknown ({len(cluster.not_known)})", "unknown")
             yield from (line(f"{each.what}: {each.reason}") for each in cluster.not_known)
     yield from _unread(view)
     yield heading(images_summary(view))

@@ -1,4 +1,4 @@
-"""What `check`, `explain` and `rules` report; each renderer works from a view alone."""
+"""Results of `check`, `explain` and `rules` as data. Renderers use only these views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NEAREST = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckView(OutcomeView):
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         unread: Parts of the input that can't be read before deployment.
@@ -70,7 +70,7 @@ class CheckView(OutcomeView):
 
 @dataclass(frozen=True, slots=True)
 class AnswerCounts:
-    """How many workloads have which answer."""
+    """The number of workloads by answer."""
 
     yes: int
     no: int
@@ -79,10 +79,10 @@ class AnswerCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainView(OutcomeView):
-    """The verdict on each workload.
+    """The result of each workload.
 
     Attributes:
-        unread: What can't be read before deployment.
+        unread: Parts of the input that can't be read before deployment.
     """
 
     command: Literal["explain"] = "explain"
@@ -93,14 +93,14 @@ class ExplainView(OutcomeView):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RulesView(View):
-    """What rules say, and where each stands."""
+    """Rules, and where each of them is defined."""
 
     command: Literal["rules"] = "rules"
     rules: tuple[Rule, ...]
 
 
 def check_view(report: Report) -> CheckView:
-    """Return what a check found."""
+    """Return the result of a check."""
     explanations = list(map(report.explanation, report.cases))
     lines = Lines()
     findings, unread = finding_views(lines, report.findings), lines.locate_unread(report.unread)
@@ -127,24 +127,24 @@ def explain_view(
     most_pools: int | None = NEAREST,
     remedies: Remedies | None = None,
 ) -> ExplainView:
-    """Return the verdict on each workload.
+    """Return the result of each workload.
 
     Args:
-        explanations: The verdicts, cluster by cluster.
-        unread: What could not be read.
-        most_pools: Most pools to list for a workload, the nearest first; ``None`` for all.
-        remedies: What would make workloads run, where that was asked.
+        explanations: The results of each cluster.
+        unread: Parts of the input that couldn't be read.
+        most_pools: Max number of pools to list for a workload, the nearest first; ``None`` for all.
+        remedies: Suggested fixes by workload, if they were requested.
     """
-    judged = list(explanations)
-    answers = [each.answer for explanation in judged for each in explanation.verdicts]
+    results = list(explanations)
+    answers = [each.answer for explanation in results for each in explanation.verdicts]
     return ExplainView(
         outcome=outcome(fails=Answer.NO in answers, unknown=Answer.UNKNOWN in answers),
         counts=AnswerCounts(*map(answers.count, (Answer.YES, Answer.NO, Answer.UNKNOWN))),
         unread=tuple(unread),
-        clusters=cluster_views(judged, most_pools=most_pools, remedies=remedies),
+        clusters=cluster_views(results, most_pools=most_pools, remedies=remedies),
     )
 
 
 def rules_view(rules: Mapping[str, Rule]) -> RulesView:
-    """Return what rules say, and where each stands."""
+    """Return rules, and where each of them is defined."""
     return RulesView(rules=tuple(rules.values()))

@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
 
-# Of a pool, and of a workload.
-ANSWERS = {Answer.YES: "runs", Answer.NO: "Pending", Answer.UNKNOWN: "not known"}
-RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "not known"}
+# Labels of the answer for a pool, and of the result for a workload.
+ANSWERS = {Answer.YES: "runs", Answer.NO: "Pending", Answer.UNKNOWN: "unknown"}
+RESULTS = {"runs": "runs", "failsAtStart": "starts and fails", "pending": "Pending", "unknown": "unknown"}
 HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
-# Its address is in pyproject.toml, too, which an installed package doesn't have.
+# pyproject.toml also has this address, but an installed package doesn't include pyproject.toml.
 RULES_PAGE = "https://github.com/gpu-constructs/gpu-constructs/blob/main/docs/reference/rules.md"
 PRICES = "Prices are the on-demand list prices of us-east-1."
 NEWER_DRIVER = (
-    f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most of Bottlerocket from 1.68.0 on."
+    f"* Needs NVIDIA driver {PRODUCTION}: AL2023 from release v20260917 on, most Bottlerocket variants from 1.68.0 on."
 )
-# What hides findings.
+# Labels of settings that hide findings.
 _HIDING = {"baseline": "the baseline", "selection": "rules and clusters that aren't selected"}
 _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
-# Most skipped files of a kind that are named.
+# Max number of names of skipped files per kind.
 _NAMES = 3
-# Most rules that are named beside a value that only deployment sets.
+# Max number of rules next to a value that only the deployment sets.
 _RULES = 4
-MAY_BE = "may be: something is not in the input, or known at deployment only"
-# The API server takes names of 253 characters at most, and a report is for readers.
+MAY_BE = "may be true: something isn't in the input, or is known only at deployment"
+# The API server accepts names of up to 253 characters. Shorter ones keep a report readable.
 LONGEST_NAME = 200
 _LONGEST_TEXT = 20_000
-# What workloads that are alike have in common, beside their pools; a remedy is looked for on the first of them.
+# Attributes that identical workloads share, in addition to pools. Only the first workload has suggested fixes.
 _IN_COMMON = attrgetter(
     *("replicas", "placed", "together", "on_each_node", "requests", "open_requests", "claims", "answer", "result"),
     *("reasons", "pool_count", "cost", "rests_on", "runs_if"),
@@ -60,13 +60,13 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def printable(text: object) -> str:
-    """Return a text in one line without control characters, which a terminal would obey."""
+    """Return a text in one line without control characters, which a terminal would execute."""
     line = cut_text(re.sub(r"\s+", " ", str(text)), _LONGEST_TEXT)
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
 
 
 def with_short_names(text: object) -> str:
-    """Return a text in which each word, such as a name, is cut where nobody reads on."""
+    """Return a text in which long words, such as names, are cut."""
     return re.sub(rf"(\S{{{LONGEST_NAME}}})\S+", r"\1...", str(text))
 
 
@@ -76,19 +76,19 @@ def cut_text(text: str, most: int) -> str:
 
 
 def money(amount: float | None) -> str:
-    """Return US dollars an hour, ``-`` where there is no list price."""
+    """Return US dollars per hour; ``-`` without a list price."""
     return "-" if amount is None else f"{amount:,.2f}"
 
 
 def answer_text(workload: WorkloadView) -> str:
-    """Return the answer for a workload, with the conditions of a conditional one."""
+    """Return the answer for a workload, with its conditions if it has any."""
     if workload.runs_if:
         return f"runs, if {', and '.join(workload.runs_if)}"
     return RESULTS[workload.result]
 
 
 def _undecided(view: CheckView | ExplainView) -> str:
-    """Return how many GPU workloads were not decided, and why; empty where all were."""
+    """Return how many GPU workloads weren't decided, and why; empty if all were."""
     workloads = [each for cluster in view.clusters for each in cluster.workloads]
     open_ones = [each for each in workloads if each.answer is Answer.UNKNOWN]
     if not open_ones:
@@ -104,8 +104,8 @@ def _undecided(view: CheckView | ExplainView) -> str:
 
 def headline(view: CheckView | ExplainView | ReviewView) -> str:
     """Return the outcome in one line."""
-    if view.command == "check" and view.outcome != "fail" and not _is_judged(view.clusters):
-        nothing = f"GPU check: nothing to judge here, {cluster_summary(view.clusters)}{_besides(view)}"
+    if view.command == "check" and view.outcome != "fail" and not _has_gpu_content(view.clusters):
+        nothing = f"GPU check: nothing to check here, {cluster_summary(view.clusters)}{_unread_clause(view)}"
         return f"{nothing}{_hidden_clause(view)}"
     if view.command == "check":
         return _headline_of_check(view)
@@ -114,27 +114,27 @@ def headline(view: CheckView | ExplainView | ReviewView) -> str:
     if stuck := _stuck(each.result for cluster in view.clusters for each in cluster.workloads):
         return stuck
     if view.counts.unknown:
-        return f"{_undecided(view)}{_besides(view)}"
-    besides = _besides(view)
+        return f"{_undecided(view)}{_unread_clause(view)}"
+    unread = _unread_clause(view)
     if not view.counts.yes:
-        return f"No workload to judge{besides}"
-    return f"Every workload runs{' as far as is known' if besides else ''}{besides}"
+        return f"No workload to check{unread}"
+    return f"Every workload runs{' as far as is known' if unread else ''}{unread}"
 
 
 def _headline_of_check(view: CheckView) -> str:
-    """Return the outcome of a check: it passes only where every GPU workload was decided and nothing is unreadable."""
+    """Return the outcome of a check. It passes only if every GPU workload was decided and everything could be read."""
     stuck = _stuck(each.result for cluster in view.clusters for each in cluster.workloads)
-    besides = f"{_besides(view)}{_hidden_clause(view)}"
+    limits = f"{_unread_clause(view)}{_hidden_clause(view)}"
     if view.outcome == "fail":
-        return f"GPU check fails{': ' if stuck else ''}{stuck}{besides}"
+        return f"GPU check fails{': ' if stuck else ''}{stuck}{limits}"
     undecided = _undecided(view)
     if view.outcome == "pass" and not undecided and not stuck and not hides_error(view):
-        return f"GPU check passes{besides}"
+        return f"GPU check passes{limits}"
     maybe = sum(each.unknown and each.acknowledged is None for each in view.findings)
     parts = [stuck, undecided, f"{count(maybe, 'finding')} may be true" if maybe else ""]
-    told = "; ".join(filter(None, parts))
+    causes = "; ".join(filter(None, parts))
     passes = "doesn't fail" if stuck or hides_error(view) else "found no certain error"
-    return f"GPU check {passes}{f', but {told}' if told else ''}{besides}"
+    return f"GPU check {passes}{f', but {causes}' if causes else ''}{limits}"
 
 
 def hides_error(view: CheckView | ReviewView) -> bool:
@@ -143,14 +143,14 @@ def hides_error(view: CheckView | ReviewView) -> bool:
 
 
 def outcome_style(view: CheckView | ExplainView | ReviewView) -> str:
-    """Return the outcome for colors and signs: a pass over a hidden error or a drain looks like an unknown one."""
+    """Return the outcome for colors and signs: a pass with a hidden error or an interruption is like unknown."""
     hides = view.command != "explain" and hides_error(view)
     interrupts = view.command == "review" and view.needs_attention
     return "unknown" if view.outcome == "pass" and (hides or interrupts) else view.outcome
 
 
 def hidden_text(view: CheckView | ReviewView) -> str:
-    """Return how many rules are selected and what is hidden, by where that is set; empty if nothing is."""
+    """Return how many rules are selected, and the hidden findings by the setting that hides them; may be empty."""
     chosen = view.rule_selection
     parts = [f"only {chosen.selected} of {count(chosen.known, 'rule')} selected"] if chosen else []
     named = {"errors": "error", "possible_errors": _POSSIBLE, "warnings": "warning", "notes": "note"}
@@ -163,7 +163,7 @@ def hidden_text(view: CheckView | ReviewView) -> str:
 
 
 def skipped_text(view: CheckView | ReviewView) -> str:
-    """Return what of folders wasn't read, with the names of the first; empty if everything was."""
+    """Return the skipped parts of folders, each with its first names; empty if everything was read."""
     found: dict[str, list[str]] = {}
     for each in view.skipped:
         found.setdefault(each.what, []).extend(each.names)
@@ -178,7 +178,7 @@ def _hidden_clause(view: CheckView | ReviewView) -> str:
 
 
 def _stuck(results: Iterable[str | None]) -> str:
-    """Return how many workloads would stay Pending, and of how many the program fails; empty where none does."""
+    """Return how many workloads would stay Pending, and how many would start and fail; empty if none would."""
     found = list(results)
     pending, failing = found.count("pending"), found.count("failsAtStart")
     parts = [f"{count(pending, 'workload')} would stay Pending" if pending else ""]
@@ -186,19 +186,19 @@ def _stuck(results: Iterable[str | None]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _is_judged(clusters: Iterable[ClusterView]) -> bool:
-    """Whether there is a GPU pool or a workload that asks for GPUs, so that something was asked."""
+def _has_gpu_content(clusters: Iterable[ClusterView]) -> bool:
+    """Whether there is a GPU pool or a workload that requests GPUs."""
     return any(each.workloads or any(pool.gpus_per_node.most for pool in each.pools) for each in clusters)
 
 
-def _besides(view: CheckView | ExplainView) -> str:
-    """Return what is not in the verdict because it could not be read."""
+def _unread_clause(view: CheckView | ExplainView) -> str:
+    """Return the parts of the input that couldn't be read and aren't in the result; empty if there are none."""
     places = list(dict.fromkeys(each.origin.path for each in view.unread))
     return f", without {listed(places, 'part', most=3)}, which could not be read" if places else ""
 
 
 def open_value_texts(view: CheckView) -> list[str]:
-    """Return each value that only deployment sets, and the rules that say nothing certain of it."""
+    """Return each value that only the deployment sets, with the rules that can't check it."""
     found = []
     for each in view.open_values:
         more = f" and {len(each.rules) - _RULES} more" if len(each.rules) > _RULES else ""
@@ -208,7 +208,7 @@ def open_value_texts(view: CheckView) -> list[str]:
 
 
 def alike(findings: Iterable[FindingView]) -> list[list[FindingView]]:
-    """Return findings together that have rule and fix in common."""
+    """Return findings in groups with the same rule and fix."""
     groups: dict[tuple[str, ...], list[FindingView]] = {}
     for each in findings:
         groups.setdefault((each.id, each.fix, acceptance_text(each)), []).append(each)
@@ -216,16 +216,16 @@ def alike(findings: Iterable[FindingView]) -> list[list[FindingView]]:
 
 
 def acceptance_text(finding: FindingView) -> str:
-    """Return why a finding is accepted, and where that is set outside of the input; empty if it isn't accepted."""
+    """Return why a finding is accepted, and which setting outside of the input accepts it; empty if it isn't."""
     place = finding.accepted_by
     outside = f" ({place})" if place in ("--ignore", "settings", "baseline") else ""
     return "" if finding.acknowledged is None else f"{finding.acknowledged}{outside}"
 
 
 def workloads_alike(workloads: Iterable[WorkloadView]) -> list[tuple[str, WorkloadView]]:
-    """Return workloads of which everything but the name is the same once, with all their names."""
+    """Return workloads that differ only in the name once, with all their names."""
     groups: dict[tuple[str, str], list[WorkloadView]] = {}
-    # Workloads that are alike share the list of pools.
+    # Identical workloads share the list of pools.
     pools: dict[int, str] = {}
     for each in workloads:
         listed_pools = each.pools
@@ -236,13 +236,13 @@ def workloads_alike(workloads: Iterable[WorkloadView]) -> list[tuple[str, Worklo
 
 
 def listed(names: Sequence[str], noun: str, *, most: int = 6) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     left = len(names) - most
     return ", ".join(names[:most]) + (f" and {count(left, f'more {noun}')}" if left > 0 else "")
 
 
 def findings_summary(findings: Iterable[FindingView]) -> str:
-    """Return how many findings there are under each heading of a report."""
+    """Return the number of findings under each heading of a report."""
     found = Counter(_heading(each) for each in findings)
     parts = [count(found[name], name) for name in SEVERITIES]
     parts += [count(found[_POSSIBLE], _POSSIBLE)] if found[_POSSIBLE] else []
@@ -256,7 +256,7 @@ def _heading(finding: FindingView) -> str:
 
 
 def cluster_summary(clusters: Iterable[ClusterView]) -> str:
-    """Return how much was judged."""
+    """Return the number of checked clusters, GPU pools and workloads."""
     listed = list(clusters)
     pools = sum(bool(pool.gpus_per_node.most) for each in listed for pool in each.pools)
     workloads = sum(len(each.workloads) for each in listed)
@@ -264,36 +264,36 @@ def cluster_summary(clusters: Iterable[ClusterView]) -> str:
 
 
 def answers_summary(view: ExplainView) -> str:
-    """Return how many workloads have which result; those that start and fail only where there are some."""
+    """Return the number of workloads by result. Workloads that start and fail are omitted if there are none."""
     found = Counter[str](each.result for cluster in view.clusters for each in cluster.workloads)
     listed = (each for each in RESULTS if each != "failsAtStart" or found[each])
     return ", ".join(f"{RESULTS[each]}: {found[each]}" for each in listed)
 
 
 def describe_pods(workload: WorkloadView) -> str:
-    """Return what a workload asks for, e.g. ``4 pods that run together, each asks for 8 nvidia.com/gpu``."""
+    """Return the requests of a workload, e.g. ``4 pods that run together, each requests 8 nvidia.com/gpu``."""
     replicas = workload.replicas
-    asked = _describe_requests(workload)
+    requested = _describe_requests(workload)
     if replicas == 1:
-        return f"1 pod, asks for {asked}"
+        return f"1 pod, requests {requested}"
     if workload.on_each_node:
-        return f"1 pod on each node, asks for {asked}"
+        return f"1 pod on each node, requests {requested}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
-    return f"{pods}{' that run together' if workload.together else ''}, each asks for {asked}"
+    return f"{pods}{' that run together' if workload.together else ''}, each requests {requested}"
 
 
 def _describe_requests(workload: WorkloadView) -> str:
-    """Return what one pod asks for, and what of it is not known before deployment."""
+    """Return the requests of one pod, and the resources with an amount that isn't known before deployment."""
     parts = [f"{amount} {name}" for name, amount in workload.requests.items()]
-    parts += [f"devices by claim {name}" for name in workload.claims]
+    parts += [f"devices of claim {name}" for name in workload.claims]
     known, later = ", ".join(parts), ", ".join(workload.open_requests)
     if not later:
         return known or "nothing"
-    return f"{known}{', and ' if known else ''}amounts known at deployment only: {later}"
+    return f"{known}{', and ' if known else ''}amounts known only at deployment: {later}"
 
 
 def nearest(workload: WorkloadView) -> list[str]:
-    """Return why a workload does not surely run: what holds wherever it runs, else every reason of the nearest pool."""
+    """Return why a workload may not run: the reasons for all pools, otherwise the reasons of the nearest pool."""
     held = [each.text for each in workload.reasons]
     if held:
         return held
@@ -304,34 +304,34 @@ def nearest(workload: WorkloadView) -> list[str]:
 
 
 def cost_text(workload: WorkloadView) -> str:
-    """Return the nodes that a workload uses, with their hourly and monthly price; empty where they aren't known."""
+    """Return the nodes that a workload uses, with their hourly and monthly price; empty if they aren't known."""
     cost = workload.cost
     if cost is None:
         return ""
     bought = f" ({' or '.join(cost.capacity_types)})" if cost.capacity_types else ""
     nodes = f"uses {count(cost.nodes, 'node')} of type {cost.instance_type} in pool {cost.pool}{bought}"
     if cost.usd_per_hour is None:
-        return f"{nodes}; without a list price in US dollars"
+        return f"{nodes}; there is no list price in US dollars"
     price = f"{cost.usd_per_hour:,.2f} USD an hour, {cost.usd_per_month:,.0f} USD a month"
     where = f" for {cost.region}" if cost.region not in (None, cost.price_list) else ""
     return f"{nodes}: {price}, on-demand list price of {cost.price_list}{where}"
 
 
 def would_do(workload: WorkloadView) -> list[tuple[str, str]]:
-    """Return what would make a workload run, each with the command or the property that does it."""
+    """Return the suggested fixes for a workload, each with its command or property."""
     found = [(each.text, _how(workload, each)) for each in workload.would_do]
     smallest = workload.smallest_type
     if smallest:
         price = price_text(smallest.usd_per_hour, smallest.price_list)
-        found.append((f"a pool of {smallest.name} ({price}), the smallest type with what it asks for", ""))
+        found.append((f"add a pool of {smallest.name} ({price}), the smallest type that meets the requests", ""))
     return found
 
 
 def _how(workload: WorkloadView, remedy: RemedyView) -> str:
-    """Return how it is done: the command for the workload, after what is set elsewhere."""
+    """Return how to apply a fix: settings of other objects, then the command for the workload."""
     if remedy.patch is None:
         return _settings(remedy.changes)
-    if _is_made_anew(workload, remedy.patch):
+    if _must_be_recreated(workload, remedy.patch):
         return f"{_settings(remedy.changes)}; change it in the file, then kubectl delete and kubectl apply"
     kind, place = workload.name.split(" ")[:2]
     name = place.rpartition("/")[2]
@@ -345,8 +345,8 @@ def _settings(changes: Iterable[ChangeView]) -> str:
     return "; ".join(f"{each.path}: {each.property} = {json.dumps(each.value)}" for each in changes)
 
 
-def _is_made_anew(workload: WorkloadView, patch: Mapping[str, Any]) -> bool:
-    """Whether the API server refuses a change of what is there: of a Pod's spec, and of the template of a Job.
+def _must_be_recreated(workload: WorkloadView, patch: Mapping[str, Any]) -> bool:
+    """Whether the API server rejects the update of an existing object: of a Pod's spec, or of a Job's template.
 
     Source: kubernetes/kubernetes v1.36.1 pkg/apis/{core,batch}/validation/validation.go
     """
@@ -355,7 +355,7 @@ def _is_made_anew(workload: WorkloadView, patch: Mapping[str, Any]) -> bool:
 
 
 def left_over(cluster: ClusterView) -> tuple[list[LeftReplicas], list[LeftReplicas]]:
-    """Return which workloads wait until others end when all come at once, and which find no node."""
+    """Return the replicas that wait until other workloads end, and the replicas that never get a node."""
     running = {each.name for each in cluster.workloads if each.answer is Answer.YES}
     waiting = [each for each in cluster.left if each.workload in running]
     return waiting, [each for each in cluster.left if each.workload not in running]
@@ -370,22 +370,22 @@ def describe_node_count(pool: PoolView) -> str:
 
 
 def named(row: InstanceTypeView) -> str:
-    """Return the name of an instance type, starred where older EKS images do not drive it."""
+    """Return the name of an instance type, with a star if older EKS images have no driver for it."""
     return f"{row.name}{'' if row.driver_branch == LTS else ' *'}"
 
 
 def instance_notes(view: InstancesView) -> list[str]:
-    """Return what is to be known of the instance types of a list: their drivers, and prices that are not there."""
+    """Return notes on the instance types of a list: required drivers and missing prices."""
     rows = view.instance_types
     notes = [NEWER_DRIVER] if any(each.driver_branch != LTS for each in rows) else []
     notes += [f"{each.name} has no price: {each.without_price}." for each in rows if each.without_price]
     left = view.left_out_without_price
-    return notes + [f"{each.name} is left out for want of a price: {each.why}." for each in left]
+    return notes + [f"{each.name} is left out because it has no price: {each.why}." for each in left]
 
 
 def image_rows(cluster: PullsView, *, mirrored: bool) -> Rows:
     """Return the columns and the rows of a cluster's images."""
-    columns = ("Image", "Asked for by", *(("In the mirror",) if mirrored else ()))
+    columns = ("Image", "Requested by", *(("In the mirror",) if mirrored else ()))
     return columns, [_image(each, mirrored=mirrored) for each in cluster.images]
 
 
@@ -401,9 +401,9 @@ def chart_rows(cluster: PullsView, *, mirrored: bool) -> Rows:
 
 
 def _chart(chart: PulledChartView, *, mirrored: bool) -> tuple[str, ...]:
-    name = f"{chart.name} {chart.version or '(version not known)'}"
+    name = f"{chart.name} {chart.version or '(unknown version)'}"
     how = f"read {chart.as_of}" if chart.images == "read" else chart.images
-    return name, chart.repository or "not known", how, *(_place(chart) if mirrored else ())
+    return name, chart.repository or "unknown", how, *(_place(chart) if mirrored else ())
 
 
 def _place(each: PulledImageView | PulledChartView) -> tuple[str]:
@@ -411,29 +411,29 @@ def _place(each: PulledImageView | PulledChartView) -> tuple[str]:
 
 
 def addon_lines(cluster: PullsView) -> Iterator[str]:
-    """Yield what is said of the add-ons of a cluster."""
+    """Yield a line about the add-ons of a cluster."""
     if cluster.addons:
         names = [each.name for each in cluster.addons]
         yield f"Add-ons {', '.join(names)}: {cluster.addons[0].images}."
 
 
 def images_summary(view: ImagesView) -> str:
-    """Return how much is pulled, in one line."""
+    """Return the number of images and charts, in one line."""
     images = len({each.reference for one in view.clusters for each in one.images})
     charts = len({(each.name, each.version) for one in view.clusters for each in one.charts})
     missing = sum(len(each.not_known) for each in view.clusters) + len(view.unread)
-    told = f"{count(images, 'image')} and {count(charts, 'chart')} in {count(len(view.clusters), 'cluster')}"
-    return f"{told}; {missing} not known" if missing else told
+    known = f"{count(images, 'image')} and {count(charts, 'chart')} in {count(len(view.clusters), 'cluster')}"
+    return f"{known}; {missing} unknown" if missing else known
 
 
 def mirror_lines(view: ImagesView) -> Iterator[str]:
-    """Yield what charts and nodes are to be told of the mirror."""
+    """Yield the settings of charts and nodes for the mirror."""
     mirror = view.mirror
     if mirror is None:
         return
-    yield f"Charts: the context key gpu-constructs:chartMirror is {mirror.chart_mirror}"
+    yield f"Charts: set the context key gpu-constructs:chartMirror to {mirror.chart_mirror}"
     if mirror.ecr_region:
-        yield "Images: name them in the mirror by image= and values=; nodes do not take ECR as a mirror of others"
+        yield "Images: set image= and values= to names in the mirror. Nodes can't use ECR as a mirror of others"
     elif mirror.registry_mirrors:
-        said = ", ".join(f'"{name}": "{address}"' for name, address in mirror.registry_mirrors.items())
-        yield f"Images: Host(registry_mirrors={{{said}}})"
+        mirrors = ", ".join(f'"{name}": "{address}"' for name, address in mirror.registry_mirrors.items())
+        yield f"Images: set Host(registry_mirrors={{{mirrors}}})"

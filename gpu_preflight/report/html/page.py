@@ -1,4 +1,4 @@
-"""A view as one page that loads nothing from anywhere."""
+"""A view as one HTML page that loads no other files."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ _KINDS = {
     "observed": "running nodes",
 }
 _AUTOSCALERS = {"cluster-autoscaler": "cluster autoscaler", "karpenter": "Karpenter", "auto-mode": "EKS Auto Mode"}
-_RUNS = {Answer.YES: "", Answer.NO: " (does not run here)", Answer.UNKNOWN: " (not known to run)"}
-# Colours of pools that say the same of a cluster.
+_RUNS = {Answer.YES: "", Answer.NO: " (does not run here)", Answer.UNKNOWN: " (unknown whether it runs)"}
+# CSS classes for changes: each is the name of a pool change with the same color.
 _BADGES = {
     "replaced": "replaced",
     "renamed": "removed",
@@ -96,13 +96,13 @@ class Html(str):
 
 
 def tag(name: str, /, *children: object, cls: str = "", **attributes: str) -> Html:
-    """Return an element; children that are no `Html` are escaped.
+    """Return an element. Children that aren't `Html` are escaped.
 
     Args:
         name: Name of the element.
-        children: What it holds; ``None`` is left out.
+        children: Its content; ``None`` is left out.
         cls: Its classes.
-        attributes: Its attributes; ``_`` in a name stands for ``-``, and one at the end is left out.
+        attributes: Its attributes. ``_`` in a name becomes ``-``, and ``_`` at the end is removed.
     """
     given = ({"class": cls} if cls else {}) | attributes
     listed = "".join(f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"' for key, value in given.items())
@@ -115,12 +115,12 @@ def _escaped(text: object) -> str:
 
 
 def joined(*parts: Html | None) -> Html:
-    """Return elements one after the other."""
+    """Return elements as one element."""
     return Html("".join(each for each in parts if each is not None))
 
 
 def table(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], *, caption: str) -> Html:
-    """Return a table that scrolls by itself where the page is narrow."""
+    """Return a table that scrolls sideways on a narrow page."""
     head = tag("tr", *(tag("th", each, scope="col") for each in columns))
     body = joined(*(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
@@ -128,7 +128,7 @@ def table(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], *, capti
 
 
 def findings(by_state: Mapping[str, Iterable[FindingView]]) -> Html:
-    """Return all findings of a check or a review, by what became of them."""
+    """Return all findings of a check or a review, by state."""
     listed = [(each, state) for state, found in by_state.items() for each in found]
     return tag(
         "section",
@@ -163,7 +163,7 @@ def _finding(finding: FindingView, state: str) -> Html:
         tag("p", finding.origin, cls="quiet"),
         tag("p", MAY_BE, cls="quiet") if finding.unknown else None,
         tag("p", tag("b", "Accepted: "), acceptance_text(finding)) if accepted is not None else None,
-        tag("details", tag("summary", "Why, and what to do"), _advice(finding)),
+        tag("details", tag("summary", "Reason and fix"), _advice(finding)),
         cls="finding",
         data_severity=severity if accepted is None else "acknowledged",
     )
@@ -188,7 +188,7 @@ def picture(cluster: ClusterView) -> Html:
         tag("p", _about(cluster), cls="about"),
         tag("div", *(_pool(each) for each in pools), cls="pools") if pools else tag("p", "No pool is known."),
         _stuck(stuck) if stuck else None,
-        _left(waiting, "until others end without a node", "unknown") if waiting else None,
+        _left(waiting, "without a node until other workloads end", "unknown") if waiting else None,
         _left(without, "without a node", "no") if without else None,
         cls="cluster",
     )
@@ -198,10 +198,10 @@ def _about(cluster: ClusterView) -> str:
     version = cluster.kubernetes_version
     scalers = [_AUTOSCALERS[each.kind] for each in cluster.autoscalers]
     parts = [
-        f"Kubernetes {version}" if version else "Kubernetes version not known",
+        f"Kubernetes {version}" if version else "unknown Kubernetes version",
         ", ".join(scalers) or "no autoscaler in the input",
         *([] if cluster.whole else ["cluster itself not in the input"]),
-        *([f"not looked into: {', '.join(cluster.opaque_software)}"] if cluster.opaque_software else []),
+        *([f"not checked: {', '.join(cluster.opaque_software)}"] if cluster.opaque_software else []),
     ]
     return " · ".join(parts)
 
@@ -219,16 +219,16 @@ def _pool(pool: PoolView) -> Html:
 
 
 def _nodes(pool: PoolView) -> Html:
-    """Return nodes as boxes of GPUs as squares; those that workloads fill are solid."""
+    """Return nodes as boxes with GPUs as squares. Boxes of used nodes are solid."""
     used, most = pool.use.nodes, pool.max_nodes
     bound = max(used, 1) + 1 if most is None else most
     shown = min(bound, _MOST_NODES)
     boxes = [_node(pool.gpus_per_node.most, used=index < used) for index in range(shown)]
-    more = "and more, without bound" if most is None else f"and {most - shown} more" if most > shown else None
+    more = "and more, unlimited" if most is None else f"and {most - shown} more" if most > shown else None
     rest = tag("span", more, cls="more") if more else None
-    said = f"{pool.name}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
+    label = f"{pool.name}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
     return joined(
-        tag("div", *boxes, rest, cls="nodes", role="img", aria_label=said),
+        tag("div", *boxes, rest, cls="nodes", role="img", aria_label=label),
         tag("p", f"{_per_node(pool)} · {describe_node_count(pool)} · {used} needed", cls="quiet"),
     )
 
@@ -253,7 +253,7 @@ def _facts(pool: PoolView) -> Html:
         "Bought": ", ".join(pool.capacity_types),
         "Image": pool.operating_system,
         "Nodes by": _node_creator(pool),
-        "GPUs by": ", ".join(pool.device_managers) or ("nothing known" if pool.gpus_per_node.most else ""),
+        "GPUs by": ", ".join(pool.device_managers) or ("unknown" if pool.gpus_per_node.most else ""),
     }
     rows = [joined(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
     return tag("dl", *rows)
@@ -261,7 +261,7 @@ def _facts(pool: PoolView) -> Html:
 
 def _node_creator(pool: PoolView) -> str:
     if pool.min_nodes == pool.max_nodes is not None:
-        return "nobody, their number is fixed"
+        return "no autoscaler, their number is fixed"
     return _AUTOSCALERS[pool.autoscaler.kind] + _RUNS[pool.autoscaler.runs]
 
 
@@ -288,7 +288,7 @@ def _pods(pods: Sequence[PodsOfWorkload]) -> Html | None:
 def _stuck(workloads: Iterable[WorkloadView]) -> Html:
     return tag(
         "div",
-        tag("h4", "Not running, or not known"),
+        tag("h4", "Not running, or unknown"),
         *(_blocked(names, each) for names, each in workloads_alike(workloads)),
         cls="stuck",
     )
@@ -301,15 +301,19 @@ def _blocked(names: str, workload: WorkloadView) -> Html:
         tag("ul", *(tag("li", each) for each in nearest(workload))),
         *(tag("p", each) for each in workload.rests_on),
         tag("p", text) if (text := cost_text(workload)) else None,
-        *(tag("p", "Would do: ", text, " ", tag("code", how) if how else None) for text, how in would_do(workload)),
+        *(_fix(text, how) for text, how in would_do(workload)),
         tag("p", describe_pods(workload), cls="quiet"),
         cls=f"workload {workload.answer.value}",
     )
 
 
+def _fix(text: str, how: str) -> Html:
+    return tag("p", "Suggested fix: ", text, " ", tag("code", how) if how else None)
+
+
 def _left(left: Iterable[LeftReplicas], how: str, answer: str) -> Html:
     named = listed([f"{each.replicas} of {each.workload}" for each in left], "workload", most=30)
-    return tag("p", f"When all come at once, {how}: {named}", cls=f"workload {answer}")
+    return tag("p", f"When all workloads run at once, {how}: {named}", cls=f"workload {answer}")
 
 
 def render(view: CheckView | ExplainView | ReviewView) -> str:
@@ -349,7 +353,7 @@ def _check(view: CheckView) -> Iterator[Html]:
     yield tag("p", f"{findings_summary(view.findings)} in {cluster_summary(view.clusters)}.")
     yield _unread(view)
     yield _set_later(view)
-    yield from (tag("p", f"Not judged: {each}") for each in view.unasked)
+    yield from (tag("p", f"Not checked: {each}") for each in view.unasked)
     yield _skipped(view)
     yield joined(tag("h2", "Clusters"), *(picture(each) for each in view.clusters))
     yield findings({"": view.findings})
@@ -367,7 +371,7 @@ def _unread(view: CheckView | ExplainView | ReviewView) -> Html:
 
 def _set_later(view: CheckView) -> Html:
     rows = [(each.origin.path, each.field, each.value, ", ".join(each.rules)) for each in view.open_values]
-    columns = ("Path", "Field", "Value", "Rules that judge it")
+    columns = ("Path", "Field", "Value", "Rules that check it")
     return table(columns, rows, caption="Values that only deployment sets") if rows else Html()
 
 
@@ -409,7 +413,7 @@ def _review(view: ReviewView) -> Iterator[Html]:
     yield tag("h2", "Clusters")
     sides = _side("Before", view.clusters.before), _side("After", view.clusters.after)
     yield tag("div", *sides, cls="sides")
-    yield findings({"new": view.new, "fixed": view.fixed, "standing": view.standing})
+    yield findings({"new": view.new, "fixed": view.fixed, "existing": view.standing})
 
 
 def _side(name: str, clusters: Iterable[ClusterView]) -> Html:

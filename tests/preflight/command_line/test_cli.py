@@ -294,7 +294,7 @@ def test_acknowledgements_are_read_beside_the_input(tmp_path: Path) -> None:
 
 def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "PATH must be given where there is no folder cdk.out" in Done("check").err
+    assert "PATH must be given if there is no folder cdk.out" in Done("check").err
 
     shutil.copytree(FIXTURES / "GPU010", tmp_path / "cdk.out", ignore=shutil.ignore_patterns("passes_*"))
 
@@ -374,7 +374,11 @@ def test_what_nobody_expected_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     done = Done("check", CLUSTER)
 
     assert done.code == 2
-    assert done.err == "gpu-constructs: failed unexpectedly, which is a bug of gpu-constructs, with KeyError: 'x\\ny'\n"
+    assert (
+        done.err
+        == "gpu-constructs: failed unexpectedly with KeyError: 'x\\ny'; this is a bug in gpu-constructs, "
+        "please report it\n"
+    )
     with pytest.raises(KeyError):
         Done("check", CLUSTER, environment={"GPU_CONSTRUCTS_DEBUG": "1"})
 
@@ -417,7 +421,7 @@ def test_a_highest_price_says_what_it_left_out_for_want_of_one() -> None:
     assert [each["name"] for each in done.json["instanceTypes"]] == ["p5en.48xlarge"]
     assert [each["name"] for each in done.json["leftOutWithoutPrice"]] == ["p5e.48xlarge"]
     assert (
-        "p5e.48xlarge is left out for want of a price: not sold in us-east-1."
+        "p5e.48xlarge is left out because it has no price: not sold in us-east-1."
         in Done("instances", "--gpu-memory", ">=100", "--max-price", "70").out
     )
     assert not Done("instances", "--gpu-memory", ">=100", "--format", "json").json["leftOutWithoutPrice"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.command_line.cli import JUDGED
+from gpu_preflight.command_line.parameter_types import JUDGED
 from tests.preflight.command_line.test_cli import Done
 from tests.preflight.rule_cases import FIXTURES
 
@@ -437,7 +437,7 @@ def test_a_repository_root_is_read_and_what_is_skipped_is_listed(folder: Path) -
         "hidden files and folders": [".github"],
         "folders of dependencies": ["node_modules"],
         "Terraform files": [str(Path("infra/main.tf"))],
-        "files that are no YAML or JSON": ["site.yml"],
+        "files that aren't YAML or JSON": ["site.yml"],
         "files without a template or objects": ["tsconfig.json"],
     }
     for form in JUDGED:

@@ -295,7 +295,7 @@ def test_what_is_chosen_at_deployment_is_told_with_its_choices(value: Any, choic
 @pytest.mark.parametrize(
     ("parts", "place", "why"),
     [
-        ({"Transform": "Made"}, "a/Transform", "what macro Made makes"),
+        ({"Transform": "Made"}, "a/Transform", "the template that macro Made returns"),
         ({"Transform": ["AWS::LanguageExtensions", {"Name": "AWS::Include"}]}, "a/Transform", "macro AWS::Include"),
         ({"Resources": {"Fn::Transform": {"Name": "AWS::Include"}}}, "a/Resources", "transform AWS::Include"),
         ({"Resources": {"A": {**topic("a"), "Fn::Transform": {"Name": "M"}}}}, "a/A", "transform M"),

@@ -61,6 +61,6 @@ def test_a_silent_writer_is_not_waited_for(pipe: Path) -> None:
     writer = os.open(pipe, os.O_RDWR)
     os.write(writer, b"abc")
 
-    with pytest.raises(TimeoutError, match=r"a pipe whose writer was silent for 0\.1 seconds"):
+    with pytest.raises(TimeoutError, match=r"a pipe whose writer sent nothing for 0\.1 seconds"):
         read_pipe(pipe, 10, silence=0.1)
     os.close(writer)

@@ -20,11 +20,11 @@ NODE = {
 
 
 def asking(folder: Path, spec: dict[str, Any]) -> str:
-    """What ``explain`` says a pod asks for."""
+    """The requests of a pod in the output of ``explain``."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "infer"}, "spec": spec}
     (folder / "pod.yaml").write_text("\n---\n".join(map(json.dumps, (NODE, pod))))
     told = Done("explain", str(folder / "pod.yaml")).out.splitlines()
-    return next(each for each in told if each.startswith("1 pod, ")).removeprefix("1 pod, asks for ")
+    return next(each for each in told if each.startswith("1 pod, ")).removeprefix("1 pod, requests ")
 
 
 def main(resources: Any) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def main(resources: Any) -> list[dict[str, Any]]:
         ({"containers": [GPU]}, "1 nvidia.com/gpu"),
         (
             {"containers": main({"limits": {"nvidia.com/gpu": "${GPUS}"}})},
-            "amounts known at deployment only: nvidia.com/gpu",
+            "amounts known only at deployment: nvidia.com/gpu",
         ),
         (
             {
@@ -45,7 +45,7 @@ def main(resources: Any) -> list[dict[str, Any]]:
                     {"limits": {"nvidia.com/gpu": 1}, "requests": {"cpu": "${CPU}", "memory": "${MEM}Gi"}}
                 )
             },
-            "1 nvidia.com/gpu, and amounts known at deployment only: cpu, memory",
+            "1 nvidia.com/gpu, and amounts known only at deployment: cpu, memory",
         ),
         (
             {"containers": main({"limits": {"nvidia.com/gpu": 1, "cpu": "{{ .Values.cpu }}"}, "requests": {"cpu": 1}})},
@@ -53,15 +53,15 @@ def main(resources: Any) -> list[dict[str, Any]]:
         ),
         (
             {"containers": [GPU, {"name": "log", "resources": "${RESOURCES}"}]},
-            "1 nvidia.com/gpu, and amounts known at deployment only: all of container log",
+            "1 nvidia.com/gpu, and amounts known only at deployment: all of container log",
         ),
         (
             {"containers": [GPU], "initContainers": "${INIT}"},
-            "1 nvidia.com/gpu, and amounts known at deployment only: all of initContainers",
+            "1 nvidia.com/gpu, and amounts known only at deployment: all of initContainers",
         ),
         (
             {"containers": [GPU], "overhead": {"memory": "${OVERHEAD}"}},
-            "1 nvidia.com/gpu, and amounts known at deployment only: memory",
+            "1 nvidia.com/gpu, and amounts known only at deployment: memory",
         ),
         (
             {"containers": [GPU], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]},
@@ -79,7 +79,7 @@ def test_a_sum_of_which_a_part_is_not_known_is_not_told(tmp_path: Path) -> None:
 
     told = asking(tmp_path, {"containers": [GPU, beside, known]})
 
-    assert told == "1 nvidia.com/gpu, and amounts known at deployment only: cpu"
+    assert told == "1 nvidia.com/gpu, and amounts known only at deployment: cpu"
 
 
 def test_requests_of_the_pod_go_before_those_of_a_container_that_are_not_known(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_repositories_of_ecr_are_made_where_they_are_not(file: Path, tmp_path: P
 def test_it_names_what_is_not_known(file: Path) -> None:
     script = copy_script.render(view(file, ECR))
 
-    assert "# Not known, and not copied: chart odd 1.0.0+7: images of this version of the chart aren't known" in script
+    assert "# Unknown, and not copied: chart odd 1.0.0+7: images of this version of the chart aren't known" in script
 
 
 @pytest.mark.parametrize("mirror", [None, ECR, PLAIN])
@@ -161,7 +161,7 @@ def test_views_are_valid(file: Path, mirror: str | None) -> None:
     longer = [line for line in text.render(shown).splitlines() if len(line) > text.PLAIN_WIDTH]
     # A reference of an image is never cut.
     assert all(len(line.split("  ")[-1].split()) == 1 for line in longer)
-    assert "| Image | Asked for by |" in markdown.render(shown)
+    assert "| Image | Requested by |" in markdown.render(shown)
 
 
 def test_nodes_are_told_of_a_mirror_unless_it_is_ecr(file: Path) -> None:
@@ -172,11 +172,11 @@ def test_nodes_are_told_of_a_mirror_unless_it_is_ecr(file: Path) -> None:
     assert of_ecr
     assert of_ecr.registry_mirrors == {}
     assert of_ecr.chart_mirror == f"oci://{ECR}/charts"
-    assert "name them in the mirror by image= and values=" in " ".join(text.render(view(file, ECR)).split())
+    assert "set image= and values= to names in the mirror" in " ".join(text.render(view(file, ECR)).split())
 
 
 def test_add_ons_are_said_to_come_from_eks(file: Path) -> None:
     shown = " ".join(text.render(view(file, ECR)).split())
 
-    assert "Add-ons coredns: EKS has its images in its own ECR of the region; they are not to be copied." in shown
-    assert "2 not known" not in shown
+    assert "Add-ons coredns: EKS provides the images in its own ECR registry of the Region; don't copy them." in shown
+    assert "2 unknown" not in shown

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.command_line.cli import JUDGED
 from gpu_preflight.command_line.console import renderer
+from gpu_preflight.command_line.parameter_types import JUDGED
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange

@@ -71,7 +71,7 @@ def test_terminals_get_colour() -> None:
 def test_nearest_pools_are_listed_first_and_the_rest_counted() -> None:
     written = text.render(explain_view([samples.explanation()], most_pools=1))
 
-    assert "2 more pools, further off; --all-pools lists all" in written
+    assert "2 more pools, less suitable; --all-pools lists all" in written
     assert "all-pools" not in text.render(explain_view([samples.explanation()], most_pools=None))
 
 
@@ -108,7 +108,7 @@ def test_workloads_that_are_alike_are_explained_once() -> None:
     written = text.render(replace(view, clusters=(replace(cluster, workloads=alike),)))
 
     assert "Job 0, Job 1, Job 2, Job 3, Job 4, Job 5 and 3 more workloads: runs" in written
-    assert written.count("each asks for") == 1
+    assert written.count("each requests") == 1
 
 
 def test_places_of_one_rule_are_cut() -> None:
@@ -121,7 +121,7 @@ def test_places_of_one_rule_are_cut() -> None:
 def test_what_could_not_be_read_stands_in_the_verdict_of_explain() -> None:
     told = samples.explanation()
     view = explain_view([replace(told, verdicts=tuple(each for each in told.verdicts if each.answer is Answer.YES))])
-    unread = Unread(Origin("a.json", "stack/Transform"), "what macro M makes cannot be read")
+    unread = Unread(Origin("a.json", "stack/Transform"), "the template that macro M returns cannot be read")
 
     written = text.render(replace(view, unread=(unread,)))
 

@@ -85,7 +85,7 @@ def test_the_answer_says_once_that_they_were_not_asked(tmp_path: Path, monkeypat
     assert [each.rule.id for each in report.findings if each.rule.id == "GPU305"] == []
     [said] = report.unasked
     assert said.endswith(INSTALL)
-    assert markdown(check_view(report)).count("Not judged: ") == 1
+    assert markdown(check_view(report)).count("Not checked: ") == 1
 
 
 def test_nothing_is_said_where_there_is_nothing_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
