@@ -17,7 +17,7 @@ HEAD = """# Rules
 
 What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
 deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. If a value isn't in
-the input, or is known only at deployment, a finding is marked "may be true" and fails nothing, unless you set `--strict`.
+the input, or is known only at deployment, a finding is marked "may be true" and fails only with `--strict`.
 
 [preflight.md](../explanation/preflight.md) describes how to accept a finding with a reason. `make rules` writes this
 page.

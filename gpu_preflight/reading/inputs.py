@@ -485,7 +485,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
             content = parse_embedded(resource.file, resource.properties.get("Manifest"))
             objects += parse_objects(content, resource.file, resource.key, resource.properties.get("ClusterName"))
             if isinstance(content, Unknown):
-                problems.append(Unread(resource.origin, "its manifest cannot be read before deployment"))
+                problems.append(Unread(resource.origin, "its manifest can't be read before deployment"))
         elif resource.type == _CHART:
             charts.append(_chart(resource))
     broken: tuple[BrokenReference, ...] = ()

@@ -32,7 +32,7 @@ _STACKS = (_STACK, "AWS::CloudFormation::StackSet", "AWS::ServiceCatalog::CloudF
 # Nested stacks of CDK with the Lambda functions for its clusters and manifests. They contain no part of a cluster.
 # Source: aws-cdk-lib 2.275 aws-eks/lib/cluster-resource-provider.ts, aws-eks/lib/kubectl-provider.ts
 _PROVIDERS = ("awscdkawseksClusterResourceProviderNestedStack", "awscdkawseksKubectlProviderNestedStack")
-_LATER = "cannot be read before deployment"
+_LATER = "can't be read before deployment"
 _SUBSTITUTED = regex(r"\$\{([A-Za-z0-9]{1,255})(?:\.[^}]{1,255})?\}")
 _LOOP = "Fn::ForEach"
 

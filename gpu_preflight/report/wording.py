@@ -271,15 +271,15 @@ def answers_summary(view: ExplainView) -> str:
 
 
 def describe_pods(workload: WorkloadView) -> str:
-    """Return the requests of a workload, e.g. ``4 pods that run together, each requests 8 nvidia.com/gpu``."""
+    """Return the requests of a workload, e.g. ``4 pods that run together, each requesting 8 nvidia.com/gpu``."""
     replicas = workload.replicas
     requested = _describe_requests(workload)
     if replicas == 1:
-        return f"1 pod, requests {requested}"
+        return f"1 pod, requesting {requested}"
     if workload.on_each_node:
-        return f"1 pod on each node, requests {requested}"
+        return f"1 pod on each node, requesting {requested}"
     pods = "an unknown number of pods" if replicas is None else count(replicas, "pod")
-    return f"{pods}{' that run together' if workload.together else ''}, each requests {requested}"
+    return f"{pods}{' that run together' if workload.together else ''}, each requesting {requested}"
 
 
 def _describe_requests(workload: WorkloadView) -> str:

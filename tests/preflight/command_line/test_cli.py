@@ -375,8 +375,7 @@ def test_what_nobody_expected_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert done.code == 2
     assert (
-        done.err
-        == "gpu-constructs: failed unexpectedly with KeyError: 'x\\ny'; this is a bug in gpu-constructs, "
+        done.err == "gpu-constructs: failed unexpectedly with KeyError: 'x\\ny'; this is a bug in gpu-constructs, "
         "please report it\n"
     )
     with pytest.raises(KeyError):

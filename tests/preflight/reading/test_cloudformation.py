@@ -303,7 +303,7 @@ def test_what_is_chosen_at_deployment_is_told_with_its_choices(value: Any, choic
         (
             {"Resources": {"A": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://x/y"}}}},
             "a/A",
-            "the stack of https://x/y",
+            "the template https://x/y can't be read before deployment",
         ),
         ({"Resources": {"A": {"Type": "AWS::CloudFormation::StackSet"}}}, "a/A", "its stacks"),
         ({"Resources": {"A": {"Type": "My::Own::Thing::MODULE"}}}, "a/A", "module My::Own::Thing::MODULE"),

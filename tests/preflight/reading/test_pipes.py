@@ -52,7 +52,7 @@ def test_no_more_is_read_than_is_taken(pipe: Path) -> None:
 def test_a_pipe_without_writer_is_refused(pipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "read_pipe", lambda file, most: read_pipe(file, most, wait=0.1))
 
-    with pytest.raises(UnusableInput, match=r"pipe: must be a readable file or folder, got a pipe to which nobody"):
+    with pytest.raises(UnusableInput, match=r"pipe: must be a readable file or folder, got a pipe to which no program"):
         read(str(pipe))
 
 

@@ -24,7 +24,7 @@ def asking(folder: Path, spec: dict[str, Any]) -> str:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "infer"}, "spec": spec}
     (folder / "pod.yaml").write_text("\n---\n".join(map(json.dumps, (NODE, pod))))
     told = Done("explain", str(folder / "pod.yaml")).out.splitlines()
-    return next(each for each in told if each.startswith("1 pod, ")).removeprefix("1 pod, requests ")
+    return next(each for each in told if each.startswith("1 pod, ")).removeprefix("1 pod, requesting ")
 
 
 def main(resources: Any) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def main(resources: Any) -> list[dict[str, Any]]:
         ),
         (
             {"containers": [GPU], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]},
-            "1 nvidia.com/gpu, devices by claim one-gpu",
+            "1 nvidia.com/gpu, devices of claim one-gpu",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_review_has_the_order_in_which_a_reader_asks() -> None:
 
     first = ("### ", "#### Interrupted", "#### Rejected, lost or left behind", "#### Workloads whose result changes")
     then = ("| Cost a month, min", "#### Raise before you merge", "#### New findings", "<summary>Pools that change")
-    last = ("<summary>Resources and objects that change", "<summary>Fixed findings", "<summary>Standing findings")
+    last = ("<summary>Resources and objects that change", "<summary>Fixed findings", "<summary>Existing findings")
     order = [written.index(each) for each in (*first, *then, *last)]
     assert order == sorted(order)
 
