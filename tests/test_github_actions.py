@@ -29,7 +29,7 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "gitlab" / "gpu-review.yml").read_text())["gpu-review"]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 HOW_TO = tuple(ROOT / "docs" / "how-to" / name for name in ("github-actions.md", "ci.md", "agents.md"))
-DOCUMENTS = (ROOT / "docs" / "explanation" / "preflight.md", *HOW_TO)
+DOCUMENTS = (ROOT / "docs" / "reference" / "checker.md", *HOW_TO)
 FILES = [*sorted(FOLDER.glob("*.yml")), EXAMPLE, ROOT / "action.yml", ROOT / "examples" / "gitlab" / "gpu-review.yml"]
 
 

@@ -74,7 +74,7 @@ def test_custom_resources_are_valid_for_their_definitions(tried: Matrix, kind: s
 def test_the_evidence_says_the_numbers(matrix: list[Tried]) -> None:
     emitted = sum(sum(each.emitted.values()) for each in matrix)
     refused = sum(sum(each.refused.values()) for each in matrix)
-    evidence = (ROOT / "docs" / "explanation" / "evidence.md").read_text()
+    evidence = (ROOT / "docs" / "contributing" / "evidence.md").read_text()
 
-    said = f"of {emitted + refused:,} combinations {emitted:,} are emitted; each of the {refused:,} others is refused"
+    said = f"of {emitted + refused:,} combinations, {emitted:,} are emitted. Each of the {refused:,} others is rejected"
     assert said in evidence
