@@ -25,7 +25,7 @@ CONFIG = ROOT / "zensical.toml"
 OUTSIDE = {
     "CHANGELOG.md": "reference/changelog.md",
     "CONTRIBUTING.md": "contributing/index.md",
-    "SECURITY.md": "explanation/security.md",
+    "SECURITY.md": "contributing/security.md",
 }
 # Files and folders to which pages link, and the page of the site.
 INSTEAD = {
