@@ -78,7 +78,7 @@ def _part(module: str, side: str) -> Part:
 
 
 def document(text: str) -> str:
-    """Return the page with its lists written anew; all else stays as it is."""
+    """Return the page with new lists. The rest stays the same."""
     parts = {
         "constructs": _rows([(FACTS,), *layers("Constructs")]),
         "preflight": _rows(layers("Preflight")),
@@ -97,7 +97,7 @@ def _folders(package: str) -> tuple[str, ...]:
 
 def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
     rows = [f"| `{_row_name(each)}` | {_told(place(each))} |" for layer in layers for each in layer]
-    return ["| folder | what it is |", "|---|---|", *rows]
+    return ["| folder | content |", "|---|---|", *rows]
 
 
 def _row_name(module: str) -> str:
@@ -106,7 +106,7 @@ def _row_name(module: str) -> str:
 
 
 def _told(part: Path) -> str:
-    """Return how a folder or a module begins to say what it is, and the folders in it."""
+    """Return the first paragraph of the docstring of a folder or module, and the folders in it."""
     source = part / "__init__.py" if part.is_dir() else part
     docstring = ast.get_docstring(ast.parse(source.read_text())) or ""
     first = " ".join(docstring.partition("\n\n")[0].replace("``", "`").split())
