@@ -1,4 +1,4 @@
-"""Write docs/reference/changes.md from the table of changes that tests try."""
+"""Write docs/reference/changes.md from the tested table of changes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ CHANGES = ROOT / "tests" / "second_deployments" / "changes.yaml"
 # ruff: noqa: E501 - rows of a table are one line each
 HEAD = """# What happens when you change an option
 
-For each option of each public class: what a second deployment does when only this option changes. A test deploys each
-change to templates and compares them with CloudFormation's schemas and the fields that Kubernetes keeps immutable. No
-row was tried in an AWS account ([evidence.md](../explanation/evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
+The effect of a second deployment in which only one option of a public class changes. A test makes each change in templates
+and compares them with CloudFormation's schemas and the immutable fields of Kubernetes. No row was tried in an AWS account
+([evidence](../explanation/evidence.md)). `gpu-constructs review OLD NEW` reports the same for your own change.
 
 ![How many options have which class](../pictures/changes.svg)
 
 | class | meaning |
 |---|---|
-| in place | resources and objects are updated, added or removed; nodes keep running, and so do pods, except those of a chart whose values change their template |
-| pods restart | the pod template of a Deployment, DaemonSet, StatefulSet or LeaderWorkerSet changes, so its pods are replaced as its update strategy says |
-| nodes replaced | the group or NodePool stays, and its nodes are drained and replaced: of a managed group one after the other or as its `NodeUpdate` says, of Karpenter and Auto Mode as the disruption budgets allow |
+| in place | resources and objects are updated, added or removed; nodes keep running, and so do pods, except the pods of a chart whose values change their template |
+| pods restart | the pod template of a Deployment, DaemonSet, StatefulSet or LeaderWorkerSet changes, so its pods are replaced by its update strategy |
+| nodes replaced | the group or NodePool stays, and its nodes are drained and replaced. A managed group replaces one after the other, or as many as its `NodeUpdate` sets. Karpenter and Auto Mode follow the disruption budgets |
 | replaced | a new resource or object is created, and the old one is deleted after everything else has succeeded |
 | fails | AWS or Kubernetes rejects the update, and the deployment is rolled back |
 | destructive | data or a run that has not ended is lost |
@@ -36,12 +36,12 @@ The class is the first of these that one change in the deployment has: destructi
 replaced, pods restart, in place. A value object such as `NodeShape` or `GpuPod` was tried in a managed node group, a
 `KarpenterNodePool` or a `GpuDeployment`; elsewhere, for example in a self-managed group, it may only reach new nodes.
 
-A row is of one option alone. `review` also finds what several options do together: changes of a managed node group that
+A row describes one option alone. `review` also finds effects of several options together: changes of a managed node group that
 CloudFormation rejects in one update ([one kind of change a deployment](../how-to/upgrades.md#one-kind-of-change-a-deployment)),
-subnets whose blocks overlap those of old subnets, and constructs that move between two stacks of an app.
+subnets whose blocks overlap old subnets, and constructs that move between two stacks of an app.
 
-With another `cluster`, everything is created in the new cluster and deleted from the old one. This page is written by
-`make changes`.
+With another `cluster`, everything is created in the new cluster and deleted from the old one. `make changes` writes this
+page.
 """
 
 
@@ -85,7 +85,7 @@ def _name(entry: tuple[str, list[Row]]) -> str:
 
 
 def _table(found: Iterable[Row]) -> list[str]:
-    lines = ["| options | class | what to know |", "|---|---|---|"]
+    lines = ["| options | class | note |", "|---|---|---|"]
     for each in found:
         options = ", ".join(f"`{option}`" for option in each.options)
         what = ". ".join(part for part in (", ".join(each.of), each.how) if part)

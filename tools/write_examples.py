@@ -27,8 +27,8 @@ EXAMPLES = (
 )
 HEAD = """# Examples
 
-Each is an app that `cdk synth --app "python app.py"` takes as it stands. Nothing here has been deployed. This page is
-written by `make examples` from the files themselves.
+Each example is a complete app for `cdk synth --app "python app.py"`. No example has been deployed. `make examples` writes
+this page from the files.
 """
 
 

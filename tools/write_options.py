@@ -39,10 +39,14 @@ POOL_EXAMPLES: dict[str, Any] = {
 }
 HEAD = """# Options of GpuClusterStack
 
-Each is a key of CDK context: on the command line as `cdk synth GpuClusterStack -c KEY=VALUE`, with make as
-`make synth ARGS="-c KEY=VALUE"`, or under `context` in `cdk.json`, where lists and objects are written as JSON. A wrong
-key or value is refused before anything is made. What no option says is said in Python, in an app of your own
-([examples](examples.md)). This page is written by `make options`.
+`GpuClusterStack` is a complete stack in this repository, for use without changes. `make synth` creates an environment with
+Node and the cdk CLI in `.venv`, and writes `cdk.out`. [Operate](../how-to/operate.md) describes deployment and destruction.
+Without make: `pip install -r requirements.txt`, and `requirements-dev.txt` for the tests.
+
+Each option is a key of CDK context. Set it on the command line as `cdk synth GpuClusterStack -c KEY=VALUE`, with make as
+`make synth ARGS="-c KEY=VALUE"`, or under `context` in `cdk.json`, where lists and objects are JSON. A wrong key or value is
+rejected before anything is created. For other settings, write your own app ([examples](examples.md)). `make options` writes
+this page.
 """
 POOL_HEAD = """
 ## A pool
@@ -52,18 +56,18 @@ An object in the list `pools`, which replaces the default pool.
 NOTES = """
 ## Worth knowing
 
-* **Nobody but `admins` gets into the cluster**, not even who deploys it.
+* **Only `admins` have access to the cluster**, not even the role that deploys it.
 * `kubernetes_version` is one of {versions}.
-* `public_access_cidrs` left out, the endpoint of the API answers the whole internet, and asks for credentials.
-* `nat_gateways=0` leaves the nodes without a way to any registry but ECR, and the images of this stack lie elsewhere:
-  the device plugin's on nvcr.io, the autoscaler's on registry.k8s.io. `cdk synth` rejects it (GPU076, GPU455).
-  It takes an app of your own that names mirrors: [pools.md](../how-to/pools.md#your-own-network-keys-and-rules).
-* The two zones taken by default are the first two of the region. GPU types are sold in few zones; those of yours are
-  listed by `aws ec2 describe-instance-type-offerings --location-type availability-zone`. EKS puts no control plane into
-  the zones with the ids use1-az3, usw1-az2 and cac1-az3
-  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)), and which name that is
-  your account alone knows. In us-east-1, us-west-1 and ca-central-1 the control plane therefore gets two subnets of its
-  own in other zones. That takes a stack which knows its region: `app.py` takes the CDK's, an app of yours says
+* Without `public_access_cidrs`, the API endpoint is reachable from the whole internet, and requires credentials.
+* With `nat_gateways=0`, nodes reach no registry except ECR. The device plugin's image is on nvcr.io, and the autoscaler's on
+  registry.k8s.io. So `cdk synth` rejects it (GPU076, GPU455). Write your own app that names mirrors:
+  [pools](../how-to/pools.md).
+* The two default zones are the first two of the region. GPU types are sold in few zones. List your zones with
+  `aws ec2 describe-instance-type-offerings --location-type availability-zone`.
+* EKS puts no control plane into the zones with the ids use1-az3, usw1-az2 and cac1-az3
+  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)). Only your account knows the
+  names of these zones. So in us-east-1, us-west-1 and ca-central-1, the control plane gets two separate subnets in other
+  zones. The stack must know its region: `app.py` uses the CDK's. In your own app, pass
   `env=cdk.Environment(region=...)`.
 """
 
@@ -90,19 +94,19 @@ def table(kind: type[Any], example: Callable[[str], str]) -> list[str]:
     """
     meant = dict(meanings(kind))
     rows = [[f"`{each.name}`", *_said(meant[each.name], each), f"`{example(each.name)}`"] for each in fields(kind)]
-    head = [["key", "what it says", "default", "example"], ["---"] * 4]
+    head = [["key", "meaning", "default", "example"], ["---"] * 4]
     return [f"| {' | '.join(_cell(each) for each in row)} |" for row in [*head, *rows]]
 
 
 def meanings(kind: type[Any]) -> Iterator[tuple[str, str]]:
-    """Return what the docstring of a kind says of each attribute."""
+    """Return the text of each attribute in the docstring of a kind."""
     attributes = (inspect.getdoc(kind) or "").partition("\nAttributes:\n")[2].partition("\nRaises:")[0]
     for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
         yield name, " ".join(text.split()).replace("``", "`")
 
 
 def _said(meaning: str, option: Field[Any]) -> tuple[str, str]:
-    """Return what an option says and its default, which is a value or stands in the docstring."""
+    """Return the meaning of an option and its default, which is a value or a text of the docstring."""
     what, _, computed = meaning.partition(" Default: ")
     if computed:
         return what, computed.rstrip(".")

@@ -1,4 +1,4 @@
-"""Write docs/reference/rules.md from the rules themselves, and from the causes that none of them finds."""
+"""Write docs/reference/rules.md from the rules themselves, and from the causes that no rule finds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CAUSES = _ROOT / "tests" / "preflight" / "known_causes.yaml"
 DOCUMENT = _ROOT / "docs" / "reference" / "rules.md"
 HEAD = """# Rules
 
-What `gpu-constructs check` and `check_gpus(app)` look for. An **error** keeps a GPU pod from running or a stack from
-deploying, a **warning** may, or burns money without a pod running, and a **note** is worth knowing. If a value isn't in
+The faults that `gpu-constructs check` and `check_gpus(app)` find. An **error** keeps a GPU pod from running or a stack from
+deploying. A **warning** may do so, or costs money without a running pod. A **note** is worth knowing. If a value isn't in
 the input, or is known only at deployment, a finding is marked "may be true" and fails only with `--strict`.
 
-[preflight.md](../explanation/preflight.md) describes how to accept a finding with a reason. `make rules` writes this
+[Ways to accept a finding](checker.md#ways-to-accept-a-finding) lists the places for a reason. `make rules` writes this
 page.
 """
 
@@ -33,11 +33,11 @@ def document() -> str:
 def index(every: Iterable[Rule]) -> list[str]:
     """Return the table of all rules."""
     rows = [f"| [{each.id}](#{each.id.lower()}) | {each.severity} | {each.title} |" for each in every]
-    return ["| rule | severity | what is wrong |", "|---|---|---|", *rows]
+    return ["| rule | severity | fault |", "|---|---|---|", *rows]
 
 
 def section(rule: Rule) -> str:
-    """Return what is to be said of a rule."""
+    """Return the section of a rule."""
     source = f"<{rule.source}>" if rule.source.startswith("https://") else f"`{rule.source}`"
     return f"""## {rule.id}
 
@@ -50,15 +50,15 @@ Source: {source}
 
 
 def unreachable() -> list[str]:
-    """Return the table of what no template shows."""
+    """Return the table of causes that no template shows."""
     causes = yaml.safe_load(CAUSES.read_text())["causes"]
     rows = [f"| {each['cause']} | {each['out_of_reach']} |" for each in causes if "out_of_reach" in each]
     head = [
         "## Out of static reach",
         "",
-        "What keeps GPU pods Pending and cannot be told from templates and manifests.",
+        "Causes that keep GPU pods Pending and that templates and manifests don't show.",
     ]
-    return [*head, "", "| what goes wrong | why it cannot be told |", "|---|---|", *rows]
+    return [*head, "", "| cause | why the checker can't find it |", "|---|---|", *rows]
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def _command_page() -> str:
     parts = [
         "# Command line\n",
         "`gpu-constructs` reads files and needs no AWS account. `gpu-constructs COMMAND --help` prints these texts.\n",
-        "[How the checker works](../explanation/preflight.md) describes inputs and results.\n",
+        "[Inputs, output and exit codes](checker.md) has more about inputs and formats.\n",
         *_command(cli, root, "##"),
     ]
     for name in cli.list_commands(root):
