@@ -27,8 +27,8 @@ EXAMPLES = (
 )
 HEAD = """# Examples
 
-Each example is a complete app for `cdk synth --app "python app.py"`. No example has been deployed. `make examples` writes
-this page from the files.
+Each example is a complete app for `cdk synth --app "python app.py"`. No example has been deployed. `make examples`
+writes this page from the files.
 """
 
 

@@ -39,14 +39,14 @@ POOL_EXAMPLES: dict[str, Any] = {
 }
 HEAD = """# Options of GpuClusterStack
 
-`GpuClusterStack` is a complete stack in this repository, for use without changes. `make synth` creates an environment with
-Node and the cdk CLI in `.venv`, and writes `cdk.out`. [Operate](../how-to/operate.md) describes deployment and destruction.
-Without make: `pip install -r requirements.txt`, and `requirements-dev.txt` for the tests.
+`GpuClusterStack` is a complete stack in this repository, for use without changes. `make synth` creates an environment
+with Node and the cdk CLI in `.venv`, and writes `cdk.out`. [Operate](../how-to/operate.md) describes deployment and
+destruction. Without make: `pip install -r requirements.txt`, and `requirements-dev.txt` for the tests.
 
-Each option is a key of CDK context. Set it on the command line as `cdk synth GpuClusterStack -c KEY=VALUE`, with make as
-`make synth ARGS="-c KEY=VALUE"`, or under `context` in `cdk.json`, where lists and objects are JSON. A wrong key or value is
-rejected before anything is created. For other settings, write your own app ([examples](examples.md)). `make options` writes
-this page.
+Each option is a key of CDK context. Set it on the command line as `cdk synth GpuClusterStack -c KEY=VALUE`, with make
+as `make synth ARGS="-c KEY=VALUE"`, or under `context` in `cdk.json`, where lists and objects are JSON. A wrong key or
+value is rejected before anything is created. For other settings, write your own app ([examples](examples.md)).
+`make options` writes this page.
 """
 POOL_HEAD = """
 ## A pool
@@ -59,14 +59,14 @@ NOTES = """
 * **Only `admins` have access to the cluster**, not even the role that deploys it.
 * `kubernetes_version` is one of {versions}.
 * Without `public_access_cidrs`, the API endpoint is reachable from the whole internet, and requires credentials.
-* With `nat_gateways=0`, nodes reach no registry except ECR. The device plugin's image is on nvcr.io, and the autoscaler's on
-  registry.k8s.io. So `cdk synth` rejects it (GPU076, GPU455). Write your own app that names mirrors:
+* With `nat_gateways=0`, nodes reach no registry except ECR. The device plugin's image is on nvcr.io, and the
+  autoscaler's on registry.k8s.io. So `cdk synth` rejects it (GPU076, GPU455). Write your own app that names mirrors:
   [pools](../how-to/pools.md).
 * The two default zones are the first two of the region. GPU types are sold in few zones. List your zones with
   `aws ec2 describe-instance-type-offerings --location-type availability-zone`.
 * EKS puts no control plane into the zones with the ids use1-az3, usw1-az2 and cac1-az3
-  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)). Only your account knows the
-  names of these zones. So in us-east-1, us-west-1 and ca-central-1, the control plane gets two separate subnets in other
+  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)). Only your account knows the names
+  of these zones. So in us-east-1, us-west-1 and ca-central-1, the control plane gets two separate subnets in other
   zones. The stack must know its region: `app.py` uses the CDK's. In your own app, pass
   `env=cdk.Environment(region=...)`.
 """

@@ -15,9 +15,9 @@ CAUSES = _ROOT / "tests" / "preflight" / "known_causes.yaml"
 DOCUMENT = _ROOT / "docs" / "reference" / "rules.md"
 HEAD = """# Rules
 
-The faults that `gpu-constructs check` and `check_gpus(app)` find. An **error** keeps a GPU pod from running or a stack from
-deploying. A **warning** may do so, or costs money without a running pod. A **note** is worth knowing. If a value isn't in
-the input, or is known only at deployment, a finding is marked "may be true" and fails only with `--strict`.
+The faults that `gpu-constructs check` and `check_gpus(app)` find. An **error** keeps a GPU pod from running or a stack
+from deploying. A **warning** may do so, or costs money without a running pod. A **note** is worth knowing. If a value
+isn't in the input, or is known only at deployment, a finding is marked "may be true" and fails only with `--strict`.
 
 [Ways to accept a finding](checker.md#ways-to-accept-a-finding) lists the places for a reason. `make rules` writes this
 page.

@@ -25,8 +25,8 @@ example that passes.
 * A **warning** may do so, or costs money while no pod runs.
 * A **note** is worth knowing.
 
-A finding whose values aren't in the input is marked "may be true". It doesn't fail the check, unless you pass `--strict`.
-[Ways to accept a finding](checker.md#ways-to-accept-a-finding) lists the places for a reason.
+A finding whose values aren't in the input is marked "may be true". It doesn't fail the check, unless you pass
+`--strict`. [Ways to accept a finding](checker.md#ways-to-accept-a-finding) lists the places for a reason.
 
 `gpu-constructs rules GPU010` prints a rule in the terminal.
 """
