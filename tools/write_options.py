@@ -65,9 +65,9 @@ NOTES = """
 * The two default zones are the first two of the region. GPU types are sold in few zones. List your zones with
   `aws ec2 describe-instance-type-offerings --location-type availability-zone`.
 * EKS puts no control plane into the zones with the ids use1-az3, usw1-az2 and cac1-az3
-  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)). Only your account knows the
-  names of these zones. So in us-east-1, us-west-1 and ca-central-1, the control plane gets two separate subnets in
-  other zones. The stack must know its region: `app.py` uses the CDK's. In your own app, pass
+  ([network requirements](https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)). Only your account knows
+  the names of these zones. So in us-east-1, us-west-1 and ca-central-1, the control plane gets two separate subnets
+  in other zones. The stack must know its region: `app.py` uses the CDK's. In your own app, pass
   `env=cdk.Environment(region=...)`.
 """
 
