@@ -1,4 +1,4 @@
-"""The drill of docs/how-to/upgrades.md holds, and its examples run as they stand."""
+"""The drill of docs/how-to/upgrades.md holds, and its example runs as it stands."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpu_preflight.reading.inputs import Input, read_input
 from tests.apps import programs_of, run_program
 from tests.conftest import FLAGS, ROOT
 from tests.linting import cfn_lint
-from tests.templates import depends_on, ids_of_objects, manifests_of, of_type, resources_of
+from tests.templates import of_type, resources_of
 
 PAGE = (ROOT / "docs" / "how-to" / "upgrades.md").read_text()
-LAB, OLD = programs_of(PAGE)
+[LAB] = programs_of(PAGE)
 ENV = cdk.Environment(account="111122223333", region="us-east-1")
 RESERVED = Reservation(id="cr-0123456789abcdef0", availability_zone="us-east-1a")
 GROUP = "AWS::EKS::Nodegroup"
@@ -127,21 +127,12 @@ def test_two_pools_may_name_one_reservation(reviewed: Review) -> None:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the first example writes."""
+    """What the example writes."""
     return run_program(LAB, tmp_path_factory.mktemp("lab"))
 
 
-@pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the second example writes."""
-    # CDK makes a network for a cluster of the older kind that is given none.
-    zones = "availability-zones:account=111122223333:region=us-east-1"
-    return run_program(OLD, tmp_path_factory.mktemp("old"), looks_up=[zones])
-
-
 def template_of(folder: Path) -> Resources:
-    # Of the older kind there are nested stacks, too.
-    [file] = [each for each in folder.glob("*.template.json") if ".nested." not in each.name]
+    [file] = folder.glob("*.template.json")
     return dict(json.loads(file.read_text())["Resources"])
 
 
@@ -156,31 +147,12 @@ def test_the_example_has_a_group_that_stays_behind(lab: Path) -> None:
 
 
 @pytest.mark.linted
-def test_cloudformation_takes_what_the_first_example_writes(lab: Path) -> None:
+def test_cloudformation_takes_what_the_example_writes(lab: Path) -> None:
     assert cfn_lint(lab.glob("*.template.json")) == []
 
 
-@pytest.mark.parametrize("name", ["lab", "old"])
-def test_preflight_has_nothing_certain_against_an_example(name: str, request: pytest.FixtureRequest) -> None:
-    found = check(read_input([str(request.getfixturevalue(name))])).findings
+def test_preflight_has_nothing_certain_against_the_example(lab: Path) -> None:
+    found = check(read_input([str(lab)])).findings
 
     sure = [each for each in found if each.rule.severity != "note" and not each.problem.unknown]
     assert [f"{each.rule.id} {each.problem.message}" for each in sure] == []
-
-
-def test_a_cluster_of_the_older_kind_gets_gpu_nodes(old: Path) -> None:
-    resources = template_of(old)
-
-    [cluster] = of_type(resources, "Custom::AWSCDK-EKS-Cluster")
-    [group] = [each for each in of_type(resources, GROUP).values() if "NVIDIA" in each["Properties"]["AmiType"]]
-    assert group["Properties"]["ClusterName"] == {"Ref": cluster}
-    assert "DaemonSet" in {each["kind"] for each in manifests_of(resources)}
-
-
-def test_what_is_applied_to_the_older_kind_has_access_before(old: Path) -> None:
-    resources = template_of(old)
-
-    [entry] = [id for id in of_type(resources, "AWS::EKS::AccessEntry") if id.startswith("KubectlAccess")]
-    ids = ids_of_objects(resources)
-    ours = [ids["DaemonSet", "nvidia-device-plugin"], ids["ServiceAccount", "cluster-autoscaler"]]
-    assert all(entry in depends_on(resources, each) for each in ours)
