@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only a real account can show about the deployments after the first one.
+# Checks in a real account what happens in the deployments after the first one.
 #
 # Run it from the top of a clone with credentials, a bootstrapped region and a quota for two GPU instances:
 #
@@ -20,7 +20,7 @@ last=()
 
 step() { printf '\n== %s\n   proves: %s\n' "$1" "$2" >&2; }
 
-holds() { # What holds, and the command that shows it.
+holds() { # Description of the expected result, and the command that checks it.
   local what=$1
   shift
   if "$@"; then echo "   held: $what"; else
