@@ -109,7 +109,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object | Text]], *, ri
 
 
 def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
-    """Return findings of one rule: messages and places, then once as advice the reason, the fix and the source."""
+    """Return findings of one rule: messages and places, then once its title, and as advice reason, fix and source."""
     first, rows = views[0], list[tuple[Text, Text]]()
     for each in views[:_MOST_PLACES]:
         rows.append((line(each.id, each.severity), line(each.message, "bold")))
@@ -118,6 +118,7 @@ def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
             rows.append((line("unsure", "dim"), line(MAY_BE)))
     if len(views) > _MOST_PLACES:
         rows.append((line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all")))
+    rows.append((line("rule", "dim"), line(first.title)))
     if first.acknowledged is not None:
         rows.append((line("accepted", "dim"), line(acceptance_text(first))))
     elif advice:
