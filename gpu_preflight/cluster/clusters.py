@@ -21,10 +21,9 @@ from gpu_preflight.cluster.pools import group_tags, launches_gpus, managed_group
 from gpu_preflight.cluster.scalers import scaled
 from gpu_preflight.cluster.software import software
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.discovery import bounded
+from gpu_preflight.model.cluster_autoscaler import bounded, with_startup_taints
 from gpu_preflight.model.pod import Exclusive, Pod, Workload, read_pod
 from gpu_preflight.model.software import Addon, Autoscaler
-from gpu_preflight.model.startup_taints import with_startup_taints
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import Input

@@ -37,12 +37,11 @@ from gpu_facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_
 from gpu_facts.software.model import DaemonSetSpec
 from gpu_preflight.cluster.storage import installs
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.cluster_autoscaler import DISCOVERY, EXPLICIT, REMOVERS, goes_by_itself
 from gpu_preflight.model.container import Container
-from gpu_preflight.model.discovery import DISCOVERY, EXPLICIT
 from gpu_preflight.model.label_values import Selection, equal, term
 from gpu_preflight.model.pod import Pod, read_pod_template
 from gpu_preflight.model.software import Addon, Autoscaler, AutoscalerKind, DaemonSet, MissingConfig
-from gpu_preflight.model.startup_taints import REMOVERS, goes_by_itself
 from gpu_preflight.model.taints import Taint, tolerations
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.objects import Chart, Object

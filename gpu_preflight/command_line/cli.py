@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpu_facts._version import __version__
-from gpu_preflight.command_line import completion, console
+from gpu_preflight.command_line import console, parameter_types
 from gpu_preflight.command_line.console import PROGRESS
 from gpu_preflight.command_line.parameter_types import (
     JUDGED,
@@ -374,14 +374,14 @@ def images(
     "models",
     multiple=True,
     metavar="MODEL",
-    shell_complete=completion.complete_gpu,
+    shell_complete=parameter_types.complete_gpu,
     help="GPU model as EC2 names it, e.g. H100.",
 )
 @click.option(
     "--family",
     "families",
     multiple=True,
-    shell_complete=completion.complete_family,
+    shell_complete=parameter_types.complete_family,
     help="EC2 family, e.g. g6e.",
 )
 @click.option("--vcpus", type=Bound(), multiple=True, help="Number of vCPUs of a node, e.g. '>=16'.")
@@ -417,7 +417,7 @@ def instances(form: str, output: str | None, order: Any, **demands: Any) -> int:
 
 
 @cli.command()
-@click.argument("rule", metavar="[ID]", required=False, shell_complete=completion.complete_rule)
+@click.argument("rule", metavar="[ID]", required=False, shell_complete=parameter_types.complete_rule)
 @click.option("--search", metavar="WORD", help="Only rules with WORD in their id, title, reason or fix.")
 @click.option("--severity", type=Word(("error", "warning", "note")), help="Only rules of this severity.")
 @written(*PLAIN)
@@ -467,13 +467,13 @@ def mcp(root: str) -> int:
 
 
 @cli.command("completion")
-@click.argument("shell", type=Word(completion.SHELLS), metavar="SHELL")
+@click.argument("shell", type=Word(parameter_types.SHELLS), metavar="SHELL")
 def print_completion(shell: str) -> int:
     """Print the script for completion in SHELL: bash, zsh or fish.
 
     For bash, put this line into ~/.bashrc: eval "$(gpu-constructs completion bash)"
     """
-    click.echo(completion.completion_script(cli, shell))
+    click.echo(parameter_types.completion_script(cli, shell))
     return console.PASSED
 
 

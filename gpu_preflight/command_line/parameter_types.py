@@ -3,15 +3,66 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpu_preflight.command_line import completion, console
+from gpu_preflight.command_line import console
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+SHELLS = ("bash", "zsh", "fish")
+_PROGRAM, _VARIABLE = "gpu-constructs", "_GPU_CONSTRUCTS_COMPLETE"
 PLAIN = ("text", "json", "markdown")
 # The formats of `check` and `review`.
 JUDGED = ("text", "json", "sarif", "markdown", "html", *console.CI_FORMS)
+
+
+def completion_script(command: click.Command, shell: str) -> str:
+    """Return the script by which a shell completes a command."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    return found(command, {}, _PROGRAM, _VARIABLE).source()
+
+
+def complete_rule(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return rule ids with their titles."""
+    from gpu_preflight.rules import rules
+
+    return _items({id: each.title for id, each in rules().items()}, incomplete)
+
+
+def complete_family(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return EC2 families with GPUs."""
+    from gpu_facts.hardware.catalogue import catalogue
+
+    return _items({each.family: each.gpu_model for each in catalogue().values()}, incomplete)
+
+
+def complete_gpu(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return GPU models as EC2 names them."""
+    from gpu_facts.hardware.catalogue import catalogue
+
+    return _items(dict.fromkeys((each.gpu_model for each in catalogue().values()), ""), incomplete)
+
+
+def complete_file(incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete a path."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _items(names: Mapping[str, str], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin like this, each with a help text, which some shells show."""
+    from click.shell_completion import CompletionItem
+
+    begun = incomplete.lower()
+    return [CompletionItem(name, help=names[name]) for name in sorted(names) if name.lower().startswith(begun)]
 
 
 class File(click.ParamType[Any]):
@@ -27,7 +78,7 @@ class File(click.ParamType[Any]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Have the shell complete a path."""
-        return completion.complete_file(incomplete)
+        return complete_file(incomplete)
 
 
 class Parameter(click.ParamType[Any]):
@@ -152,7 +203,7 @@ class RuleIds(click.ParamType[Any]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Complete the last id."""
         before, comma, last = incomplete.rpartition(",")
-        found = completion.complete_rule(ctx, param, last)
+        found = complete_rule(ctx, param, last)
         for each in found:
             each.value = f"{before}{comma}{each.value}"
         return found

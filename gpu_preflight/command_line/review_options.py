@@ -10,7 +10,7 @@ import click
 from gpu_preflight.command_line.parameter_types import Amount
 
 if TYPE_CHECKING:
-    from gpu_preflight.judging.review_limits import ReviewLimits
+    from gpu_preflight.judging.review import ReviewLimits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +49,7 @@ def review_limits(command: F) -> F:
 
 def limits_from_options(options: dict[str, Any]) -> ReviewLimits:
     """Return the limits that a call sets."""
-    from gpu_preflight.judging.review_limits import ReviewLimits
+    from gpu_preflight.judging.review import ReviewLimits
 
     return ReviewLimits(
         max_usd_per_month=options["max_usd_per_month"],

@@ -14,8 +14,8 @@ from gpu_preflight.command_line.settings import current_settings, is_setting
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.acknowledgements import Acknowledgement
+    from gpu_preflight.judging.baseline import Filters
     from gpu_preflight.judging.check import Report
-    from gpu_preflight.judging.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ def filters(options: dict[str, Any], *, clusters: Sequence[str] = (), anywhere: 
     ignored = list(_ignored(options["ignored"], anywhere=anywhere))
     if not (baseline or selected or ignored or clusters):
         return None
-    from gpu_preflight.judging.filters import Filters
+    from gpu_preflight.judging.baseline import Filters
     from gpu_preflight.rules import rules
 
     entries = _read_baseline(baseline, anywhere=anywhere) if baseline else ()
@@ -69,7 +69,7 @@ def _ignored(ignored: Iterable[tuple[str, str]], *, anywhere: bool) -> Iterator[
     if not ignored and not settings.ignored:
         return
     from gpu_preflight.judging.acknowledgements import Acknowledgement
-    from gpu_preflight.judging.filters import FileAcknowledgement
+    from gpu_preflight.judging.baseline import FileAcknowledgement
 
     for id, reason in ignored:
         yield Acknowledgement(id, reason, file="--ignore", accepted_by="--ignore")
@@ -119,8 +119,7 @@ def _written(
 ) -> Report:
     from dataclasses import replace
 
-    from gpu_preflight.judging.baseline import baseline_text, new_entries, stale_entries, updated_entries
-    from gpu_preflight.judging.filters import Filters
+    from gpu_preflight.judging.baseline import Filters, baseline_text, new_entries, stale_entries, updated_entries
 
     baseline = options["baseline"]
     other = baseline if baseline and os.path.abspath(baseline) != os.path.abspath(file) else None

@@ -23,7 +23,7 @@ from gpu_preflight.rule import AcceptedBy, Finding, id_hint
 from gpu_preflight.rules import rules
 
 if TYPE_CHECKING:
-    from gpu_preflight.reading.comments import Comment
+    from gpu_preflight.reading.positions import Comment
 
 # Key of a resource's metadata: {"gpu-constructs": {"acknowledge": {"GPU010": "reason"}}}.
 METADATA = "gpu-constructs"

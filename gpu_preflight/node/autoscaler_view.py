@@ -28,8 +28,7 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
 from gpu_preflight.model.taints import Taint, flag_taint
 from gpu_preflight.node.devices import declared, efa_interfaces
-from gpu_preflight.node.instance_labels import kubelet_labels
-from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.node.instance_types import allocatable, kubelet_labels
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings
 

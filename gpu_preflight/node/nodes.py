@@ -42,8 +42,7 @@ from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.autoscaler_view import Conflict, active_overlays, belief, conflicts, may_conflict, overlaid
 from gpu_preflight.node.daemon_reach import Reached, reached, refusing_taints
 from gpu_preflight.node.devices import claim_drivers, gives_gpus_by_name, registered
-from gpu_preflight.node.instance_labels import autoscaler_labels, is_of_the_type, kubelet_labels
-from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.node.instance_types import allocatable, autoscaler_labels, is_of_the_type, kubelet_labels
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown
 

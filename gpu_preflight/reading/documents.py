@@ -16,10 +16,17 @@ from typing import Any, BinaryIO
 import yaml
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.reading.folder_files import Skipped, skipped_parts, walk
+from gpu_preflight.reading.folder_files import (
+    Skipped,
+    is_saved_plan,
+    is_terraform_name,
+    is_terraform_text,
+    skipped_parts,
+    terraform_error,
+    walk,
+)
 from gpu_preflight.reading.notation import MAX_DIGITS, Loader, RepeatedKey, events
 from gpu_preflight.reading.objects import has_actions, is_block_template, marked
-from gpu_preflight.reading.terraform import is_saved_plan, is_terraform_name, is_terraform_text, terraform_error
 from gpu_preflight.reading.unknown import dig, items
 
 # Much longer than a command in a shell's pipeline takes to start.

@@ -22,7 +22,14 @@ from gpu_preflight.reading.documents import (
     read,
 )
 from gpu_preflight.reading.eksctl import configs as eksctl
-from gpu_preflight.reading.folder_files import TERRAFORM_FILES, Skipped, walk
+from gpu_preflight.reading.folder_files import (
+    NO_TERRAFORM,
+    TERRAFORM_FILES,
+    Skipped,
+    is_terraform_content,
+    terraform_error,
+    walk,
+)
 from gpu_preflight.reading.objects import (
     BrokenReference,
     Chart,
@@ -32,14 +39,13 @@ from gpu_preflight.reading.objects import (
     Unread,
     parse_objects,
 )
-from gpu_preflight.reading.terraform import NO_TERRAFORM, is_terraform_content, terraform_error
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 from gpu_preflight.reading.unread import Dangling, dangling, unread
 from gpu_preflight.reading.user_data import parse_embedded, with_read_policies
 from gpu_preflight.reading.versions import Work, is_template, separate_versions
 
 if TYPE_CHECKING:
-    from gpu_preflight.reading.comments import Comment
+    from gpu_preflight.reading.positions import Comment
 
 # The modules aws_eks and aws_eks_v2 of CDK use the same types.
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -139,7 +145,7 @@ class _Found:
         self.size += sum(each.size for each in documents)
         for each in documents:
             if each.commented:
-                from gpu_preflight.reading.comments import comments
+                from gpu_preflight.reading.positions import comments
 
                 self.comments += comments(each.file, each.commented)
         self.repeated += [

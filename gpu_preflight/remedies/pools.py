@@ -19,8 +19,13 @@ from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.label_values import Labels, LabelValues, Requirement, exactly, requirement
 from gpu_preflight.model.launch import class_launch, template_launch
 from gpu_preflight.model.taints import Taint
-from gpu_preflight.node.instance_labels import autoscaler_labels, kubelet_labels
-from gpu_preflight.node.node_size import allocatable, root_device, uses_local_disks
+from gpu_preflight.node.instance_types import (
+    allocatable,
+    autoscaler_labels,
+    kubelet_labels,
+    root_device,
+    uses_local_disks,
+)
 from gpu_preflight.node.nodes import NodeToBe, miss, nodes_to_be
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.eksctl.groups import TYPES_AS, eksctl_field_path, is_of_eksctl

@@ -18,7 +18,7 @@ from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import programs
-from gpu_preflight.node.instance_labels import is_of_the_type
+from gpu_preflight.node.instance_types import is_of_the_type
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.remedies.change import Change, changed, strategic_merge_patch, with_containers_merged

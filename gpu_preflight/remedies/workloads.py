@@ -20,7 +20,7 @@ from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import programs
 from gpu_preflight.model.taints import Taint, untolerated
-from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.instance_types import own_name
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, pod_path, written

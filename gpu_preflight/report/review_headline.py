@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from gpu_facts.hardware.regions import HOURS_PER_MONTH
 from gpu_facts.quantities import count
 from gpu_preflight.judging.pool_costs import Figure, PoolCost, added, added_gpus, unknown_costs
-from gpu_preflight.judging.review import Review
-from gpu_preflight.judging.review_limits import LimitResult
+from gpu_preflight.judging.review import LimitResult, Review
 from gpu_preflight.model.answer import Answer
 
 # Classes of resources that a reader has to see first: something is rejected, lost, left, or not known.

@@ -20,8 +20,7 @@ from gpu_preflight.judging.pool_costs import (
     total,
     unpriced_types,
 )
-from gpu_preflight.judging.review import Fate, Move, Review
-from gpu_preflight.judging.review_limits import LimitResult, ReviewLimits, limit_results
+from gpu_preflight.judging.review import Fate, LimitResult, Move, Review, ReviewLimits, limit_results
 from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (

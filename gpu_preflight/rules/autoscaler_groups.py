@@ -20,8 +20,8 @@ from gpu_preflight.cluster.software import unremoved_taints
 from gpu_preflight.cluster.storage import claim_source, node_daemons
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
+from gpu_preflight.model.cluster_autoscaler import REMOVERS, goes_by_itself
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.model.startup_taints import REMOVERS, goes_by_itself
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.daemon_reach import refusing_taints
 from gpu_preflight.node.devices import declared

@@ -18,7 +18,7 @@ from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.pools import group_tags, has_open_tags
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.discovery import DISCOVERY, EXPLICIT, Named, discovery_tags, is_named, named_groups
+from gpu_preflight.model.cluster_autoscaler import DISCOVERY, EXPLICIT, Named, discovery_tags, is_named, named_groups
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_preflight.reading.documents import UnusableInput, parse

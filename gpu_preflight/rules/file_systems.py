@@ -21,7 +21,7 @@ from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_number, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.schema.fault import is_slip_for_one
+from gpu_preflight.schema.validation import is_slip_for_one
 
 _API = "https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html"
 _TYPE = "AWS::FSx::FileSystem"

@@ -20,7 +20,7 @@ from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import SERVERS, Program, count_whole_gpus
-from gpu_preflight.node.node_size import root_gib, uses_local_disks
+from gpu_preflight.node.instance_types import root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_text, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule

@@ -27,7 +27,7 @@ from gpu_preflight.cluster.references import cluster_resources, referred, refers
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.software import Addon
-from gpu_preflight.node.node_size import kubelet_max_pods
+from gpu_preflight.node.instance_types import kubelet_max_pods
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.unknown import Unknown, all_known, dig, is_true, items, mapping

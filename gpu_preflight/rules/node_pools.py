@@ -31,7 +31,7 @@ from gpu_preflight.model.label_values import exactly
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.taints import boot_taints
 from gpu_preflight.node.gpu_pools import gpu_node_pools, names_gpus
-from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.instance_types import own_name
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.unknown import dig, is_expression, known_text, mapping
 from gpu_preflight.rule import Problem, rule

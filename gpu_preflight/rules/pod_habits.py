@@ -22,7 +22,7 @@ from gpu_preflight.model.pod import Workload, read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, items, known_text
 from gpu_preflight.rule import Problem, check_each_pod, rule
-from gpu_preflight.schema.fault import is_slip_for_one
+from gpu_preflight.schema.validation import is_slip_for_one
 
 # Source: torvalds/linux v6.12 include/uapi/linux/capability.h
 _CAPABILITIES = """

@@ -21,8 +21,8 @@ from gpu_preflight.reading.eksctl.configs import cluster_or_config
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import is_expression, is_true, known_text
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.schema.fault import Fault, is_typo
 from gpu_preflight.schema.fields import broken_rules, has_rules
+from gpu_preflight.schema.validation import Fault, is_typo
 
 _GUIDE = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 _CHARTS = {"Karpenter": KARPENTER, "KEDA": KEDA}

@@ -31,12 +31,12 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Disk
 from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
-from gpu_preflight.node.node_size import root_device, root_gib, uses_local_disks
+from gpu_preflight.node.instance_types import root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, known_text
 from gpu_preflight.rule import Problem, rule
 from gpu_preflight.scheduling.verdict import PoolVerdict
-from gpu_preflight.schema.fault import is_slip_for_one
+from gpu_preflight.schema.validation import is_slip_for_one
 
 _DEVICES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 # One CUDA image needs 10 to 25 GiB, and kubelet deletes images when the disk is 85 % full.

@@ -24,8 +24,7 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.node.devices import claim_drivers, is_of_gpus
-from gpu_preflight.node.instance_labels import Labels, autoscaler_labels, kubelet_labels
-from gpu_preflight.node.node_size import allocatable
+from gpu_preflight.node.instance_types import Labels, allocatable, autoscaler_labels, kubelet_labels
 from gpu_preflight.node.nodes import NodeToBe, minor
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_number, known_text, mapping, mappings

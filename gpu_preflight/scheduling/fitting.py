@@ -29,6 +29,8 @@ _NO_SUCH_TYPE, _NEVER_A_GPU = 5, 20
 _MISTAKEN = "GPU420"
 # An expression whose value only deployment sets.
 _LATER = regex(r"\$\{[^}]*\}")
+_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +168,6 @@ def evictions(given: tuple[Toleration, ...], taints: Iterable[Taint]) -> list[Re
     ]
 
 
-_LEAVES = {Answer.NO: "is evicted at once", Answer.UNKNOWN: "may be evicted at once"}
-
-
 def _not_added(taint: Taint) -> str:
     """Return why EKS adds no toleration for a taint that has the name of a resource."""
     if not taint.key.startswith(NVIDIA):
@@ -186,9 +185,6 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
         Reason(answer, "label", _label_text(each, labels.get(each.key), answer))
         for each, answer in chosen.unmet(labels)
     ]
-
-
-_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 
 
 def _label_text(asked: Requirement, have: object, answer: Answer) -> str:
@@ -395,3 +391,68 @@ def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reaso
         fix = "Auto Mode has no such pool"
     text = f"{who} expects {show(name, have)} {name} on a new node, the pod requests "
     return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A key that is equal for nodes that are alike, as numbers that are quick to compare.
+
+    Attributes:
+        taints: Its taints, as they are and in the autoscaler's view.
+        resources: Its allocatable resources, as they are and in the autoscaler's view.
+        labels: Each of its labels, as they are and in the autoscaler's view.
+    """
+
+    taints: int
+    resources: int
+    labels: dict[str, int]
+
+
+class Memory:
+    """Caches each check of `fits` by the values that the check depends on. Pass `ask` to `fits`."""
+
+    def __init__(self) -> None:
+        """Start with an empty cache."""
+        self._ids: dict[object, int] = {}
+        self._profiles: dict[int, Profile] = {}
+        self._parts: dict[object, Part] = {}
+
+    def number(self, value: object) -> int:
+        """Return a number that is the same for equal values."""
+        return self._ids.setdefault(value, len(self._ids))
+
+    def ask(self, part: PartOf, wanted: Demand, node: NodeToBe, pool: Pool) -> Part:
+        """Return the result of a check, from the cache if pod and node are alike in everything that the check reads."""
+        profile = self._profiles.get(id(node)) or self.profile(node, pool)
+        key: object
+        if part is check_taints:
+            key = part, wanted.tolerations_key, profile.taints
+        elif part is check_resources:
+            key = part, wanted.requests_key, profile.resources
+        elif part is check_labels:
+            key = part, wanted.selection_key, pool.kind, *[profile.labels.get(name) for name in wanted.keys]
+        else:
+            return part(wanted, node, pool)
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = part(wanted, node, pool)
+        return found
+
+    def profile(self, node: NodeToBe, pool: Pool) -> Profile:
+        """Return the key of a node. Nodes and pools live longer than the cache."""
+        found = self._profiles.get(id(node))
+        if found is None:
+            found = self._profiles[id(node)] = self._profile(node, pool)
+        return found
+
+    def _profile(self, node: NodeToBe, pool: Pool) -> Profile:
+        sizes = (frozenset(each.items()) for each in (node.least, node.most, node.believed))
+        taken = frozenset(node.taken.items())
+        keys = {**node.labels, **node.believed_labels}
+        return Profile(
+            taints=self.number(("taints", node.taints, node.believed_taints, pool.kind)),
+            resources=self.number(
+                ("resources", *sizes, node.unsaid, node.unseen, node.alone, taken, node.instance_type, pool.kind)
+            ),
+            labels={key: self.number((node.labels.get(key), node.believed_labels.get(key))) for key in keys},
+        )

@@ -33,8 +33,7 @@ from gpu_preflight.scheduling.demand import (
     unclear_claims,
     without_devices,
 )
-from gpu_preflight.scheduling.fitting import Fit, autoscaler_name, fits
-from gpu_preflight.scheduling.memory import Memory, Profile
+from gpu_preflight.scheduling.fitting import Fit, Memory, Profile, autoscaler_name, fits
 from gpu_preflight.scheduling.pool_limits import (
     GROWS,
     Growth,

@@ -29,7 +29,7 @@ from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.taints import untolerated
-from gpu_preflight.node.instance_labels import own_name
+from gpu_preflight.node.instance_types import own_name
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.reading.unknown import Unknown, choices, is_expression, known_text, mapping, mappings
 from gpu_preflight.scheduling.demand import Demand

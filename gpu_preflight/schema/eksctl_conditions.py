@@ -11,7 +11,7 @@ from gpu_facts.refusals import did_you_mean
 from gpu_preflight.reading.eksctl.groups import canonical_family
 from gpu_preflight.reading.unknown import Unknown, as_written, items, known_number, known_text, mapping
 from gpu_preflight.reading.user_data import parse_embedded
-from gpu_preflight.schema.judge import is_open
+from gpu_preflight.schema.validation import is_open
 
 # Default Kubernetes minor version of this eksctl release.
 # Source: eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/types.go ``DefaultVersion`` (2026-08-21)

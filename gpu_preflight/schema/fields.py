@@ -26,8 +26,17 @@ from gpu_facts.schemas import Schema, find_schema, find_source
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.versions import is_partly_unknown
-from gpu_preflight.schema.fault import Fault, is_typo
-from gpu_preflight.schema.judge import CHART, CLOUDFORMATION, CUSTOM_RESOURCE, EKSCTL, KUBERNETES, Judge, is_open
+from gpu_preflight.schema.validation import (
+    CHART,
+    CLOUDFORMATION,
+    CUSTOM_RESOURCE,
+    EKSCTL,
+    KUBERNETES,
+    Fault,
+    Judge,
+    is_open,
+    is_typo,
+)
 
 # By kind.
 # Sources: kubernetes-sigs/jobset 08dfbdfd6 pkg/webhooks/jobset_webhook.go,

@@ -35,7 +35,7 @@ ALLOWED = {
     ),  # a manager of devices, which a shape names
     resources.DISK: (
         "gpu_constructs/nodes/user_data.py",
-        "gpu_preflight/node/node_size.py",
+        "gpu_preflight/node/instance_types.py",
     ),  # a command of Bottlerocket
 }
 

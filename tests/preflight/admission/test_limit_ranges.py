@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.admission.limit_ranges import out_of_range, with_defaults
+from gpu_preflight.admission.controllers import out_of_range, with_defaults
 from gpu_preflight.model.cluster import Cluster
 from tests.preflight.readers import manifest, workload
 

@@ -615,7 +615,6 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight",
         "gpu_preflight.command_line",
         "gpu_preflight.command_line.cli",
-        "gpu_preflight.command_line.completion",
         "gpu_preflight.command_line.parameter_types",
         "gpu_preflight.command_line.console",
         "gpu_preflight.command_line.review_options",

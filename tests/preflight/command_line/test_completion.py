@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_preflight.command_line.cli import cli
-from gpu_preflight.command_line.completion import SHELLS
+from gpu_preflight.command_line.parameter_types import SHELLS
 from tests.conftest import ROOT
 
 

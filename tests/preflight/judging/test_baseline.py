@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_preflight.judging.baseline import baseline_text, new_entries, read_baseline, stale_entries, updated_entries
+from gpu_preflight.judging.baseline import (
+    Filters,
+    baseline_text,
+    new_entries,
+    read_baseline,
+    stale_entries,
+    updated_entries,
+)
 from gpu_preflight.judging.check import Report
-from gpu_preflight.judging.filters import Filters
 from gpu_preflight.reading.objects import Origin
 from gpu_preflight.rule import Finding
 from tests.preflight.report import samples

@@ -9,8 +9,7 @@ import pytest
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import PoolChange
 from gpu_preflight.judging.pool_costs import PoolCost
-from gpu_preflight.judging.review import Review
-from gpu_preflight.judging.review_limits import ReviewLimits, limit_results
+from gpu_preflight.judging.review import Review, ReviewLimits, limit_results
 
 
 def cost(usd_per_hour: float | None, gpus: int | None = 8, pool: str = "a") -> PoolCost:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.model.discovery import Named, bounded, is_named, named_groups
+from gpu_preflight.model.cluster_autoscaler import Named, bounded, is_named, named_groups
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import ORIGIN, pool

@@ -11,8 +11,8 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
+from gpu_preflight.model.cluster_autoscaler import with_startup_taints
 from gpu_preflight.model.software import Autoscaler
-from gpu_preflight.model.startup_taints import with_startup_taints
 from gpu_preflight.model.taints import Taint, node_group_taints
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.reading.objects import Origin

@@ -16,7 +16,7 @@ from gpu_facts.hardware.node_capacity import eni_pods
 from gpu_facts.quantities import GIB, MIB
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.launch import Disk, Launch
-from gpu_preflight.node.node_size import allocatable, disk_bytes, max_pods, root_device, root_gib, uses_local_disks
+from gpu_preflight.node.instance_types import allocatable, disk_bytes, max_pods, root_device, root_gib, uses_local_disks
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.reading.user_data import UserData
 from tests.preflight.readers import pool

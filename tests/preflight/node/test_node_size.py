@@ -11,7 +11,7 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.node_capacity import eni_pods
 from gpu_facts.quantities import GIB, MIB, quantity
 from gpu_preflight.model.launch import class_launch, template_launch
-from gpu_preflight.node.node_size import allocatable, disk_bytes, max_pods, root_gib
+from gpu_preflight.node.instance_types import allocatable, disk_bytes, max_pods, root_gib
 from gpu_preflight.reading.unknown import Unknown
 from tests.preflight.readers import pool, pool_told
 

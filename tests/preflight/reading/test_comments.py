@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_preflight.judging.check import check
-from gpu_preflight.reading.comments import comments
 from gpu_preflight.reading.inputs import read_input
-from gpu_preflight.reading.positions import MAX_BYTES
+from gpu_preflight.reading.positions import MAX_BYTES, comments
 from tests.preflight.rule_cases import FIXTURES
 
 TEXT = """\

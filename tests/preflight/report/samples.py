@@ -16,8 +16,7 @@ from gpu_preflight.judging.check import Report, Shared
 from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange
 from gpu_preflight.judging.pool_costs import PoolCost
-from gpu_preflight.judging.review import Fate, Move, Review
-from gpu_preflight.judging.review_limits import ReviewLimits
+from gpu_preflight.judging.review import Fate, Move, Review, ReviewLimits
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.inputs import read_input

@@ -13,8 +13,7 @@ import pytest
 
 from gpu_preflight.command_line.console import without_commands
 from gpu_preflight.judging.cluster_changes import ClusterChange
-from gpu_preflight.judging.review import Review
-from gpu_preflight.judging.review_limits import ReviewLimits
+from gpu_preflight.judging.review import Review, ReviewLimits
 from gpu_preflight.report import ci
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view

@@ -12,8 +12,7 @@ from gpu_preflight.command_line.parameter_types import JUDGED
 from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.cluster_changes import ClusterChange
 from gpu_preflight.judging.pool_changes import Evicted, PoolChange
-from gpu_preflight.judging.review import Fate, Move, Review
-from gpu_preflight.judging.review_limits import ReviewLimits
+from gpu_preflight.judging.review import Fate, Move, Review, ReviewLimits
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.reading.objects import Origin, Unread

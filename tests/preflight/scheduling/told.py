@@ -14,8 +14,7 @@ from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import NodeToBe
 from gpu_preflight.rule import Finding
 from gpu_preflight.scheduling.demand import Demand, demand
-from gpu_preflight.scheduling.fitting import fits
-from gpu_preflight.scheduling.memory import Memory
+from gpu_preflight.scheduling.fitting import Memory, fits
 from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.world_files import read

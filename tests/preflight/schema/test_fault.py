@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_preflight.schema.fault import Fault, is_slip, is_typo, meant
+from gpu_preflight.schema.validation import Fault, is_slip, is_typo, meant
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpu_facts.schemas import find_schema, find_source, sources
-from gpu_preflight.schema.judge import CUSTOM_RESOURCE, Judge
+from gpu_preflight.schema.validation import CUSTOM_RESOURCE, Judge
 from tools.schemas import cloudformation, definitions
 from tools.schemas.__main__ import FILE, INDEX, readers, texts
 from tools.schemas.source import Source

@@ -9,7 +9,7 @@ import pytest
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown
 from gpu_preflight.schema.fields import Fields
-from gpu_preflight.schema.judge import CLOUDFORMATION, CUSTOM_RESOURCE, KUBERNETES, Dialect, Judge
+from gpu_preflight.schema.validation import CLOUDFORMATION, CUSTOM_RESOURCE, KUBERNETES, Dialect, Judge
 
 PAIR = {
     "type": "object",

@@ -19,7 +19,7 @@ from cfnlint.schema.resolver import RefResolver
 from gpu_facts.schemas import find_schema
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.schema.fields import Fields
-from gpu_preflight.schema.judge import CLOUDFORMATION, Judge
+from gpu_preflight.schema.validation import CLOUDFORMATION, Judge
 from tests import schemas
 from tests.preflight.schema.mutations import mutants
 from tools.schemas import cloudformation, definitions

@@ -1,16 +1,24 @@
-"""The resources of an instance type's node for pods, before the pods of DaemonSets.
+"""An instance type as a node: its labels, and its resources before the pods of DaemonSets.
+
+The resources of an instance type's node for pods, before the pods of DaemonSets.
 
 Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go. Its memory reserve for the hypervisor is
 the pessimistic figure here.
+
+Node labels that depend on the instance type.
+
+Sources: https://karpenter.sh/v1.14/reference/instance-types/,
+https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html (2026-08)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from gpu_facts.hardware.catalogue import InstanceType
+from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.hardware.node_capacity import (
     EVICTED_DISK,
     EVICTED_MEMORY,
@@ -20,12 +28,24 @@ from gpu_facts.hardware.node_capacity import (
     reserved_cpu,
     reserved_memory,
 )
+from gpu_facts.kubernetes import ARCHITECTURES
+from gpu_facts.labels import (
+    ARCH,
+    EKS_DOMAIN,
+    INSTANCE_TYPE,
+    KARPENTER_AWS_DOMAIN,
+    OLD_ARCH,
+    OLD_INSTANCE_TYPE,
+    OLD_OS,
+    OS,
+)
 from gpu_facts.light import regex
 from gpu_facts.quantities import GIB, MIB, quantity, resources
 from gpu_facts.resources import DISK
 from gpu_preflight.cluster.pools import is_visible
 from gpu_preflight.model.cluster import Pool
-from gpu_preflight.reading.unknown import dig, known_number, mapping
+from gpu_preflight.model.label_values import LabelValues, exactly
+from gpu_preflight.reading.unknown import Unknown, dig, known_number, mapping
 
 _SHARE = regex(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _DEFAULT_ROOT_GIB = 20
@@ -34,6 +54,21 @@ _AUTO_MODE_GIB = 80
 _ROOT_DEVICE = {"bottlerocket": "/dev/xvdb"}
 # A file system uses a part of its volume for itself.
 _FILE_SYSTEM = 0.05
+_FAMILY = regex(r"([a-z]+)(\d+)")
+_PREFIXES = {"karpenter": f"{KARPENTER_AWS_DOMAIN}/", "auto-mode": f"{EKS_DOMAIN}/"}
+_OF_TYPES = "instance-"
+# Karpenter sets these labels for every type. The catalogue has no values for them.
+_UNSTATED = (
+    "instance-ebs-bandwidth",
+    "instance-network-bandwidth",
+    "instance-hypervisor",
+    "instance-encryption-in-transit-supported",
+    "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz",
+    "instance-capability-flex",
+    "instance-tenancy",
+)
+Labels = dict[str, "LabelValues | Unknown"]
 
 
 def max_pods(pool: Pool, row: InstanceType) -> int | None:
@@ -156,3 +191,69 @@ def root_gib(pool: Pool) -> int | None:
         sizes = list(mapped.values())
         return sizes[-1]
     return mapped.get(root_device(pool), _DEFAULT_ROOT_GIB)
+
+
+@cache
+def kubelet_labels(name: str) -> Labels:
+    """Return the labels that every node of a type has."""
+    row = catalogue().get(name)
+    labels: Labels = {
+        INSTANCE_TYPE: exactly(name),
+        OLD_INSTANCE_TYPE: exactly(name),
+        OS: exactly("linux"),
+        OLD_OS: exactly("linux"),
+    }
+    arch = exactly(ARCHITECTURES[row.architecture]) if row else Unknown(f"${{architecture of {name}}}")
+    return labels | {ARCH: arch, OLD_ARCH: arch}
+
+
+@cache
+def autoscaler_labels(name: str, kind: str) -> Labels:
+    """Return the labels that Karpenter or Auto Mode adds to a node of a type."""
+    prefix, row = _PREFIXES.get(kind), catalogue().get(name)
+    if prefix is None:
+        return {}
+    if row is None:
+        return {}
+    return {f"{prefix}{key}": value for key, value in (_stated(row) | _unstated()).items()}
+
+
+def is_of_the_type(key: str, kind: str) -> bool:
+    """Whether Karpenter or Auto Mode chooses instance types by a label."""
+    return kind in _PREFIXES and key.startswith(f"{_PREFIXES[kind]}{_OF_TYPES}")
+
+
+def own_name(key: str, kind: str) -> str | None:
+    """Return Karpenter's name of an Auto Mode label for instance types, and the reverse; ``None`` for other labels."""
+    for other, prefix in _PREFIXES.items():
+        if other != kind and kind in _PREFIXES and key.startswith(f"{prefix}{_OF_TYPES}"):
+            return f"{_PREFIXES[kind]}{key.removeprefix(prefix)}"
+    return None
+
+
+def _unstated() -> Labels:
+    return {key: Unknown(f"${{{key}}}") for key in _UNSTATED}
+
+
+def _stated(row: InstanceType) -> Labels:
+    found = _FAMILY.match(row.family)
+    numbers = {
+        "instance-cpu": row.vcpus,
+        "instance-memory": row.memory_mib,
+        "instance-gpu-memory": row.gpu_memory_mib,
+    }
+    labels: Labels = {
+        key: exactly(str(value)) if value is not None else Unknown(f"${{{key} of {row.name}}}")
+        for key, value in numbers.items()
+    }
+    texts = {
+        "instance-category": found.group(1) if found else None,
+        "instance-generation": found.group(2) if found else None,
+        "instance-family": row.family,
+        "instance-size": row.name.partition(".")[2],
+        "instance-gpu-name": row.gpu_model.lower().replace(" ", "-"),
+        "instance-gpu-manufacturer": "nvidia",
+        "instance-gpu-count": str(row.ec2_gpus),
+        "instance-local-nvme": str(row.nvme_gb) if row.nvme_gb else None,
+    }
+    return labels | {key: exactly(value) for key, value in texts.items() if value is not None}

@@ -1,4 +1,10 @@
-"""Taints that a component removes after boot, and which of them the autoscaler treats as permanent.
+"""Cluster Autoscaler: which groups it is configured to scale, and which taints it treats as permanent.
+
+Which groups Cluster Autoscaler is configured to scale.
+
+Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/auto_scaling_groups.go
+
+Taints that a component removes after boot, and which of them the autoscaler treats as permanent.
 
 Sources: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go ``SanitizeTaints``,
 cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``;
@@ -13,13 +19,19 @@ from typing import Final
 
 from gpu_facts.cluster_autoscaler_flags import STARTUP_TAINTS as PREFIXES
 from gpu_facts.labels import TAINT_TAG
-from gpu_facts.light import dataclass
+from gpu_facts.light import dataclass, regex
 from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.taints import Taint, node_group_taints
-from gpu_preflight.reading.unknown import is_expression, mappings
+from gpu_preflight.reading.unknown import Unknown, is_expression, known_number, known_text, mappings
 
+DISCOVERY = "node-group-auto-discovery"
+EXPLICIT = "nodes"
+_TAGS = regex(r"(?:^|\s)asg:tag=(\S+)")
+_BLANK = regex(r"<[^<>]*>")
+# EKS names the Auto Scaling group of a managed node group eks-<node group>-<uuid>.
+_OF_EKS = "eks-"
 # Charts and add-ons that remove a taint, by its key.
 REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
     "node.cilium.io/agent-not-ready": ("cilium",),
@@ -51,6 +63,71 @@ _OF_CONDITIONS: Final = frozenset(
 _UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 _BY_KEY = ("startup-taint", "ignore-taint")
 _BY_PREFIX = "startup-taint-prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A group that a flag names.
+
+    Attributes:
+        name: Name of the Auto Scaling group.
+        most: Max number of nodes according to the flag; ``None`` if it isn't known.
+    """
+
+    name: str
+    most: int | None
+
+
+def discovery_tags(autoscaler: Autoscaler) -> list[dict[str, str]]:
+    """Return the tags that each discovery flag requires."""
+    # A placeholder such as <your cluster> isn't a tag.
+    written = _BLANK.sub("${}", str(autoscaler.flags.get(DISCOVERY) or ""))
+    specs = _TAGS.findall(written)
+    return [dict(pair.partition("=")[::2] for pair in each.split(",") if pair) for each in specs]
+
+
+def named_groups(autoscaler: Autoscaler) -> list[Named]:
+    """Return the groups that ``--nodes=<min>:<max>:<name>`` names."""
+    parts = [each.split(":", 2) for each in str(autoscaler.flags.get(EXPLICIT) or "").split()]
+    return [Named(each[2], known_number(each[1])) for each in parts if len(each) == 3]
+
+
+def is_named(pool: Pool, named: Iterable[Named]) -> bool | None:
+    """Whether a flag names a group; ``None`` if the group's name is known at deployment only."""
+    if pool.kind == "managed":
+        return None if any(is_expression(each.name) or each.name.startswith(_OF_EKS) for each in named) else False
+    name = pool.properties.get("AutoScalingGroupName")
+    if known_text(name) is not None:
+        return True if any(each.name == name for each in named) else _may_be(named)
+    own = pool.resource.ref() if pool.resource else None
+    same = any(each.name in (str(name), str(own)) for each in named if name is not None or own is not None)
+    return True if same else None
+
+
+def _may_be(named: Iterable[Named]) -> bool | None:
+    return None if any(is_expression(each.name) for each in named) else False
+
+
+def bounded(pools: Iterable[Pool], autoscalers: Iterable[Autoscaler]) -> tuple[Pool, ...]:
+    """Return pools with the max number of nodes of their flags, if it is lower than the max of the group."""
+    named = [one for each in autoscalers if each.kind == "cluster-autoscaler" for one in named_groups(each)]
+    return tuple(_bounded(each, named) for each in pools)
+
+
+def _bounded(pool: Pool, named: list[Named]) -> Pool:
+    if pool.kind != "self-managed" or not named:
+        return pool
+    names = (pool.properties.get("AutoScalingGroupName"), str(pool.resource.ref()) if pool.resource else None)
+    most = [
+        one.most
+        for one in named
+        if one.most is not None and one.name in [_format_value(each) for each in names if each]
+    ]
+    return replace(pool, max_nodes=min(most + ([] if pool.max_nodes is None else [pool.max_nodes]))) if most else pool
+
+
+def _format_value(value: object) -> str:
+    return value.expression if isinstance(value, Unknown) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
