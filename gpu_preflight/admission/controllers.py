@@ -4,12 +4,9 @@ EKS runs these plugins on every pod, and users can't change the list. DaemonSets
 pod template as written.
 
 Sources: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11); kubernetes v1.36.2
-plugin/pkg/admission/{priority,runtimeclass,serviceaccount,extendedresourcetoleration,defaulttolerationseconds}/;
-volumes and mounts: v1.36.3 pkg/apis/core/validation/validation.go ``ValidateVolumes``, ``ValidateVolumeMounts``
-
-Limit ranges: defaults that they set for containers without requests, and pods that they reject.
-
-Source: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/limitranger/admission.go and pkg/apis/core/v1/defaults.go
+plugin/pkg/admission/{priority,runtimeclass,serviceaccount,extendedresourcetoleration,defaulttolerationseconds}/,
+plugin/pkg/admission/limitranger/admission.go and pkg/apis/core/v1/defaults.go; volumes and mounts: v1.36.3
+pkg/apis/core/validation/validation.go ``ValidateVolumes``, ``ValidateVolumeMounts``
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,23 +23,28 @@ from gpu_preflight.command_line.parameter_types import (
     PLAIN,
     Bound,
     Components,
+    F,
     File,
     Format,
     FormatFile,
     Parameter,
     Word,
 )
-from gpu_preflight.command_line.review_options import limits_from_options, review_limits
-from gpu_preflight.command_line.selection import accepting, chosen_clusters, filtered, filters
 from gpu_preflight.command_line.settings import ConfiguredCommand, is_setting
+from gpu_preflight.command_line.shared_options import (
+    accepting,
+    chosen_clusters,
+    filtered,
+    filters,
+    limits_from_options,
+    review_limits,
+)
 
 if TYPE_CHECKING:
     from gpu_preflight.model.pod import Workload
     from gpu_preflight.report.finding_view import OutcomeView
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def written(*forms: str) -> Callable[[F], F]:

@@ -281,7 +281,7 @@ def renderer(form: str) -> Callable[..., str]:
     """Return the function that writes a view in a format; it loads only the module of this format."""
     from importlib import import_module
 
-    module, function = ("ci", form) if form in CI_FORMS else ("html.page" if form == "html" else form, "render")
+    module, function = ("ci", form) if form in CI_FORMS else (form, "render")
     render: Callable[..., str] = getattr(import_module(f"gpu_preflight.report.{module}"), function)
     return render
 

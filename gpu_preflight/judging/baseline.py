@@ -1,10 +1,8 @@
-"""A baseline: a file with the findings of a repository on one day. A check then fails only for other findings.
+"""Findings that options hide: by selected rules and clusters, by acknowledgements outside of the input, by a baseline.
 
-An entry accepts findings of its rule about its object or resource in its file. The message and the line don't matter.
-It doesn't accept more findings than it counts, nor worse findings: an entry for a possible error doesn't accept a
-certain error.
-
-Findings that options hide: rules and clusters that aren't selected, and acknowledgements outside of the input.
+A baseline is a file with the findings of a repository on one day. A check then fails only for other findings. An entry
+accepts findings of its rule about its object or resource in its file. The message and the line don't matter. It doesn't
+accept more findings than it counts, nor worse findings: an entry for a possible error doesn't accept a certain error.
 
 Filters apply to a finished report, so they can't change the result of `explain`.
 """

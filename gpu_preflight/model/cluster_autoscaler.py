@@ -1,13 +1,7 @@
 """Cluster Autoscaler: which groups it is configured to scale, and which taints it treats as permanent.
 
-Which groups Cluster Autoscaler is configured to scale.
-
-Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/auto_scaling_groups.go
-
-Taints that a component removes after boot, and which of them the autoscaler treats as permanent.
-
-Sources: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/utils/taints/taints.go ``SanitizeTaints``,
-cluster-autoscaler/cloudprovider/aws/aws_manager.go ``buildNodeFromTemplate``;
+Sources: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/cloudprovider/aws/auto_scaling_groups.go,
+aws_manager.go ``buildNodeFromTemplate``, and cluster-autoscaler/utils/taints/taints.go ``SanitizeTaints``;
 https://karpenter.sh/docs/concepts/nodepools/
 """
 

@@ -1,13 +1,7 @@
 """An instance type as a node: its labels, and its resources before the pods of DaemonSets.
 
-The resources of an instance type's node for pods, before the pods of DaemonSets.
-
-Source: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go. Its memory reserve for the hypervisor is
-the pessimistic figure here.
-
-Node labels that depend on the instance type.
-
-Sources: https://karpenter.sh/v1.14/reference/instance-types/,
+Sources: aws/karpenter-provider-aws v1.14.1 pkg/providers/instancetype/types.go, whose memory reserve for the hypervisor
+is the pessimistic figure here; https://karpenter.sh/v1.14/reference/instance-types/,
 https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html (2026-08)
 """
 

@@ -1,6 +1,4 @@
-"""Files of a folder: the files to read, and the files to skip.
-
-Recognizes Terraform files, so that an error can state that the checker doesn't read them.
+"""Files of a folder: the files to read, the files to skip, and Terraform files, which have their own error.
 
 Sources: https://developer.hashicorp.com/terraform/internals/json-format and
 https://developer.hashicorp.com/terraform/language/syntax/configuration (2026-11)

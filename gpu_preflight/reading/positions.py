@@ -1,7 +1,6 @@
-"""Line and column of an object, resource or field in its YAML or JSON file, found after a rule has reported it.
+"""Lines of YAML and JSON files: line and column of an object, resource or field, and comments for the checker.
 
-Comments for the checker in YAML files, and the object or resource of each comment.
-
+The line is searched after a rule has reported the object. The comment
 ``# gpu-constructs: ignore GPU048 images are small here`` belongs to the object or resource around it. A comment that
 is alone on its line belongs to the next line, so it can be above an object or a logical id.
 """

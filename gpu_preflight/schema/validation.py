@@ -40,7 +40,7 @@ _TYPES = {
     "object": "a mapping",
     "string": "a text",
 }
-_LONGEST_OF_JUDGE, _LONGEST_OF_SEVERAL = 1_000, 30
+_MAX_TEXT, _MAX_TEXT_FOR_SLOW_PATTERNS = 1_000, 30
 _FORMS = frozenset(("allOf", "anyOf", "if", "not", "oneOf"))
 _OF_FIELDS = frozenset(
     (
@@ -407,7 +407,7 @@ def _check_text(value: str, schema: Schema) -> Iterator[str]:
 
 def _longest(pattern: str) -> int:
     """Return the max length of a text for a pattern. With several unbounded repetitions, time grows as its power."""
-    return _LONGEST_OF_SEVERAL if pattern.count(".+") + pattern.count(".*") > 2 else _LONGEST_OF_JUDGE
+    return _MAX_TEXT_FOR_SLOW_PATTERNS if pattern.count(".+") + pattern.count(".*") > 2 else _MAX_TEXT
 
 
 def _check_length(value: Any, schema: Schema, word: str, what: str) -> Iterator[str]:

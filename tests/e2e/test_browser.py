@@ -9,7 +9,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from gpu_preflight.report.html.page import render
+from gpu_preflight.report.html import render
 from gpu_preflight.report.review_view import ReviewView
 from gpu_preflight.report.view import CheckView, ExplainView, check_view
 from tests.browser import console_errors, resize, start_browser

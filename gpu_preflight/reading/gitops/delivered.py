@@ -15,8 +15,19 @@ from posixpath import normpath
 
 from gpu_facts.light import dataclass
 from gpu_facts.refusals import did_you_mean, near
-from gpu_preflight.reading.gitops import argo, flux
-from gpu_preflight.reading.gitops.argo import applications
+from gpu_preflight.reading.gitops.applications import (
+    GROUP,
+    add_argo_charts,
+    add_flux_chart,
+    application_spec,
+    applications,
+    argo_deployments,
+    flux_deployments,
+    helm_release_path,
+    is_application,
+    is_helm_release,
+    unread_flux_parts,
+)
 from gpu_preflight.reading.gitops.deployments import (
     Beside,
     Deployment,
@@ -46,10 +57,10 @@ def namespaces(objects: Iterable[Object]) -> list[Object]:
     listed = list(objects)
     written = {each.name for each in listed if each.kind == "Namespace"}
     made: dict[str, Object] = {}
-    for each in filter(argo.is_application, listed):
-        policy = mapping(argo.application_spec(each).get("syncPolicy"))
+    for each in filter(is_application, listed):
+        policy = mapping(application_spec(each).get("syncPolicy"))
         metadata = mapping(policy.get("managedNamespaceMetadata"))
-        name = known_text(dig(argo.application_spec(each), "destination", "namespace"))
+        name = known_text(dig(application_spec(each), "destination", "namespace"))
         if name and name not in written and metadata and _CREATES in items(policy.get("syncOptions")):
             labels = {**(made[name].labels if name in made else {}), **mapping(metadata.get("labels"))}
             content = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
@@ -61,7 +72,7 @@ def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread
     """Yield the Applications that deploy into another cluster than the first one does."""
     listed = list(objects)
     first = ""
-    for each in filter(argo.is_application, listed):
+    for each in filter(is_application, listed):
         place = "" if _brings_applications(each, listed, beside) else _destination(each)
         first = first or place
         if place and place != first:
@@ -71,7 +82,7 @@ def other_clusters(objects: Iterable[Object], beside: Beside) -> Iterator[Unread
 
 def _destination(application: Object) -> str:
     """Return the destination cluster in an Application's words; empty if it isn't known."""
-    destination = mapping(argo.application_spec(application).get("destination"))
+    destination = mapping(application_spec(application).get("destination"))
     called = known_text(destination.get("name")) or known_text(destination.get("server")) or ""
     if is_expression(called):
         return ""
@@ -80,8 +91,8 @@ def _destination(application: Object) -> str:
 
 def _brings_applications(each: Object, objects: Iterable[Object], beside: Beside) -> bool:
     """Whether an Application deploys Applications, which have separate destinations."""
-    folders = {beside.folder(one.path, one.owner) for one in argo.deployments(each, beside)} - {None}
-    files = (Path(one.origin.file).resolve() for one in objects if one is not each and argo.is_application(one))
+    folders = {beside.folder(one.path, one.owner) for one in argo_deployments(each, beside)} - {None}
+    files = (Path(one.origin.file).resolve() for one in objects if one is not each and is_application(one))
     return any(folder in (file, *file.parents) for file in files for folder in folders)
 
 
@@ -138,9 +149,9 @@ def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenRefe
             if name is not None and alike and not found and not is_expression(name):
                 text = f"{each.title}: dependsOn names {space}/{name}, which isn't in the input"
                 yield BrokenReference(each.origin, text + did_you_mean(name, [one.name for one in alike]), unsure=True)
-    elif argo.is_application(each):
-        projects = [one.name for one in every if one.group == argo.GROUP and one.kind == "AppProject"]
-        name = known_text(argo.application_spec(each).get("project"))
+    elif is_application(each):
+        projects = [one.name for one in every if one.group == GROUP and one.kind == "AppProject"]
+        name = known_text(application_spec(each).get("project"))
         if projects and name not in (None, "", "default", *projects) and not is_expression(str(name)):
             text = f"{each.title}: project {name} isn't in the input"
             yield BrokenReference(each.origin, text + did_you_mean(str(name), projects), unsure=True)
@@ -148,9 +159,9 @@ def missing_dependency(each: Object, every: list[Object]) -> Iterator[BrokenRefe
 
 def missing_value_files(each: Object, beside: Beside) -> Iterator[BrokenReference]:
     """Yield the values files of an Application that its chart doesn't have, if the chart was read."""
-    if not argo.is_application(each):
+    if not is_application(each):
         return
-    spec = argo.application_spec(each)
+    spec = application_spec(each)
     sources = [*mappings(spec.get("sources")), mapping(spec.get("source"))]
     references = {f"${one['ref']}" for one in sources if isinstance(one.get("ref"), str)}
     for source in sources:
@@ -207,11 +218,11 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
         found.problems += problems
     _deploy(found, beside)
     for each in found.objects:
-        if argo.is_application(each):
-            argo.releases(each, beside, found.charts, found.problems)
-        elif flux.is_release(each) and not _is_folder(each, beside):
-            flux.release(each, found.objects, found.charts, found.problems)
-    found.problems += [one for each in found.objects for one in flux.left_out(each, found.objects, beside)]
+        if is_application(each):
+            add_argo_charts(each, beside, found.charts, found.problems)
+        elif is_helm_release(each) and not _is_folder(each, beside):
+            add_flux_chart(each, found.objects, found.charts, found.problems)
+    found.problems += [one for each in found.objects for one in unread_flux_parts(each, found.objects, beside)]
     for each in found.objects:
         found.broken += missing_source(each, found.objects)
         found.broken += missing_value_files(each, beside)
@@ -223,7 +234,7 @@ def delivered(objects: Iterable[Object], roots: Iterable[Path] = ()) -> Delivere
 
 def _is_folder(each: Object, beside: Beside) -> bool:
     """Whether the chart of a HelmRelease is a folder of the input."""
-    path = flux.chart_path(each)
+    path = helm_release_path(each)
     return path is not None and beside.folder(path, each) is not None
 
 
@@ -258,7 +269,7 @@ def _group_by_folder(found: Delivered, beside: Beside) -> tuple[dict[Path, list[
 
 
 def _deployments(objects: list[Object], beside: Beside) -> list[Deployment]:
-    return [one for each in objects for one in (*argo.deployments(each, beside), *flux.deployments(each, objects))]
+    return [one for each in objects for one in (*argo_deployments(each, beside), *flux_deployments(each, objects))]
 
 
 def _is_brought(deployments: list[Deployment], left: list[Path], folder: Path) -> bool:

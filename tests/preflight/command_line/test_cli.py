@@ -617,8 +617,7 @@ def test_help_is_there_at_once() -> None:
         "gpu_preflight.command_line.cli",
         "gpu_preflight.command_line.parameter_types",
         "gpu_preflight.command_line.console",
-        "gpu_preflight.command_line.review_options",
-        "gpu_preflight.command_line.selection",
+        "gpu_preflight.command_line.shared_options",
         "gpu_preflight.command_line.settings",
     }
     assert not {"aws_cdk", "json", "rich", "yaml"} & modules

@@ -11,8 +11,8 @@ from gpu_preflight.cluster.open_values import field_name
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.inputs import read_input
+from gpu_preflight.report import html as page
 from gpu_preflight.report import markdown, text
-from gpu_preflight.report.html import page
 from gpu_preflight.report.view import check_view
 from gpu_preflight.scheduling.verdict import Verdict
 

@@ -10,7 +10,7 @@ import pytest
 from gpu_preflight.command_line.console import without_commands
 from gpu_preflight.judging.pool_changes import PoolChange
 from gpu_preflight.judging.review import Review
-from gpu_preflight.report.html.page import Html, render, tag
+from gpu_preflight.report.html import Html, render, tag
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, ExplainView, check_view
 from tests.preflight.report import samples

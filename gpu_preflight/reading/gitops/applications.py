@@ -1,15 +1,18 @@
-"""Applications and ApplicationSets of Argo CD.
-
-Sources: argoproj/argo-cd v3.2 docs/user-guide/helm.md, docs/user-guide/kustomize.md,
-docs/user-guide/multiple_sources.md and manifests/crds/application-crd.yaml (2026-11)
+"""Folders and charts that Applications of Argo CD, and Kustomizations and HelmReleases of Flux, deploy.
 
 The module expands an ApplicationSet into its Applications.
 
-Sources: argoproj/argo-cd v3.2 docs/operator-manual/applicationset/Generators-List.md, GoTemplate.md (2026-11)
+Sources of Argo CD: argoproj/argo-cd v3.2 docs/user-guide/helm.md, docs/user-guide/kustomize.md,
+docs/user-guide/multiple_sources.md, manifests/crds/application-crd.yaml and
+docs/operator-manual/applicationset/Generators-List.md, GoTemplate.md (2026-11)
+Sources of Flux: https://fluxcd.io/flux/components/helm/helmreleases/, fluxcd/pkg 0180cac2f
+kustomize/kustomize_generator.go, https://fluxcd.io/flux/components/kustomize/kustomizations/,
+https://fluxcd.io/flux/components/source/ocirepositories/ (2026-11)
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -26,6 +29,7 @@ from gpu_preflight.reading.gitops.deployments import (
     parts_of_chart,
     read_values,
     typed,
+    variables,
     with_parameter,
 )
 from gpu_preflight.reading.objects import Chart, Object, Unread, with_placeholders
@@ -43,13 +47,20 @@ from gpu_preflight.reading.unknown import (
 
 GROUP = "argoproj.io"
 # Settings with the same name in a kustomization, and settings that don't affect the objects.
-_SAME = ("commonAnnotations", "commonLabels", "namePrefix", "nameSuffix", "namespace", "patches")
+_ARGO_KUSTOMIZATION_FIELDS = ("commonAnnotations", "commonLabels", "namePrefix", "nameSuffix", "namespace", "patches")
 _SAYS_NOTHING = ("forceCommonAnnotations", "forceCommonLabels", "version")
 _NOT_OF_VALUES = ("releaseName", "skipCrds", "version", "passCredentials", "skipTests", "ignoreMissingValueFiles")
 _PARAMETER = regex(r"\{\{-?\s*\.?([A-Za-z0-9_.-]+?)\s*-?\}\}")
 _MAX_APPLICATIONS = 200
 # Keys that belong to the generated Application, not to the generator.
 _SETTINGS = ("selector", "template", "values")
+_HELM, _KUSTOMIZE = "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io"
+_SOURCES = "source.toolkit.fluxcd.io"
+_IGNORED = ".sourceignore"
+# Sources of files, not of packed charts.
+_OF_FILES = ("GitRepository", "Bucket")
+# Fields of a Kustomization with the same name in a kustomization file.
+_FLUX_KUSTOMIZATION_FIELDS = ("images", "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge")
 
 
 def is_application(each: Object) -> bool:
@@ -66,7 +77,7 @@ def _sources(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*mappings(spec.get("sources")), *([mapping(spec["source"])] if "source" in spec else [])]
 
 
-def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
+def argo_deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
     """Yield the folders that an Application deploys."""
     if not is_application(each):
         return
@@ -78,7 +89,7 @@ def deployments(each: Object, beside: Beside) -> Iterator[Deployment]:
 
 def _deployment(owner: Object, spec: Mapping[str, Any], source: Mapping[str, Any], beside: Beside) -> Deployment:
     settings, helm = mapping(source.get("kustomize")), mapping(source.get("helm"))
-    added = {key: settings[key] for key in _SAME if settings.get(key)}
+    added = {key: settings[key] for key in _ARGO_KUSTOMIZATION_FIELDS if settings.get(key)}
     if settings.get("images"):
         added["images"] = [_image(str(each)) for each in items(settings["images"])]
     if settings.get("replicas"):
@@ -131,7 +142,7 @@ def _replicas(replicas: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": replicas.get("name"), "count": replicas.get("count") if number is None else number}
 
 
-def releases(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
+def add_argo_charts(each: Object, beside: Beside, charts: list[Chart], problems: list[Unread]) -> None:
     """Add the charts of an Application, and their parts that can't be read."""
     spec = application_spec(each)
     for source in _sources(spec):
@@ -273,3 +284,134 @@ def _parameter(found: re.Match[str], element: Mapping[str, Any]) -> str:
     if value is None or isinstance(value, (dict, list, Unknown)):
         return found.group()
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_helm_release(each: Object) -> bool:
+    """Whether an object is a HelmRelease."""
+    return each.group == _HELM and each.kind == "HelmRelease"
+
+
+def flux_deployments(each: Object, every: list[Object]) -> Iterator[Deployment]:
+    """Yield the folder of a Kustomization, or the folder of a HelmRelease's chart."""
+    if is_helm_release(each) and (path := helm_release_path(each)) is not None:
+        values, missing = _helm_release_values(each, every)
+        space = known_text(each.spec.get("targetNamespace"))
+        default = f"{space}-{each.name}" if space else each.name
+        yield Deployment(
+            owner=each,
+            path=path,
+            namespace=space or each.namespace,
+            values=values,
+            release=known_text(each.spec.get("releaseName")) or default,
+            unread=(*missing, *(["postRenderers"] if each.spec.get("postRenderers") else [])),
+        )
+    if each.group != _KUSTOMIZE or each.kind != "Kustomization":
+        return
+    added = {key: each.spec[key] for key in _FLUX_KUSTOMIZATION_FIELDS if each.spec.get(key)}
+    if merging := items(each.spec.get("patchesStrategicMerge")):
+        # Flux has patches as objects, kustomize as texts.
+        added["patchesStrategicMerge"] = [json.dumps(one, default=str) for one in merging]
+    if each.spec.get("patchesJson6902"):
+        added["patchesJson6902"] = [_json_patch(one) for one in mappings(each.spec["patchesJson6902"])]
+    if each.spec.get("targetNamespace"):
+        added["namespace"] = each.spec["targetNamespace"]
+    if metadata := mapping(each.spec.get("commonMetadata")):
+        added |= _metadata(metadata)
+    yield Deployment(
+        owner=each,
+        path=known_text(each.spec.get("path")) or "./",
+        kustomization=added,
+        components=tuple(str(one) for one in items(each.spec.get("components"))),
+        variables=variables(each, every),
+    )
+
+
+def unread_flux_parts(each: Object, every: list[Object], beside: Beside) -> Iterator[Unread]:
+    """Yield the settings by which Flux may skip files of a Kustomization's folder. The checker reads all files.
+
+    Source: https://fluxcd.io/flux/components/source/gitrepositories/#ignore (2026-11)
+    """
+    if each.group != _KUSTOMIZE or each.kind != "Kustomization":
+        return
+    path = known_text(each.spec.get("path")) or "./"
+    source = _source(mapping(each.spec.get("sourceRef")), each, every)
+    if source is not None and source.spec.get("ignore"):
+        yield Unread(each.origin, f"spec.ignore of {source.origin.path} may exclude files of {path}", frozenset())
+    folder = beside.folder(path, each)
+    above = [one / _IGNORED for one in (folder, *folder.parents) if beside.holds(one)] if folder else []
+    for file in (one for one in above if one.is_file()):
+        yield Unread(each.origin, f"{file.name} of {file.parent.name} may exclude files of {path}", frozenset())
+
+
+def helm_release_path(each: Object) -> str | None:
+    """Return the path of a HelmRelease's chart in its repository; ``None`` if the chart is in a registry."""
+    spec = mapping(dig(each.spec, "chart", "spec"))
+    return known_text(spec.get("chart")) if dig(spec, "sourceRef", "kind") in _OF_FILES else None
+
+
+def _json_patch(patch: Mapping[str, Any]) -> dict[str, Any]:
+    return {"target": patch.get("target"), "patch": json.dumps(patch.get("patch"), default=str)}
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": [{"pairs": metadata["labels"], "includeSelectors": False}]} if metadata.get("labels") else {}
+    return labels | ({"commonAnnotations": metadata["annotations"]} if metadata.get("annotations") else {})
+
+
+def add_flux_chart(owner: Object, every: list[Object], charts: list[Chart], problems: list[Unread]) -> None:
+    """Add the chart of a HelmRelease, and its parts that can't be read."""
+    chart = mapping(dig(owner.spec, "chart", "spec"))
+    name, version = chart.get("chart"), chart.get("version")
+    if (reference := mapping(owner.spec.get("chartRef"))) and (found := _source(reference, owner, every)):
+        name, version = _chart_name_and_version(found)
+    if name is None:
+        problems.append(Unread(owner.origin, "its chart isn't in the input and isn't read"))
+        return
+    values, missing = _helm_release_values(owner, every)
+    held = parts_of_chart(name)
+    problems += [Unread(owner.origin, f"values of chart {name} in {each} aren't read", held) for each in missing]
+    if owner.spec.get("postRenderers"):
+        problems.append(Unread(owner.origin, f"changes by its postRenderers in chart {name} aren't read", held))
+    namespace = known_text(owner.spec.get("targetNamespace")) or owner.namespace
+    space = known_text(owner.spec.get("targetNamespace"))
+    default = f"{space}-{owner.name}" if space else owner.name
+    release_ = known_text(owner.spec.get("releaseName")) or default
+    charts.append(build_chart(owner, name, version, values, namespace, release_))
+
+
+def _helm_release_values(owner: Object, every: list[Object]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a HelmRelease, and the values that aren't read."""
+    values: dict[str, Any] = {}
+    missing: list[str] = []
+    for each in mappings(owner.spec.get("valuesFrom")):
+        given = _given(each, owner, every)
+        if given is None:
+            missing.append(f"{each.get('kind')} {each.get('name')}")
+        elif each.get("targetPath"):
+            values = with_parameter(values, str(each["targetPath"]), typed(given))
+        else:
+            values = merged(values, read_values(owner, given))
+    return merged(values, mapping(owner.spec.get("values"))), missing
+
+
+def _source(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Object | None:
+    space = reference.get("namespace") or owner.namespace
+    alike = [each for each in every if each.group == _SOURCES and each.kind == reference.get("kind")]
+    named = [each for each in alike if each.name == str(reference.get("name"))]
+    return next((each for each in named if each.namespace == space), named[0] if len(named) == 1 else None)
+
+
+def _chart_name_and_version(source: Object) -> tuple[Any, Any]:
+    """Return name and version of the chart of an OCIRepository or a HelmChart."""
+    if source.kind == "HelmChart":
+        return source.spec.get("chart"), source.spec.get("version")
+    return source.spec.get("url"), dig(source.spec, "ref", "tag") or dig(source.spec, "ref", "semver")
+
+
+def _given(reference: Mapping[str, Any], owner: Object, every: list[Object]) -> Any:
+    """Return the values in a ConfigMap for a release; ``None`` if it isn't in the input."""
+    key = reference.get("valuesKey") or "values.yaml"
+    for each in every:
+        if each.kind == "ConfigMap" and (each.namespace, each.name) == (owner.namespace, str(reference.get("name"))):
+            return dig(each.content, "data", str(key)) if reference.get("kind") == "ConfigMap" else None
+    return "" if reference.get("optional") is True else None

@@ -1,23 +1,22 @@
-"""Options that choose rules and clusters, and that accept findings: on the command line, in settings and a baseline."""
+"""Options that several commands share: they choose rules and clusters, accept findings, and limit a review."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpu_preflight.command_line import console
-from gpu_preflight.command_line.parameter_types import File, IgnoredRule, RuleIds
+from gpu_preflight.command_line.parameter_types import Amount, F, File, IgnoredRule, RuleIds
 from gpu_preflight.command_line.settings import current_settings, is_setting
 
 if TYPE_CHECKING:
     from gpu_preflight.judging.acknowledgements import Acknowledgement
     from gpu_preflight.judging.baseline import Filters
     from gpu_preflight.judging.check import Report
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from gpu_preflight.judging.review import ReviewLimits
 
 
 def accepting(command: F) -> F:
@@ -152,3 +151,47 @@ def chosen_clusters(known: Sequence[str], named: Sequence[str]) -> tuple[str, ..
                 raise click.UsageError(f"--cluster {text}")
             console.warn(f"{current_settings(context).file}: clusters {text}")
     return tuple(each for each in named if each in known)
+
+
+def review_limits(command: F) -> F:
+    """Add the options that set limits of a change."""
+    month = "US dollars a month (730 hours, on-demand list prices)"
+    for option in (
+        click.option(
+            "--fail-on-replace",
+            is_flag=True,
+            help="Exit with 1 if a pool or cluster is replaced, a pool is removed, or its nodes are drained.",
+        ),
+        click.option(
+            "--max-added-gpus",
+            type=Amount("GPUs", whole=True),
+            metavar="GPUS",
+            help="Exit with 1 if the change adds more GPUs to the most that the pools can have, or an unknown number.",
+        ),
+        click.option(
+            "--max-added-usd-per-month",
+            type=Amount("US dollars"),
+            metavar="USD",
+            help="Exit with 1 if the change adds more to the most that the pools can cost, or an unknown amount.",
+        ),
+        click.option(
+            "--max-usd-per-month",
+            type=Amount("US dollars"),
+            metavar="USD",
+            help=f"Exit with 1 if the pools can cost more {month} after the change, or an unknown amount.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def limits_from_options(options: dict[str, Any]) -> ReviewLimits:
+    """Return the limits that a call sets."""
+    from gpu_preflight.judging.review import ReviewLimits
+
+    return ReviewLimits(
+        max_usd_per_month=options["max_usd_per_month"],
+        max_added_usd_per_month=options["max_added_usd_per_month"],
+        max_added_gpus=options["max_added_gpus"],
+        fail_on_replace=options["fail_on_replace"],
+    )

@@ -335,7 +335,7 @@ def render(view: CheckView | ExplainView | ReviewView) -> str:
 
 
 def _part(name: str) -> Html:
-    return Html(files("gpu_preflight.report.html").joinpath(name).read_text())
+    return Html(files("gpu_preflight.report").joinpath(name).read_text())
 
 
 def _policy(style: str, script: str) -> str:
