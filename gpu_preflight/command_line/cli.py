@@ -245,7 +245,7 @@ def explain(
 
 
 def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
-    """Return the workloads that stand in some files or folders, ``None`` without any."""
+    """Return the workloads of some files or folders; ``None`` without files."""
     from pathlib import Path
 
     from gpu_preflight.reading.documents import KUSTOMIZATIONS, STDIN
@@ -253,7 +253,7 @@ def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...])
     if not files:
         return None
     named = [Path("<stdin>" if each == STDIN else each) for each in files]
-    # What a kustomization comes to stands in its folder.
+    # Objects of a kustomization belong to its folder.
     places = {each.parent if each.name in KUSTOMIZATIONS else each for each in named}
     return [each for each in workloads if places & {Path(each.origin.file), *Path(each.origin.file).parents}]
 
@@ -485,7 +485,7 @@ def print_completion(shell: str) -> int:
 def main() -> None:
     """Run the console script."""
     console.end_cleanly_when_terminated()
-    # What a command makes has few cycles, and it ends soon: looking for them took a fifth of its time.
+    # The command's objects have few cycles, and it ends soon. Garbage collection took a fifth of its time.
     gc.disable()
     sys.exit(console.run(cli))
 

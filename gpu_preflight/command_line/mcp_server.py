@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol: the commands as tools of an agent, on standard input and output.
 
-Each tool is a command. Its parameters are the command's options, except those that write. A process of its own answers
-each call, confined to the root folder, so one answer can't affect the next one.
+Each tool is a command. Its parameters are the command's options, except options that write. A separate process
+answers each call, confined to the root folder, so one answer can't affect the next one.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools
 """
@@ -112,7 +112,7 @@ def tools(group: click.Group) -> list[types.Tool]:
 
 
 def command_line(command: click.Command, arguments: Mapping[str, Any], root: Path) -> list[str]:
-    """Return the arguments of a tool as those of the command.
+    """Return the arguments of a tool as arguments of the command.
 
     Args:
         command: The command.
@@ -170,7 +170,7 @@ def _continuation(text: str, offset: int) -> str:
 
 
 async def answer(group: click.Group, root: Path, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """Return what a command answers, as two texts: the report, and what its exit code means or where it continues."""
+    """Return the answer of a command as two texts: the report, and the meaning of its exit code or the next offset."""
     if name not in COMMANDS:
         return _failed(f"tool must be one of {', '.join(COMMANDS)}, got {name!r}{did_you_mean(name, COMMANDS)}")
     given = {"format": "markdown", **arguments}

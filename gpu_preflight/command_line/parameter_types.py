@@ -1,4 +1,4 @@
-"""Types of the command line's arguments and options: what each accepts, and its error for anything else."""
+"""Types of the command line's arguments and options: accepted values, and the error for any other value."""
 
 from __future__ import annotations
 

@@ -89,10 +89,10 @@ def _read_baseline(file: str, *, anywhere: bool = False) -> tuple[Any, ...]:
 
 
 def filtered(report: Report, paths: Sequence[str], options: dict[str, Any]) -> Report:
-    """Return a report without what options and settings hide, and write a baseline if that is asked for.
+    """Return a report without findings that options and settings hide, and write a baseline on request.
 
     Args:
-        report: What a check found.
+        report: The report of a check.
         paths: The files and folders that were read.
         options: The options of `accepting` and of the command.
 

@@ -1,8 +1,7 @@
-"""What a deployment does to each resource and object that differs between two inputs.
+"""Effects of a deployment on each resource and object that differs between two inputs.
 
-CloudFormation compares two templates by logical id. Its schemas name the properties for which it
-makes another resource.
-Kubernetes compares an applied object with the one of its name, and rejects a change of some fields.
+CloudFormation compares two templates by logical id. Its schemas name the properties whose change replaces a resource.
+Kubernetes compares an applied object with the object of the same name, and rejects changes of some fields.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ _KEPT_BY_EKS = (
     "UpgradePolicy",
     "ZonalShiftConfig",
 )
-# What is lost with a resource, or with an object.
+# Losses with a resource, or with an object.
 _LOST: Mapping[str, str] = {
     "AWS::EFS::FileSystem": "its files are deleted",
-    "AWS::EKS::Cluster": "what runs in it is gone",
+    "AWS::EKS::Cluster": "everything that runs in it is deleted",
     "AWS::FSx::FileSystem": "its files are deleted",
-    "AWS::KMS::Key": "what it encrypted cannot be read any more",
+    "AWS::KMS::Key": "data that it encrypted can't be read any more",
     "AWS::S3::Bucket": "its files are deleted, or its deletion fails",
 }
 _LOST_OBJECT: Mapping[tuple[str, str], str] = {
@@ -88,7 +87,7 @@ _POD_AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 _TOKEN = "ServiceToken"
 _KEPT = ("Retain", "RetainExceptOnCreate", "Snapshot")
 _MOST_DETAILS = 3
-# What a detail ends with, by effect.
+# End of a detail, by effect.
 EFFECTS: Mapping[Effect, str] = {
     "nodes replaced": "the nodes are replaced",
     "pods restart": "the pods restart",
@@ -108,7 +107,7 @@ _NODE_TEMPLATES: Mapping[str, tuple[str, ...]] = {"EC2NodeClass": (), "NodeClass
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """What becomes of a resource or of an object.
+    """The change of a resource or of an object.
 
     Attributes:
         what: Its type or kind, and where it is.
@@ -116,9 +115,9 @@ class ResourceChange:
             ``removed``;
             ``destructive``, data or a run is lost; ``fails``, AWS or Kubernetes rejects it and the deployment is rolled
             back; ``left behind``, it goes on without a stack; ``unknown``.
-        detail: What differs, and what it means.
+        detail: The difference, and its effect.
         origin: Where it is written: in the new version, else in the old one.
-        effect: What an update in place does to running nodes or pods; empty if they stay.
+        effect: Effect of an update in place on running nodes or pods; empty if they stay.
     """
 
     what: str
@@ -139,7 +138,7 @@ class ResourceChange:
 
 
 def resource_changes(old: Input, new: Input) -> tuple[ResourceChange, ...]:
-    """Return what becomes of every resource and object that differs, from what is lost to what is added."""
+    """Return the change of each resource and object that differs, from destructive changes to additions."""
     before, after = ({each.key: each for each in things(one)} for one in (old, new))
     deployed = compare_deployed(before, after)
     found, replaced = _updates([(each, after[key]) for key, each in before.items() if key in after], deployed)
@@ -158,7 +157,7 @@ def resource_changes(old: Input, new: Input) -> tuple[ResourceChange, ...]:
 def _exports_in_use(old: Input, new: Input, replaced: frozenset[str]) -> Iterator[ResourceChange]:
     """Yield exports that are deleted or get another value while a deployed stack imports them.
 
-    A stack that is no longer in the second version stays deployed until somebody deletes it.
+    A stack that is no longer in the second version stays deployed until a person deletes it.
     Source, read 2026-11: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-stack-exports.html
     """
     stacks = {each.key.partition("/")[0] for each in new.resources.values()}
@@ -200,7 +199,7 @@ def _same_provider_once(found: Iterable[ResourceChange]) -> Iterator[ResourceCha
 
 
 def _updates(pairs: list[tuple[Thing, Thing]], deployed: Deployed) -> tuple[list[ResourceChange], frozenset[str]]:
-    """Return what becomes of those that stay, and the keys of those that are replaced. What refers to them changes."""
+    """Return the changes of resources that stay, and the keys of replaced ones. References to these change, too."""
     replaced: frozenset[str] = frozenset()
     while True:
         found = [(now, change) for was, now in pairs for change in _update(was, renewed_thing(now, replaced), deployed)]
@@ -560,7 +559,7 @@ def _is_kept(each: Thing) -> bool:
 def _lost(each: Thing) -> str | None:
     if each.applied is None:
         return _LOST.get(each.kind)
-    # Whoever made a volume by hand decides what becomes of it.
+    # A volume that a person created has its own reclaim policy.
     static = each.kind == "PersistentVolumeClaim" and each.applied.spec.get("volumeName")
     return None if static else _LOST_OBJECT.get((each.applied.group, each.kind))
 

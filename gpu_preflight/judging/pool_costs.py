@@ -284,7 +284,7 @@ class QuotaIncrease:
 def quota_increases(before: Iterable[PoolCost], after: Iterable[PoolCost]) -> tuple[QuotaIncrease, ...]:
     """Return the quotas of which pools need more than before. Each account has its own in each region.
 
-    Of a quota of which a pool needed any number, and no longer does, that isn't known.
+    If a pool could need any number of a quota, and no longer does, the result isn't known.
     """
     sides = tuple(before), tuple(after)
     sums: list[dict[tuple[str | None, str | None, str], int]] = []

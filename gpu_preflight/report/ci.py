@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _GITLAB_SEVERITIES = {"error": "critical", "warning": "minor", "note": "info"}
 _HIDDEN = "hidden"
-# Of results about the whole input.
+# Place of results about the whole input.
 _NO_FILE = "."
-# What XML 1.0 has no character for.
+# Characters that XML 1.0 doesn't allow.
 _NOT_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -167,7 +167,7 @@ def _parts(view: CheckView | ReviewView, *, standing: bool) -> Iterator[_Result]
 
 
 def _exceeded(view: ReviewView) -> Iterator[_Result]:
-    """Yield the limits that a change doesn't keep. It has no place: the first pool with GPUs stands for it."""
+    """Yield the limits that a change doesn't keep, at the place of the first pool with GPUs."""
     pools = [pool for side in (view.clusters.after, view.clusters.before) for one in side for pool in one.pools]
     places = [each.origin for each in sorted(pools, key=lambda each: not each.gpus_per_node.most)]
     place = (
@@ -188,7 +188,7 @@ def _new(view: CheckView | ReviewView) -> list[_Result]:
 
 
 def _place(origin: FindingOrigin) -> Position:
-    """Return the file and line that a person edits; line 0 stands for one that isn't known."""
+    """Return the file and line that a person edits; line 0 means unknown."""
     found = origin.position
     file = repository_path(found.file if found else origin.file).as_posix()
     return Position(file, found.line, found.column) if found else Position(file, 0, None)

@@ -17,7 +17,7 @@ from gpu_preflight.reading.objects import Origin, Position, Unread
 from gpu_preflight.rule import AcceptedBy, Finding, Rule, Severity
 
 Outcome = Literal["pass", "fail", "unknown"]
-# Attributes that an output shows of values that have more. Of any other dataclass it shows all fields.
+# Attributes in the output of values that have more. Any other dataclass has all its fields in the output.
 SHOWN: dict[type, tuple[str, ...]] = {
     Autoscaler: ("kind", "version"),
     OpenValue: ("origin", "field", "value", "rules"),
@@ -37,7 +37,7 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """What a command reports.
+    """The report of a command.
 
     Attributes:
         schema_version: Changes only when a key is renamed, removed or means something else.
@@ -52,7 +52,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutcomeView(View):
-    """What a command reports that checks something.
+    """The report of a command that checks something.
 
     Attributes:
         outcome: ``fail`` if there is an error that isn't acknowledged, or a workload would stay Pending or fail at its
@@ -91,7 +91,7 @@ class Hidden:
     """How many findings don't count, because they are accepted or their rule or cluster isn't selected.
 
     Attributes:
-        by: Where that is set. Of ``acknowledgements`` in the input, only errors are counted. Findings that
+        by: Where that is set. For ``acknowledgements`` in the input, only errors are counted. Findings that
             ``selection`` hides are in no list.
         errors: Certain errors.
         possible_errors: Errors that may be true, depending on a value that only the deployment sets.
@@ -117,8 +117,8 @@ class FindingOrigin(Origin):
     """Where a finding is.
 
     Attributes:
-        line: Its line in the file, from 1; ``None`` where that isn't known, and in what CDK wrote.
-        column: Its column in the file, from 1; ``None`` where that isn't known.
+        line: Its line in the file, from 1; ``None`` if it isn't known, and in files that CDK wrote.
+        column: Its column in the file, from 1; ``None`` if it isn't known.
         code: Where the app's own code created the construct; ``None`` without stack traces in CDK's metadata.
         field: The only field that is wrong, e.g. ``spec.replicas``, whose line it is where the file has it; ``None``
             where it is the whole, or several.
@@ -185,7 +185,7 @@ class Lines:
 
     def __init__(self) -> None:
         """Begin without a file."""
-        # What reads files again is loaded after the rules ran.
+        # These modules read files again, so they are loaded after the rules ran.
         from gpu_preflight.reading.creation_stacks import CreationStacks
         from gpu_preflight.reading.positions import Positions
 
@@ -201,7 +201,7 @@ class Lines:
     def locate(self, origin: Origin, field: str = "") -> FindingOrigin:
         """Return an origin with its line, or the line of a field."""
         file, code = _template_file(origin), self._stacks.find(origin)
-        # Nobody edits a line of what CDK wrote, and a file as a whole has none.
+        # People don't edit files that CDK wrote, and a whole file has no line.
         has_none = (origin.resource and self._stacks.has_assembly(origin.file)) or origin.path == origin.file
         position = None if has_none else self._positions.find(replace(origin, file=file), field)
         line, column = (position.line, position.column) if position else (None, None)

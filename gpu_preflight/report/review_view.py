@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LocatedChange(ResourceChange):
-    """What becomes of a resource or of an object, with its line."""
+    """The change of a resource or of an object, with its line."""
 
     origin: FindingOrigin | None = None
 
@@ -81,7 +81,7 @@ class CeilingView:
     """The max size of all GPU pools with a known bound.
 
     Attributes:
-        usd_per_hour: On-demand list price, in GovCloud its own, elsewhere that of us-east-1.
+        usd_per_hour: On-demand list price: GovCloud's own there, otherwise us-east-1's.
     """
 
     gpus: int
@@ -93,7 +93,7 @@ class CeilingView:
 
 @dataclass(frozen=True, slots=True)
 class UsdView:
-    """A cost in US dollars by the on-demand list price; ``None`` if that of a pool isn't known."""
+    """A cost in US dollars by the on-demand list price; ``None`` if a pool's price isn't known."""
 
     per_hour: float | None
     per_month: float | None
@@ -101,12 +101,12 @@ class UsdView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CostView:
-    """What all GPU pools cost.
+    """Costs of all GPU pools.
 
     Attributes:
-        min: Of the nodes that always run.
-        requested: Of the nodes that the workloads of the input request.
-        max: Of the most nodes.
+        min: Cost of the nodes that always run.
+        requested: Cost of the nodes that the workloads of the input request.
+        max: Cost of the max number of nodes.
     """
 
     min: UsdView
@@ -137,13 +137,13 @@ class ReviewCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReviewView(OutcomeView):
-    """What a change means.
+    """Effects of a change.
 
     Attributes:
         headline: The change in one sentence, the worst first.
         needs_attention: Whether nodes are drained, or something is removed, lost or not known, although it may pass.
         control_planes: Clusters that are replaced, whose version EKS does not go to, or not yet.
-        changes: What the deployment does to each resource and object that differs, from what is lost to what is added.
+        changes: Effects of the deployment on each resource and object that differs, from losses to additions.
         workloads: Those whose verdict changes; ``None`` where there is none.
         limits: Whether the change keeps each limit that an option sets.
         quotas: EC2 quotas of which the pools need more than before.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpu_preflight.report.review_view import QuotaIncreaseView, ReviewView
 
 Row = tuple[str, str, str, str]
-# What a deployment does to most resources.
+# Changes of most resources in a deployment.
 _QUIET = ("removed", "in place", "added")
 # Kinds that run pods or scale them, whose removal a reader has to see. Pools have a list of their own.
 _RUNNING = ("DaemonSet", "Deployment", "HorizontalPodAutoscaler", "LeaderWorkerSet", "ScaledObject", "StatefulSet")
@@ -169,7 +169,7 @@ def _command(quota: QuotaIncreaseView, region: str | None) -> str:
 def listed_changes(view: ReviewView) -> list[ResourceChange]:
     """Return the resources and objects of a review that a reader has to see.
 
-    Updates in place that leave nodes and pods running, additions, and removals of what runs no pods are only counted.
+    Updates in place that leave nodes and pods running, additions, and removals of objects without pods are counted.
     """
     return [each for each in view.changes if not _is_quiet(each)]
 

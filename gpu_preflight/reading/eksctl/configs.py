@@ -47,19 +47,19 @@ from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, map
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 _POOLS: frozenset[Part] = frozenset(("pools",))
-_BY_API = "add-ons, a device plugin and more that eksctl installs by API stand in no file"
-_BY_FLAG = "what eksctl is told on its command line, such as --install-nvidia-plugin=false, stands in no file"
-# Installed where the config does not leave them out.
+_BY_API = "add-ons, a device plugin and more that eksctl installs by API are in no file"
+_BY_FLAG = "options of eksctl's command line, such as --install-nvidia-plugin=false, are in no file"
+# Installed unless the config leaves them out.
 _DEFAULT_ADDONS = (VPC_CNI, KUBE_PROXY, COREDNS, METRICS_SERVER)
-# Auto Mode brings what the others do.
+# Auto Mode has its own replacements for the other add-ons.
 _OF_AUTO_MODE = (METRICS_SERVER,)
-# Regions whose name begins so have no add-on of metrics-server that eksctl installs by itself.
+# In regions with these prefixes, eksctl doesn't install metrics-server by itself.
 _WITHOUT_METRICS_SERVER = ("cn-", "us-gov-", "us-iso", "eu-isoe-")
-# Source: eksctl-io/eksctl ``checkNodeGroupVersion`` (read 2026-11-23, release not known); what creating a cluster makes
-# of these words was not read, so nothing is said of such a version.
+# Source: eksctl-io/eksctl ``checkNodeGroupVersion`` (read 2026-11-23, release not known). How eksctl
+# resolves these words for a new cluster wasn't read, so such a version is unknown.
 _CHOSEN_BY_EKSCTL = ("auto", "default", "latest")
 _OF_NVIDIA, _OF_EFA = "nvidia-device-plugin-daemonset", EFA_DEVICE_PLUGIN
-# Next to a manager of GPUs, a user passes --install-nvidia-plugin=false; where not, GPU011 says what happens.
+# Next to another GPU manager, users set --install-nvidia-plugin=false. Without the option, GPU011 reports the result.
 _MANAGERS = (DEVICE_PLUGIN, GPU_OPERATOR, *DRA_DRIVERS)
 _IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
 
@@ -79,9 +79,9 @@ def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterat
         yield Unread(flags, _BY_FLAG, frozenset(("device-plugin",)))
         for kind in ("managedNodeGroups", "nodeGroups"):
             if not isinstance(config.content.get(kind), (list, type(None))):
-                yield Unread(_part(config, kind), "the groups are not read, because they are no list", _POOLS)
+                yield Unread(_part(config, kind), "the groups can't be read, because they aren't a list", _POOLS)
         if config.content.get("gitops"):
-            yield Unread(_part(config, "gitops"), "what Flux, which eksctl installs for it, applies is not read")
+            yield Unread(_part(config, "gitops"), "objects that Flux applies, which eksctl installs, aren't read")
 
 
 def _part(config: Object, name: str) -> Origin:
@@ -153,7 +153,7 @@ def _compute(auto: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default_addons(config: Object) -> Iterator[dict[str, Any]]:
-    """Yield the add-ons that eksctl adds to those of a config when it creates the cluster."""
+    """Yield the add-ons that eksctl adds to the add-ons of a config when it creates the cluster."""
     if dig(config.content, "addonsConfig", "disableDefaultAddons") is True:
         return
     named = {str(each.get("name")).lower() for each in mappings(config.content.get("addons"))}
@@ -197,7 +197,7 @@ def karpenter_charts(config: Object) -> Iterator[Chart]:
     karpenter = mapping(config.content.get("karpenter"))
     if karpenter:
         name = metadata(config).get("name")
-        # What it gives as interruptionQueueName is no value of charts since 0.33.
+        # eksctl sets interruptionQueueName, which charts since 0.33 don't read.
         values = {
             "settings": {"clusterName": name, "interruptionQueue": Unknown("${queue of eksctl}")},
             "serviceAccount": {"annotations": {ROLE_ANNOTATION: Unknown("${role of eksctl}")}},
@@ -208,11 +208,11 @@ def karpenter_charts(config: Object) -> Iterator[Chart]:
 
 def device_plugins(config: Object, objects: Iterable[Object], charts: Iterable[Chart]) -> Iterator[Object]:
     """Yield the DaemonSets of device plugins that eksctl applies for the groups of a config."""
-    # What names another cluster is none of this one's.
+    # An object may name another cluster.
     here = (None, metadata(config).get("name"))
     every = [each for each in objects if each.cluster in here]
     groups = _groups(config)
-    # On nodes of Bottlerocket it would be a second one: who has both keeps it off, which no config says.
+    # On Bottlerocket it would be a second plugin. Users with both disable it, which isn't in a config.
     beside = any(has_nvidia_gpus(each) and str(ami_family(each)).startswith(BOTTLEROCKET) for each in groups)
     managed = any(each.name in _MANAGERS for each in charts if each.cluster in here) or any(
         map(_is_device_plugin, every)

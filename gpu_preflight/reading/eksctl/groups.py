@@ -1,4 +1,4 @@
-"""What managed and self-managed node groups of eksctl share: launch templates, user data, resources.
+"""Launch templates, user data and resources of eksctl's managed and self-managed node groups.
 
 Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/defaults.go, pkg/ami/ssm_resolver.go,
 pkg/vpc/vpc.go (2026-08-21)
@@ -28,9 +28,9 @@ from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mappi
 from gpu_preflight.reading.user_data import parse_embedded
 
 GROUP = "eksctl.io"
-# Of a group: how its instance types are written.
+# Metadata of a group: the field with its instance types.
 TYPES_AS = "eksctl.io/types"
-# Of a group: whether the role that eksctl makes for its nodes may scale groups; absent where the user sets policies.
+# Metadata of a group: whether eksctl's role of its nodes may scale groups. Absent if the user sets policies.
 NODES_SCALE = "eksctl.io/nodes-scale"
 AL2023, AL2, BOTTLEROCKET = "AmazonLinux2023", "AmazonLinux2", "Bottlerocket"
 BOTTLEROCKETS = (BOTTLEROCKET, f"{BOTTLEROCKET}Fips")
@@ -63,7 +63,7 @@ _WITH_IOPS = ("gp3", "io1", "io2")
 _LOWEST_IOPS = {"gp3": _IOPS, "io1": 100, "io2": 100}
 _BOUNDARY = "//"
 _NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
-# What eksctl asks EKS for once the cluster is there.
+# Values that eksctl reads from EKS after the cluster exists.
 _ENDPOINT, _AUTHORITY, _RANGE = "Endpoint", "CertificateAuthorityData", "KubernetesNetworkConfig.ServiceIpv4Cidr"
 
 
@@ -79,10 +79,10 @@ def resource(
 
     Args:
         config: The ClusterConfig.
-        name: What it is called, once in a config.
+        name: Its name, unique in a config.
         kind: Its type in CloudFormation.
-        properties: Its properties; those that are ``None`` are left out.
-        more: What else is told of how it is written.
+        properties: Its properties, without values that are ``None``.
+        more: More metadata about its form in the config.
     """
     key = f"{config.name}/{name}"
     region = known_text(metadata(config).get("region"))
@@ -119,7 +119,7 @@ def ami_family(group: dict[str, Any]) -> Any:
 
 def group_instance_types(group: dict[str, Any]) -> Any:
     """Return the instance types of a group, `Unknown` where eksctl asks EC2 for them."""
-    # Beside a list, the selector must choose just what is listed.
+    # Next to a list, the selector must choose exactly the listed types.
     if listed := items(dig(group, "instancesDistribution", "instanceTypes")) or items(group.get("instanceTypes")):
         return listed
     if group.get("instanceSelector"):
@@ -128,9 +128,9 @@ def group_instance_types(group: dict[str, Any]) -> Any:
 
 
 def types_written_as(group: dict[str, Any]) -> str | None:
-    """Return where others can be written in a managed group; ``None`` beside a selector, which has to choose them.
+    """Return the field for other types in a managed group; ``None`` with a selector, which has to choose them.
 
-    Of ``instanceType`` and ``instanceTypes`` eksctl takes only one.
+    eksctl accepts either ``instanceType`` or ``instanceTypes``.
     Source: eksctl-io/eksctl 99984adb6 pkg/apis/eksctl.io/v1alpha5/validation.go (2026-08-21)
     """
     if group.get("instanceSelector"):
@@ -188,12 +188,12 @@ def group_sizes(group: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def group_tags(config: Object, group: dict[str, Any]) -> dict[str, Any]:
-    """Return the tags of a group, those of the cluster among them."""
+    """Return the tags of a group, with the tags of the cluster."""
     return {**mapping(metadata(config).get("tags")), **mapping(group.get("tags"))}
 
 
 def group_subnets(config: Object, group: dict[str, Any]) -> tuple[Any, list[Resource]]:
-    """Return the subnets of a group, and what is known of them; `Unknown` where eksctl takes those of the cluster."""
+    """Return the subnets of a group, and their resources; `Unknown` if eksctl uses the cluster's subnets."""
     if named := items(group.get("subnets")):
         zones = [(str(each), _subnet_zone(config, each)) for each in named]
     else:
@@ -242,12 +242,12 @@ def node_permissions(group: dict[str, Any]) -> dict[str, bool]:
 
 
 def launch_template_data(config: Object, group: dict[str, Any], user_data: Any) -> dict[str, Any]:
-    """Return what stands in the launch template of a group, its image and its instance type excepted."""
+    """Return the launch template data of a group, except its image and its instance type."""
     on_reservation = mapping(group.get("capacityReservation"))
     data = {
         "BlockDeviceMappings": _disks(group),
         "CapacityReservationSpecification": _reservation(on_reservation) if on_reservation else None,
-        # eksctl writes it beside a reservation only.
+        # eksctl writes it only with a reservation.
         "InstanceMarketOptions": _market(group) if on_reservation else None,
         "MetadataOptions": {
             "HttpPutResponseHopLimit": 1 if group.get("disablePodIMDS") is True else 2,
@@ -328,7 +328,7 @@ def user_data(config: Object, group: dict[str, Any], *, joins_by_itself: bool) -
     Args:
         config: The ClusterConfig.
         group: The group.
-        joins_by_itself: Whether nobody but eksctl tells the nodes which cluster to join.
+        joins_by_itself: Whether only eksctl's user data names the cluster that the nodes join.
     """
     if str(ami_family(group)).startswith(BOTTLEROCKET):
         text = _toml(config, group, joins_by_itself)
@@ -392,7 +392,7 @@ def _toml(config: Object, group: dict[str, Any], joins_by_itself: bool) -> str:
 
 
 def _lines(path: tuple[str, ...], value: Any) -> Iterator[str]:
-    """Yield a setting a line, each key in quotes, since those of Kubernetes have dots."""
+    """Yield one line for each setting. Keys are quoted, because Kubernetes' keys have dots."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _lines((*path, str(key)), each)

@@ -58,7 +58,7 @@ _DISTRIBUTION = {
 
 
 def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[Resource]:
-    """Yield a managed node group, its launch template and what is known of its subnets."""
+    """Yield a managed node group, its launch template and its known subnets."""
     subnets, made = group_subnets(config, group)
     yield from made
     template = _managed_template(config, group, name)
@@ -72,7 +72,7 @@ def managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[
         "AmiType": _managed_image(group, types),
         "CapacityType": _capacity(group),
         "ReleaseVersion": group.get("releaseVersion") or None,
-        # Of EKS the most is at least 1.
+        # EKS requires a max size of at least 1.
         "ScalingConfig": {"MinSize": least, "MaxSize": most or 1, "DesiredSize": least if desired is None else desired},
         "Labels": group_labels(config, group),
         "Taints": _taints(group),
@@ -107,7 +107,7 @@ def _managed_template(config: Object, group: dict[str, Any], name: str) -> Resou
 
 def _specification(group: dict[str, Any], made: Resource | None) -> dict[str, Any]:
     if made:
-        # eksctl names none: it makes a group anew rather than change it.
+        # eksctl sets no version: it replaces a group instead of changing it.
         return {"Id": made.ref(), "Version": Unknown(f"${{{made.key}.LatestVersionNumber}}")}
     named = mapping(group.get("launchTemplate"))
     version = named.get("version")
@@ -156,7 +156,7 @@ def _repair(said: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def self_managed_group(config: Object, group: dict[str, Any], name: str) -> Iterator[Resource]:
-    """Yield an Auto Scaling group, its launch template and what is known of its subnets."""
+    """Yield an Auto Scaling group, its launch template and its known subnets."""
     subnets, made = group_subnets(config, group)
     yield from made
     template = _self_managed_template(config, group, name)
@@ -246,7 +246,7 @@ def _not_known(family: str) -> Unknown:
 
 
 def _tags(config: Object, group: dict[str, Any]) -> dict[str, Any]:
-    """Return the tags of the group: its own, that of the cluster, and those by which cluster autoscaler finds it."""
+    """Return the tags of the group: its own, the cluster's tag, and the tags for cluster autoscaler's discovery."""
     name = metadata(config).get("name")
     tags = {**group_tags(config, group), f"{CLUSTER_TAG}{name}": "owned"}
     if dig(group, "iam", "withAddonPolicies", "autoScaler") is True:

@@ -105,7 +105,7 @@ def rejected(file: Path, why: str) -> Iterator[BrokenReference]:
 
     Args:
         file: The kustomization.
-        why: What kustomize reports.
+        why: The error of kustomize.
     """
     program, failed, text = why.partition(" failed: ")
     if failed and _FAULT.search(text) and not _BY_OPTION.search(text):

@@ -48,8 +48,8 @@ def test_what_stands_in_no_file_is_told(tmp_path: Path) -> None:
         "ClusterConfig demo/gitops",
     ]
     assert [each.reason for each in found.problems] == [
-        "what eksctl is told on its command line, such as --install-nvidia-plugin=false, stands in no file",
-        "what Flux, which eksctl installs for it, applies is not read",
+        "options of eksctl's command line, such as --install-nvidia-plugin=false, are in no file",
+        "objects that Flux applies, which eksctl installs, aren't read",
     ]
 
 
@@ -125,4 +125,4 @@ def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
 def test_groups_that_are_no_list_are_told(tmp_path: Path) -> None:
     found = given(tmp_path, managedNodeGroups={"gpu": {"instanceType": "g6.xlarge"}})
 
-    assert "the groups are not read, because they are no list" in [each.reason for each in found.problems]
+    assert "the groups can't be read, because they aren't a list" in [each.reason for each in found.problems]
