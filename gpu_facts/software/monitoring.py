@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpu_facts import charts, labels
-from gpu_facts.software.instance_lists import CLOUDWATCH_DCGM, CLOUDWATCH_NEURON
+from gpu_facts.software.aws import CLOUDWATCH_DCGM, CLOUDWATCH_NEURON
 from gpu_facts.software.model import (
     EVERYTHING,
     LINUX,

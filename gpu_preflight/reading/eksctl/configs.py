@@ -26,7 +26,7 @@ from gpu_facts.charts import (
 )
 from gpu_facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
 from gpu_facts.labels import COMPUTE_TYPE, GPU_TAINT, INSTANCE_TYPE
-from gpu_facts.software.instance_lists import EKSCTL_EFA_DEVICE_PLUGIN
+from gpu_facts.software.aws import EKSCTL_EFA_DEVICE_PLUGIN
 from gpu_facts.software.model import CRITICAL_ADDONS
 from gpu_preflight.reading.cloudformation import Resource, Template
 from gpu_preflight.reading.eksctl.groups import (
