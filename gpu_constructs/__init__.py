@@ -5,6 +5,6 @@ This package has the names that most apps need. The others are in the folder of 
 """
 
 from gpu_facts._version import __version__ as __version__
-from gpu_facts.lazy_names import lazy_names
+from gpu_facts.light import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

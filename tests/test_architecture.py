@@ -129,7 +129,6 @@ def test_few_functions_are_named_by_a_preposition_or_participle() -> None:
 def test_the_command_starts_without_what_it_seldom_uses() -> None:
     # Used by each start of the command, by constructs, or for values that must not change when the program runs.
     known = {
-        "gpu_facts/lazy_names.py",
         "gpu_facts/named_arguments.py",
         "gpu_preflight/command_line/console.py",
         "gpu_preflight/scheduling/packing.py",

@@ -27,7 +27,7 @@ from gpu_constructs import (
     UpTo,
 )
 from gpu_constructs.pools.size import refuse_unless_size
-from gpu_facts.hardware.mig import PROFILES
+from gpu_facts.hardware.gpu_models import PROFILES
 from gpu_facts.refusals import refuse_unless_instance
 
 

@@ -15,7 +15,7 @@ import pytest
 from constructs import Construct
 
 import gpu_constructs
-from gpu_facts.lazy_names import lazy_names
+from gpu_facts.light import lazy_names
 from tests.conftest import ROOT
 
 PACKAGES = {

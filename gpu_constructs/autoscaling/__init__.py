@@ -1,5 +1,5 @@
 """Components that add and remove nodes: cluster autoscaler for node groups, Karpenter for its own pools."""
 
-from gpu_facts.lazy_names import lazy_names
+from gpu_facts.light import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,5 +1,5 @@
 """Access for clients outside a cluster: load balancers and their controller."""
 
-from gpu_facts.lazy_names import lazy_names
+from gpu_facts.light import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

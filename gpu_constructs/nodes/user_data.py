@@ -21,7 +21,7 @@ from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.labels_and_taints import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
-from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES
+from gpu_facts.hardware.gpu_models import BOTTLEROCKET_NAMES
 from gpu_facts.merging import merged
 from gpu_facts.resources import EFA_HUGE_PAGES
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_facts.hardware.gp3 import (
+from gpu_facts.image_releases import OperatingSystem
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import is_token, refuse_unless_whole_number
+from gpu_facts.storage import (
     BASE_IOPS,
     BASE_THROUGHPUT,
     IOPS_PER_GIB,
@@ -13,9 +16,6 @@ from gpu_facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
-from gpu_facts.image_releases import OperatingSystem
-from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import is_token, refuse_unless_whole_number
 
 MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from gpu_facts.hardware.catalogue import InstanceType
-from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
+from gpu_facts.hardware.gpu_models import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number

@@ -1,5 +1,5 @@
 """Storage that pods claim, and its CSI drivers."""
 
-from gpu_facts.lazy_names import lazy_names
+from gpu_facts.light import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpu_facts.hardware.gp3 import (
+from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
+from gpu_facts.storage import (
     BASE_IOPS,
     BASE_THROUGHPUT,
     IOPS_PER_GIB,
@@ -13,8 +15,6 @@ from gpu_facts.hardware.gp3 import (
     MAX_THROUGHPUT,
     MIB_PER_SECOND_PER_IOPS,
 )
-from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 
 FileSystem = Literal["ext4", "xfs"]
 

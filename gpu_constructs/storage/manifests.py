@@ -7,14 +7,13 @@ from cdk8s_plus_28 import k8s
 
 from gpu_constructs.storage.gp3 import Gp3
 from gpu_constructs.storage.s3_mount import S3Mount
-from gpu_facts.hardware.lustre import LEAST_GIB
 from gpu_facts.labels import COMPUTE_TYPE, ZONE
-from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, FSX, S3
+from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, FSX, LUSTRE_MIN_GIB, S3
 
 # A claim with an empty class name: Kubernetes doesn't create a volume for it.
 _NO_CLASS = ""
 # Min size of a file system. Kubernetes doesn't allow changes of a claim's request if its class doesn't resize volumes.
-_REQUEST = k8s.Quantity.from_string(f"{LEAST_GIB}Gi")
+_REQUEST = k8s.Quantity.from_string(f"{LUSTRE_MIN_GIB}Gi")
 # Kubernetes requires a size, and Mountpoint ignores it.
 _SIZE = k8s.Quantity.from_string("1Gi")
 # A read-only mount has a mount option, not another access mode, because the access mode of a claim is immutable.

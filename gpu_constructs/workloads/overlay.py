@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpu_facts.access_tokens import access_token_kind
+from gpu_facts.access import access_token_kind
 from gpu_facts.merging import merged
 from gpu_facts.refusals import did_you_mean
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_facts.hardware.gp3 import BASE_IOPS, IOPS_PER_GIB
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import GIB, quantity
+from gpu_facts.storage import BASE_IOPS, IOPS_PER_GIB
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.launch import Disk
 from gpu_preflight.model.pod import Workload

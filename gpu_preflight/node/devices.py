@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_facts.charts import DRA_DRIVER, DRA_DRIVERS, GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType, may_be_newer
-from gpu_facts.hardware.mig import BOTTLEROCKET_NAMES, PROFILES
+from gpu_facts.hardware.gpu_models import BOTTLEROCKET_NAMES, PROFILES
 from gpu_facts.labels import MIG_CONFIG, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import MIB, quantity

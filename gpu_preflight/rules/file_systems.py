@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_facts.hardware.lustre import DEFAULT_TYPE, DEFAULT_VERSIONS, PORTS, THROUGHPUT, VERSION, is_size, sizes
 from gpu_facts.quantities import quantity
 from gpu_facts.refusals import did_you_mean
-from gpu_facts.storage import FSX
+from gpu_facts.storage import (
+    FSX,
+    LUSTRE_DEFAULT_TYPE,
+    LUSTRE_DEFAULT_VERSIONS,
+    LUSTRE_PORTS,
+    LUSTRE_THROUGHPUT,
+    LUSTRE_VERSION,
+    is_lustre_size,
+    lustre_sizes,
+)
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import has_role, pod_service_account
 from gpu_preflight.cluster.network import covers_port, known_groups, rules
@@ -54,7 +62,7 @@ def _title(file_system: Resource) -> str:
 def _kind(file_system: Resource) -> tuple[str | None, str | None]:
     """Return deployment type and storage type; ``None`` if one isn't known."""
     written = file_system.properties.get("LustreConfiguration")
-    deployment = DEFAULT_TYPE if written is None else mapping(written).get("DeploymentType", DEFAULT_TYPE)
+    deployment = LUSTRE_DEFAULT_TYPE if written is None else mapping(written).get("DeploymentType", LUSTRE_DEFAULT_TYPE)
     storage = file_system.properties.get("StorageType", "SSD")
     return (None if isinstance(written, Unknown) else known_text(deployment)), known_text(storage)
 
@@ -81,13 +89,13 @@ def _size_errors(file_system: Resource) -> Iterator[str]:
     if _OF_A_BACKUP in file_system.properties and "DeploymentType" not in _lustre_configuration(file_system):
         return
     throughput = known_number(_lustre_configuration(file_system).get("PerUnitStorageThroughput"))
-    if not is_size(size, deployment, storage, throughput):
-        yield f"StorageCapacity must be {sizes(deployment, storage, throughput)}, got {size}"
+    if not is_lustre_size(size, deployment, storage, throughput):
+        yield f"StorageCapacity must be {lustre_sizes(deployment, storage, throughput)}, got {size}"
 
 
 def _throughput_errors(file_system: Resource) -> Iterator[str]:
     deployment, storage = _kind(file_system)
-    sold = THROUGHPUT.get((deployment or "", storage or ""))
+    sold = LUSTRE_THROUGHPUT.get((deployment or "", storage or ""))
     written = _lustre_configuration(file_system).get("PerUnitStorageThroughput")
     value = known_number(written)
     if sold and written is None and _OF_A_BACKUP not in file_system.properties:
@@ -100,7 +108,7 @@ def _version_errors(file_system: Resource) -> Iterator[str]:
     deployment, _ = _kind(file_system)
     version = _written_version(file_system)
     if deployment == "PERSISTENT_2" and version == _TOO_OLD:
-        yield f"FileSystemTypeVersion must be 2.12 or {VERSION} with {deployment}, got {version}"
+        yield f"FileSystemTypeVersion must be 2.12 or {LUSTRE_VERSION} with {deployment}, got {version}"
 
 
 def _subnet_errors(file_system: Resource) -> Iterator[str]:
@@ -128,7 +136,7 @@ def _version(file_system: Resource) -> str | None:
     if file_system.properties.get("FileSystemTypeVersion") is not None:
         return _written_version(file_system)
     deployment, _ = _kind(file_system)
-    return None if _OF_A_BACKUP in file_system.properties else DEFAULT_VERSIONS.get(deployment or "")
+    return None if _OF_A_BACKUP in file_system.properties else LUSTRE_DEFAULT_VERSIONS.get(deployment or "")
 
 
 def _mounted(case: Case) -> Iterator[tuple[Workload, Resource]]:
@@ -174,14 +182,14 @@ def file_system_whose_ports_are_closed(case: Case) -> Iterator[Problem]:
         if not opened or None in opened:
             continue
         known = [one for listed in opened for one in listed or ()]
-        closed = [first for first, _ in PORTS if not any(covers_port(one, first) for one in known)]
+        closed = [first for first, _ in LUSTRE_PORTS if not any(covers_port(one, first) for one in known)]
         if closed:
             text = f"none of its security groups allows inbound TCP {' or '.join(map(_range, closed))}"
             yield Problem(each, text, name=_title(each))
 
 
 def _range(first: int) -> str:
-    last = dict(PORTS)[first]
+    last = dict(LUSTRE_PORTS)[first]
     return str(first) if first == last else f"{first}-{last}"
 
 

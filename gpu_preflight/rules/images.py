@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from gpu_facts.charts import DCGM_EXPORTER, DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.cuda import DRIVER_OF_MAJOR, FIRST_FOR_FAMILY, LAST_MAJOR_FOR_FAMILY, NEWEST_MAJOR, Release
+from gpu_facts.hardware.gpu_models import (
+    DRIVER_OF_MAJOR,
+    FIRST_FOR_FAMILY,
+    LAST_MAJOR_FOR_FAMILY,
+    NEWEST_MAJOR,
+    Release,
+)
 from gpu_facts.image_releases import (
     AL2023_FIRST,
     AL2023_FIRST_WITH_NVIDIA,

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.cuda import COMPUTE_CAPABILITY
+from gpu_facts.hardware.gpu_models import COMPUTE_CAPABILITY
 from gpu_facts.light import regex
 from gpu_facts.model_servers import SERVER_OPTIONS, Weights, estimate_weights
 from gpu_facts.quantities import GIB, MIB, quantity, show

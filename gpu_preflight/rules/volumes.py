@@ -8,20 +8,21 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.gp3 import (
-    BASE_IOPS,
-    BASE_THROUGHPUT,
-    IOPS_PER_GIB,
-    MAX_IOPS,
-    MAX_THROUGHPUT,
-    MIB_PER_SECOND_PER_IOPS,
-)
 from gpu_facts.image_releases import AL2023_SNAPSHOT_GIB
 from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import DISK
-from gpu_facts.storage import BROUGHT_BY, EBS_OF_AUTO_MODE
+from gpu_facts.storage import (
+    BASE_IOPS,
+    BASE_THROUGHPUT,
+    BROUGHT_BY,
+    EBS_OF_AUTO_MODE,
+    IOPS_PER_GIB,
+    MAX_IOPS,
+    MAX_THROUGHPUT,
+    MIB_PER_SECOND_PER_IOPS,
+)
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import is_image_of_eks
 from gpu_preflight.cluster.pools import is_visible

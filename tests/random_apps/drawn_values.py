@@ -24,7 +24,7 @@ from gpu_constructs.pools import Disruption, Kubelet, NodeRepair, ScalingOptions
 from gpu_constructs.pools.disruption import Consolidation
 from gpu_constructs.workloads import InitContainer, ScratchMount
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
-from gpu_facts.hardware.mig import PROFILES
+from gpu_facts.hardware.gpu_models import PROFILES
 
 TYPES = (
     "g4dn.xlarge",

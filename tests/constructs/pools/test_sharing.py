@@ -11,7 +11,7 @@ from gpu_constructs import Mig, Mps, NodeShape, TimeSlicing
 from gpu_constructs.nodes.user_data import joining_user_data, node_class_user_data, user_data
 from gpu_constructs.pools import CustomImage, Exclusive
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.mig import PROFILES, SLICES, compute_slices
+from gpu_facts.hardware.gpu_models import PROFILES, SLICES, compute_slices
 from tests.constructs.nodes.test_user_data import MEMBERSHIP
 from tests.user_data import parts_of
 

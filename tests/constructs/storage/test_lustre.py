@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import GpuCluster, ManagedNodeGroup, NodeShape
 from gpu_constructs.storage import FsxCsiDriver, LustreFileSystem, PersistentLustre, ScratchLustre
 from gpu_constructs.storage.manifests import lustre_chart
-from gpu_facts.hardware.lustre import is_size
+from gpu_facts.storage import is_lustre_size
 from tests.linting import cfn_lint
 from tests.schemas import validate
 from tests.templates import depends_on, manifests_of, of_type, only, resources_of, resources_under
@@ -343,10 +343,10 @@ def test_refuses_other_sizes(size: int) -> None:
 
 
 def test_sizes_of_older_kinds() -> None:
-    assert is_size(3600, "SCRATCH_1")
-    assert not is_size(4800, "SCRATCH_1")
-    assert is_size(1800, "PERSISTENT_1", "HDD", 40)
-    assert not is_size(1800, "PERSISTENT_1", "HDD", 12)
+    assert is_lustre_size(3600, "SCRATCH_1")
+    assert not is_lustre_size(4800, "SCRATCH_1")
+    assert is_lustre_size(1800, "PERSISTENT_1", "HDD", 40)
+    assert not is_lustre_size(1800, "PERSISTENT_1", "HDD", 12)
 
 
 @pytest.mark.parametrize(
