@@ -17,7 +17,8 @@ NAMES = {
     value: f"{module.__name__}.{name}"
     for module in MODULES.values()
     for name, value in vars(module).items()
-    if name.isupper() and isinstance(value, str)
+    # Deployment types and versions of Lustre file systems aren't names of this library.
+    if name.isupper() and isinstance(value, str) and not name.startswith("LUSTRE_")
 }
 ANY_NAME = re.compile("|".join(map(re.escape, sorted(NAMES))))
 # Where images are told, some of which are called as their chart is.
