@@ -37,22 +37,22 @@ def leader_template(
     """Return the leader pod, which answers requests. Only the leader becomes ready when the model is loaded."""
     ports = [k8s.ContainerPort(name=HTTP, container_port=port)]
     made = pod_spec(who, replace(pod, command=command), pool, name=name, ports=ports, probes=probes)
-    return _template(who, name, pod, made)
+    return _group_template(who, name, pod, made)
 
 
 def worker_template(who: object, *, pool: Pool, name: str, pod: GpuPod, command: Sequence[str]) -> dict[str, Any]:
     """Return the worker pods, which provide their GPUs to the leader."""
-    return _template(who, name, pod, pod_spec(who, replace(pod, command=command), pool, name=name))
+    return _group_template(who, name, pod, pod_spec(who, replace(pod, command=command), pool, name=name))
 
 
-def _template(who: object, name: str, pod: GpuPod, made: k8s.PodSpec) -> dict[str, Any]:
+def _group_template(who: object, name: str, pod: GpuPod, made: k8s.PodSpec) -> dict[str, Any]:
     chart = cdk8s.Chart(cdk8s.App(), name)
     k8s.KubePod(chart, "Pod", spec=made)
     spec = chart.to_json()[0]["spec"]
     return {"metadata": {"labels": {APP_NAME: name}}, "spec": with_parts(who, spec, pod)}
 
 
-def finish(
+def finish_group_template(
     who: object, template: dict[str, Any], *, pod: GpuPod, claim: PodClaim | None, expose: Exposure | None
 ) -> None:
     """Add fields to a template that the typed classes don't support, the overlay last.
@@ -121,7 +121,7 @@ def leader_worker_set(
     return made
 
 
-def service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
+def leaders_service(*, name: str, workload: str, groups: str, namespace: str, port: int) -> dict[str, Any]:
     """Return the Service of the leaders. The controller creates a Service with the groups' own name."""
     return {
         "apiVersion": "v1",
@@ -134,7 +134,7 @@ def service(*, name: str, workload: str, groups: str, namespace: str, port: int)
     }
 
 
-def disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
+def group_disruption_budget(*, name: str, groups: str, namespace: str) -> dict[str, Any]:
     """Return the budget that allows a drain of one group at a time. The loss of a pod means the loss of its group."""
     return {
         "apiVersion": "policy/v1",

@@ -7,14 +7,14 @@ from typing import Any
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_facts.charts import MPI_OPERATOR as NAME
+from gpu_facts.charts import MPI_OPERATOR
 from gpu_facts.labels import APP_NAME
 
-_LABELS = {APP_NAME: NAME}
+_OPERATOR_LABELS = {APP_NAME: MPI_OPERATOR}
 _EVERY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # Requests of its controller, read in kubeflow/mpi-operator v0.8.0 pkg/controller/mpi_job_controller.go. Upstream's
 # role allows more.
-_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+_OPERATOR_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("", ("configmaps", "secrets", "services"), ("create", "list", "watch", "update")),
     ("", ("pods",), ("create", "delete", "list", "watch")),
     ("", ("events",), ("create", "patch")),
@@ -75,14 +75,14 @@ def mpi_job_definition() -> dict[str, Any]:
 
 def operator_chart(image: str) -> cdk8s.Chart:
     """Return namespace, service account, RBAC and Deployment of the controller."""
-    chart = cdk8s.Chart(cdk8s.App(), NAME)
-    here = k8s.ObjectMeta(name=NAME, namespace=NAME, labels=_LABELS)
-    everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
+    chart = cdk8s.Chart(cdk8s.App(), MPI_OPERATOR)
+    here = k8s.ObjectMeta(name=MPI_OPERATOR, namespace=MPI_OPERATOR, labels=_OPERATOR_LABELS)
+    everywhere = k8s.ObjectMeta(name=MPI_OPERATOR, labels=_OPERATOR_LABELS)
     group = "rbac.authorization.k8s.io"
-    subject = k8s.Subject(kind="ServiceAccount", name=NAME, namespace=NAME)
+    subject = k8s.Subject(kind="ServiceAccount", name=MPI_OPERATOR, namespace=MPI_OPERATOR)
     rules = [
         k8s.PolicyRule(api_groups=[api], resources=list(resources), verbs=list(verbs))
-        for api, resources, verbs in _RULES
+        for api, resources, verbs in _OPERATOR_RULES
     ]
     # The lease of the leader election.
     leases = k8s.PolicyRule(api_groups=["coordination.k8s.io"], resources=["leases"], verbs=["create", "get", "update"])
@@ -94,7 +94,7 @@ def operator_chart(image: str) -> cdk8s.Chart:
         chart,
         "ClusterRoleBinding",
         metadata=everywhere,
-        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=NAME),
+        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=MPI_OPERATOR),
         subjects=[subject],
     )
     k8s.KubeRole(chart, "Role", metadata=here, rules=[leases])
@@ -102,7 +102,7 @@ def operator_chart(image: str) -> cdk8s.Chart:
         chart,
         "RoleBinding",
         metadata=here,
-        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=NAME),
+        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=MPI_OPERATOR),
         subjects=[subject],
     )
     k8s.KubeDeployment(
@@ -111,25 +111,25 @@ def operator_chart(image: str) -> cdk8s.Chart:
         metadata=here,
         spec=k8s.DeploymentSpec(
             replicas=1,
-            selector=k8s.LabelSelector(match_labels=_LABELS),
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=_LABELS), spec=_pod(image)),
+            selector=k8s.LabelSelector(match_labels=_OPERATOR_LABELS),
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=_OPERATOR_LABELS), spec=_operator_pod(image)),
         ),
     )
     return chart
 
 
-def _pod(image: str) -> k8s.PodSpec:
+def _operator_pod(image: str) -> k8s.PodSpec:
     quantity = k8s.Quantity.from_string
     return k8s.PodSpec(
-        service_account_name=NAME,
+        service_account_name=MPI_OPERATOR,
         security_context=k8s.PodSecurityContext(
             run_as_non_root=True, run_as_user=65_532, seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
         ),
         containers=[
             k8s.Container(
-                name=NAME,
+                name=MPI_OPERATOR,
                 image=image,
-                args=["-alsologtostderr", f"--lock-namespace={NAME}"],
+                args=["-alsologtostderr", f"--lock-namespace={MPI_OPERATOR}"],
                 resources=k8s.ResourceRequirements(
                     requests={"cpu": quantity("50m"), "memory": quantity("128Mi")},
                     limits={"memory": quantity("256Mi")},

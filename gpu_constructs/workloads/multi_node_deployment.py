@@ -131,7 +131,7 @@ class MultiNodeDeployment(Construct):
         )
         works = manifests.worker_template(who, pool=pool, name=name, pod=pod, command=commands["worker"])
         for template in (leads, works):
-            manifests.finish(who, template, pod=pod, claim=claim, expose=expose)
+            manifests.finish_group_template(who, template, pod=pod, claim=claim, expose=expose)
         if isinstance(queue, str):
             self.name = manifests.queued_name(self, name, nodes=nodes, templates=(leads, works), queue=queue)
         groups = manifests.leader_worker_set(
@@ -147,8 +147,10 @@ class MultiNodeDeployment(Construct):
         )
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[groups])
         beside = [
-            manifests.service(name=self.service, workload=name, groups=self.name, namespace=namespace, port=port),
-            manifests.disruption_budget(name=name, groups=self.name, namespace=namespace),
+            manifests.leaders_service(
+                name=self.service, workload=name, groups=self.name, namespace=namespace, port=port
+            ),
+            manifests.group_disruption_budget(name=name, groups=self.name, namespace=namespace),
         ]
         served = apply_manifests(self, "Service", cluster=ref, manifests=beside)
         self.resource.node.add_dependency(pool)

@@ -15,8 +15,8 @@ from gpu_constructs.workloads.names import unique_name
 from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
 from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
-NAME = "nccl-test"
-_SHM_GIB = 16
+NCCL_TEST = "nccl-test"
+_WORKER_SHM_GIB = 16
 # Scaling nodes from zero takes up to half an hour.
 _DEADLINE_SECONDS = 7_200
 _KEEP_SECONDS = 86_400
@@ -69,16 +69,16 @@ def mpi_job(
     if isinstance(queue, KaiQueue):
         queue.put_on(made, *(each["template"] for each in spec["mpiReplicaSpecs"].values()))
     queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
-    labels = {APP_NAME: NAME} | queued | made["metadata"].get("labels", {})
-    name = unique_name(scope, NAME, [spec, queued] if queued else spec)
+    labels = {APP_NAME: NCCL_TEST} | queued | made["metadata"].get("labels", {})
+    name = unique_name(scope, NCCL_TEST, [spec, queued] if queued else spec)
     return made | {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
 
 def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:
     """Return a pod with all resources of a node, in which the controller starts SSH."""
     efa = (pool.shape.rows[0].max_efa or 0) if pool.shape.efa else 0
-    pod = GpuPod(image=image, gpus=gpus, efa=efa, shm_gib=_SHM_GIB)
-    chart = cdk8s.Chart(cdk8s.App(), NAME)
+    pod = GpuPod(image=image, gpus=gpus, efa=efa, shm_gib=_WORKER_SHM_GIB)
+    chart = cdk8s.Chart(cdk8s.App(), NCCL_TEST)
     k8s.KubePod(chart, "Worker", spec=pod_spec(who, pod, pool, name="worker"))
     spec = chart.to_json()[0]["spec"]
     # An SSH server changes its user and its root.
