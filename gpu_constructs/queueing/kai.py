@@ -18,7 +18,7 @@ from gpu_constructs.queueing.team_queue import (
     refuse_unless_pools,
     refuse_unless_teams,
 )
-from gpu_constructs.workloads.kai_queue import KaiQueue
+from gpu_constructs.workloads.placement import KaiQueue
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments

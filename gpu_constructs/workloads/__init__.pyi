@@ -1,3 +1,6 @@
+from gpu_constructs.workloads.cluster_tests import GpuSmokeTest as GpuSmokeTest
+from gpu_constructs.workloads.cluster_tests import MpiOperator as MpiOperator
+from gpu_constructs.workloads.cluster_tests import NcclTest as NcclTest
 from gpu_constructs.workloads.gpu_deployment import GpuDeployment as GpuDeployment
 from gpu_constructs.workloads.gpu_job import GpuJob as GpuJob
 from gpu_constructs.workloads.gpu_pod import GpuPod as GpuPod
@@ -6,7 +9,6 @@ from gpu_constructs.workloads.init_container import ConfigMapKey as ConfigMapKey
 from gpu_constructs.workloads.init_container import InitContainer as InitContainer
 from gpu_constructs.workloads.init_container import SecretEnv as SecretEnv
 from gpu_constructs.workloads.init_container import SecretKey as SecretKey
-from gpu_constructs.workloads.kai_queue import KaiQueue as KaiQueue
 from gpu_constructs.workloads.models import CopiedModel as CopiedModel
 from gpu_constructs.workloads.models import HubModel as HubModel
 from gpu_constructs.workloads.models import ImageModel as ImageModel
@@ -19,7 +21,5 @@ from gpu_constructs.workloads.mounts import Mount as Mount
 from gpu_constructs.workloads.mounts import ScratchMount as ScratchMount
 from gpu_constructs.workloads.mounts import SecretMount as SecretMount
 from gpu_constructs.workloads.mounts import VolumeClaimMount as VolumeClaimMount
-from gpu_constructs.workloads.mpi import MpiOperator as MpiOperator
-from gpu_constructs.workloads.mpi import NcclTest as NcclTest
 from gpu_constructs.workloads.multi_node_deployment import MultiNodeDeployment as MultiNodeDeployment
-from gpu_constructs.workloads.smoke_test import GpuSmokeTest as GpuSmokeTest
+from gpu_constructs.workloads.placement import KaiQueue as KaiQueue

@@ -15,8 +15,7 @@ from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.model_files import Place
 from gpu_constructs.workloads.models import Model, refuse_early_image_volumes, with_model
-from gpu_constructs.workloads.names import refuse_early_number
-from gpu_constructs.workloads.pool_room import pod_claim, refuse_more_pods_than_room
+from gpu_constructs.workloads.placement import pod_claim, refuse_early_number, refuse_more_pods_than_room
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
@@ -110,7 +109,7 @@ class GpuDeployment(Construct):
         self.replicas = replicas
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.workloads.deployment_manifests import HTTP, deployment_manifests, http_probes
+        from gpu_constructs.workloads.manifests import HTTP, deployment_manifests, http_probes
 
         manifests = deployment_manifests(
             who,

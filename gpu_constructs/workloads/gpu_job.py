@@ -10,13 +10,17 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
-from gpu_constructs.workloads.gpu_pod import GpuPod
-from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.gpu_pod import GpuPod, with_overlay
 from gpu_constructs.workloads.model_files import Place
 from gpu_constructs.workloads.models import Model, refuse_early_image_volumes, with_model
-from gpu_constructs.workloads.names import refuse_early_number
-from gpu_constructs.workloads.overlay import with_overlay
-from gpu_constructs.workloads.pool_room import pod_claim, refuse_more_pods_than_room
+from gpu_constructs.workloads.placement import (
+    KaiQueue,
+    apply_after_queue,
+    pod_claim,
+    refuse_early_number,
+    refuse_more_pods_than_room,
+    refuse_unless_queue,
+)
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number
@@ -172,7 +176,7 @@ class GpuJob(Construct):
         }
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.workloads.job_manifest import job_manifest
+        from gpu_constructs.workloads.manifests import job_manifest
 
         manifest = job_manifest(
             who,

@@ -26,7 +26,7 @@ from gpu_constructs.workloads.model_files import (
     uri,
 )
 from gpu_constructs.workloads.mounts import ImageMount, ScratchMount, VolumeClaimMount, refuse_unless_mount_path
-from gpu_constructs.workloads.names import unique_name
+from gpu_constructs.workloads.placement import unique_name
 from gpu_facts.kubernetes import refuse_unless_dotted_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import GIB

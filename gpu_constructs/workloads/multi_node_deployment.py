@@ -15,9 +15,8 @@ from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.workloads.gpu_deployment import refuse_unless_path
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import command_words
-from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_constructs.workloads.models import refuse_early_image_volumes
-from gpu_constructs.workloads.pool_room import pod_claim
+from gpu_constructs.workloads.placement import KaiQueue, apply_after_queue, pod_claim, refuse_unless_queue
 from gpu_facts.charts import LEADER_WORKER_SET
 from gpu_facts.kubernetes import QUALIFIED_NAME, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
@@ -122,8 +121,8 @@ class MultiNodeDeployment(Construct):
         refuse_early_image_volumes(who, pod, ref, kubernetes_version)
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
         # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.workloads import leader_worker_set as manifests
-        from gpu_constructs.workloads.deployment_manifests import HTTP, http_probes
+        from gpu_constructs.workloads import manifests as manifests
+        from gpu_constructs.workloads.manifests import HTTP, http_probes
 
         probes = http_probes(health_path, port, startup_minutes)
         leads = manifests.leader_template(

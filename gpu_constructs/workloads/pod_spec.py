@@ -13,7 +13,7 @@ from gpu_constructs.pools.sharing import REQUEST
 from gpu_constructs.workloads.gpu_pod import GpuPod
 from gpu_constructs.workloads.init_container import env_manifest
 from gpu_constructs.workloads.mounts import VolumeClaimMount, pod_volumes
-from gpu_constructs.workloads.pool_room import refuse_unexpected_memory
+from gpu_constructs.workloads.placement import refuse_unexpected_memory
 from gpu_facts import labels
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.resources import DISK

@@ -16,8 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_constructs import ManagedNodeGroup, NodeShape, TimeSlicing
 from gpu_constructs.queueing import GpuQueues, Kueue, TeamQueue
 from gpu_constructs.workloads import KaiQueue, MpiOperator, NcclTest
-from gpu_constructs.workloads.mpi_operator_manifests import mpi_job_definition
-from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+from gpu_constructs.workloads.mpi_manifests import mpi_job, mpi_job_definition
 from tests.schemas import validate, validate_custom
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuSmokeTest, ManagedNodeGroup, NodeShape, Taint
-from gpu_constructs.workloads import smoke_test_manifest
+from gpu_constructs.workloads import manifests
 from gpu_facts.versions import CUDA_SAMPLE, SMOKE_TEST
 from tests.templates import MANIFEST, depends_on, manifest, of_type, resources_of
 
@@ -63,12 +63,12 @@ def test_whatever_changes_in_the_pod_changes_the_name(
 
     assert _job(nodes)["metadata"]["name"] == before
     # As another version of this library might change it; Kubernetes would refuse that of the same Job.
-    monkeypatch.setattr(smoke_test_manifest, "_MEMORY_LIMIT", "3Gi")
+    monkeypatch.setattr(manifests, "_SMOKE_TEST_MEMORY", "3Gi")
     assert _job(nodes)["metadata"]["name"] != before
 
 
 def _job(pool: ManagedNodeGroup) -> dict[str, Any]:
-    chart = smoke_test_manifest.smoke_test_chart(
+    chart = manifests.smoke_test_chart(
         scope=pool, pool=pool, image=SMOKE_TEST.reference, cuda_image=CUDA_SAMPLE.reference, namespace="default"
     )
     return dict(chart.to_json()[0])

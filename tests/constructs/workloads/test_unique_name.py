@@ -9,9 +9,8 @@ import pytest
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import GpuPod, ManagedNodeGroup, NodeShape
-from gpu_constructs.workloads.job_manifest import job_manifest
-from gpu_constructs.workloads.nccl_test_manifest import mpi_job
-from gpu_constructs.workloads.smoke_test_manifest import smoke_test_chart
+from gpu_constructs.workloads.manifests import job_manifest, smoke_test_chart
+from gpu_constructs.workloads.mpi_manifests import mpi_job
 
 
 def names(pool: ManagedNodeGroup, image: str) -> list[Any]:

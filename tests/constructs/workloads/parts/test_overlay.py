@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.workloads.overlay import parse_overlay, with_overlay
+from gpu_constructs.workloads.gpu_pod import parse_overlay, with_overlay
 
 POD: dict[str, Any] = {
     "containers": [

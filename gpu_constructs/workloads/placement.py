@@ -1,4 +1,4 @@
-"""A pod's claim of GPUs of a pool, and the number of pods that fit on the nodes of a pool at once."""
+"""What places the pods of a workload: its name, its queue, its claim of GPUs, and the room on its pool."""
 
 from __future__ import annotations
 
@@ -7,14 +7,105 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import aws_cdk as cdk
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests
+from gpu_constructs.installing.registry import Applied
 from gpu_constructs.pools.pool import Pool
 from gpu_constructs.pools.sharing import REQUEST
 from gpu_constructs.workloads.gpu_pod import GpuPod
+from gpu_facts.charts import KAI_SCHEDULER
+from gpu_facts.kubernetes import refuse_unless_object_name
+from gpu_facts.labels import KAI_QUEUE
 from gpu_facts.named_arguments import named_arguments
+from gpu_facts.refusals import has_token
+
+# Before 1.36 the name of a Service must begin with a letter.
+# Source: kubernetes/kubernetes v1.36.3 pkg/features/kube_features.go (RelaxedServiceNameValidation)
+_LETTER_FIRST = ("1.33", "1.34", "1.35")
+
+
+def unique_name(scope: Construct, name: str, content: Any) -> str:
+    """Return a name with a hash of a content as the template writes it. A token's text differs between synths."""
+    written = cdk.Stack.of(scope).resolve(content) if has_token(json.dumps(content)) else content
+    return f"{name}-{hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def refuse_early_number(who: object, name: str, version: str | None) -> None:
+    """Reject a name that begins with a digit, if the API server doesn't allow that for a Service.
+
+    Args:
+        who: Name of the construct in messages.
+        name: Name of the Service, or its prefix.
+        version: Minor version of the cluster, or ``None`` if it is unknown.
+
+    Raises:
+        ValueError: The name begins with a digit, and the version doesn't allow it.
+    """
+    if name[0].isdigit() and (version is None or version in _LETTER_FIRST):
+        runs = "a cluster whose kubernetes_version is not given" if version is None else f"Kubernetes {version}"
+        raise ValueError(
+            f"{who}: name must begin with a letter in {runs}, got {name!r}; rename it, because only Kubernetes 1.36 "
+            "and later allow a digit for a Service"
+        )
+
+
+@named_arguments
+@dataclass(frozen=True, slots=True)
+class KaiQueue:
+    """A queue of KAI Scheduler. KAI then schedules the pods instead of the cluster's default scheduler.
+
+    Attributes:
+        name: Name of the queue.
+
+    Raises:
+        ValueError: ``name`` is invalid.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        refuse_unless_object_name("kai queue", "name", self.name)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Key that pairs the jobs of the queue with the queue."""
+        return (KAI_SCHEDULER, self.name)
+
+    def put_on(self, workload: dict[str, Any], *templates: dict[str, Any]) -> None:
+        """Assign a workload and the pods of its templates to the queue."""
+        for each in (workload, *templates):
+            each.setdefault("metadata", {}).setdefault("labels", {})[KAI_QUEUE] = self.name
+        for each in templates:
+            each["spec"]["schedulerName"] = KAI_SCHEDULER
+
+
+def refuse_unless_queue(who: object, queue: object) -> None:
+    """Reject a value that isn't a queue of KAI Scheduler, the name of a Kueue queue, or `None`.
+
+    Raises:
+        TypeError: The value has another type.
+        ValueError: The string isn't a valid name.
+    """
+    if queue is not None and not isinstance(queue, KaiQueue):
+        refuse_unless_object_name(who, "queue", queue)
+
+
+def apply_after_queue(applied: Applied, *, cluster: ClusterRef, namespace: str, queue: str | KaiQueue | None) -> None:
+    """Apply a workload after its queue and its queueing system, which rejects every job until its webhook answers.
+
+    Raises:
+        ValueError: It requests more than its queue can ever have.
+    """
+    cluster.jobs.ask(applied.construct)
+    if isinstance(queue, KaiQueue):
+        # A queue that isn't created here also needs the scheduler.
+        cluster.queue(queue.key[0]).ask(applied)
+        cluster.queue(*queue.key).ask(applied)
+    elif queue is not None:
+        cluster.queue(namespace, queue).ask(applied)
 
 
 def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:

@@ -1,4 +1,4 @@
-"""The MPI operator, and a test of NCCL between nodes."""
+"""Jobs that test the GPUs of a pool: a smoke test, and a test of NCCL between nodes with the MPI operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpu_constructs.installing.delivery import apply_chart, apply_manifests
 from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_constructs.pools.pool import Pool, refuse_unless_pool
 from gpu_constructs.pools.sharing import Exclusive
-from gpu_constructs.workloads.kai_queue import KaiQueue, apply_after_queue, refuse_unless_queue
+from gpu_constructs.workloads.placement import KaiQueue, apply_after_queue, refuse_unless_queue
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_image, refuse_unless_whole_number
-from gpu_facts.versions import MPI_OPERATOR, NCCL_TESTS
+from gpu_facts.versions import CUDA_SAMPLE, MPI_OPERATOR, NCCL_TESTS, SMOKE_TEST
 
 
 @named_arguments
@@ -43,7 +43,7 @@ class MpiOperator(Construct):
         ref.claim(who, "MPI operator", why="both would start every job")
 
         # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.workloads import mpi_operator_manifests as manifests
+        from gpu_constructs.workloads import mpi_manifests as manifests
 
         definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.operator_chart(image))
@@ -102,7 +102,7 @@ class NcclTest(Construct):
         refuse_unless_image(who, "image", image)
 
         # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.workloads.nccl_test_manifest import mpi_job
+        from gpu_constructs.workloads.mpi_manifests import mpi_job
 
         made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made])
@@ -128,3 +128,59 @@ def _refuse_unless_testable(who: object, pool: Pool, nodes: int, image: str | No
             f"{who}: image must be given for {shape.architecture} nodes, got None; build one, because the default is "
             "for x86_64"
         )
+
+
+@named_arguments
+class GpuSmokeTest(Construct):
+    """A job that lists one GPU of a pool and computes on it. It scales the pool up from zero.
+
+    The deployment starts the job and doesn't wait for it. To wait, run ``kubectl wait --for=condition=complete job -l
+    app.kubernetes.io/name=gpu-smoke-test``. The job runs again whenever its definition changes.
+
+    Args:
+        cluster: Cluster to run on. It needs a kubectl provider.
+        pool: Pool whose nodes are tested.
+        image: Image with tag or digest. Any image with glibc works, because the node provides ``nvidia-smi``.
+        cuda_image: Image that computes on the GPU and fails if it can't. Default: on x86_64 NVIDIA's sample that adds
+            vectors. On arm64 none, because no source names one.
+        namespace: Existing namespace of the job.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster has no kubectl provider, or the image isn't pinned.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        pool: Pool,
+        image: str = SMOKE_TEST.reference,
+        cuda_image: str | None = None,
+        namespace: str = "default",
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        refuse_unless_image(who, "image", image)
+        if cuda_image is not None:
+            refuse_unless_image(who, "cuda_image", cuda_image)
+        refuse_unless_object_name(who, "namespace", namespace)
+        refuse_unless_pool(who, pool)
+        if pool.shape.managed_by.by_claim:
+            raise ValueError(
+                f"{who}: pool must offer GPUs as a resource, got {pool.name!r} with device_manager='dra'; run a GpuJob "
+                "instead"
+            )
+
+        if cuda_image is None and pool.shape.architecture == "x86_64":
+            cuda_image = CUDA_SAMPLE.reference
+        # Imported here because cdk8s takes a second to load.
+        from gpu_constructs.workloads.manifests import smoke_test_chart
+
+        chart = smoke_test_chart(scope=self, pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)
+        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        self.resource.node.add_dependency(pool)
+        ref.jobs.ask(self.resource)
