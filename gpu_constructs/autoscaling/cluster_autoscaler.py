@@ -10,8 +10,6 @@ from constructs import Construct
 
 from gpu_constructs.autoscaling.cluster_autoscaler_settings import (
     EVERY_OTHER_GROUP,
-    NAME,
-    NAMESPACE,
     flags,
     priorities_text,
 )
@@ -21,6 +19,8 @@ from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.own_stack import stack_place
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
+from gpu_facts.charts import CLUSTER_AUTOSCALER
+from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_image, refuse_unless_whole_number
@@ -101,8 +101,8 @@ class ClusterAutoscaler(Construct):
             self,
             "Identity",
             cluster=ref,
-            namespace=NAMESPACE,
-            service_account=NAME,
+            namespace=KUBE_SYSTEM,
+            service_account=CLUSTER_AUTOSCALER,
             policies={"ClusterAutoscaler": policy_document(statements)},
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)

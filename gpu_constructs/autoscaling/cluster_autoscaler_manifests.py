@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.autoscaling.cluster_autoscaler_settings import NAME, NAMESPACE, PRIORITIES
-from gpu_facts.kubernetes import CLUSTER_CRITICAL
+from gpu_facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
+from gpu_facts.kubernetes import CLUSTER_CRITICAL, KUBE_SYSTEM
 from gpu_facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
 
 _PORT = 8085
-_LABELS = {APP_NAME: NAME}
+_LABELS = {APP_NAME: CLUSTER_AUTOSCALER}
 
 Rule = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
 
@@ -23,7 +23,7 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     ([""], ["events", "endpoints"], ["create", "patch"], []),
     ([""], ["pods/eviction"], ["create"], []),
     ([""], ["pods/status"], ["update"], []),
-    ([""], ["endpoints"], ["get", "update"], [NAME]),
+    ([""], ["endpoints"], ["get", "update"], [CLUSTER_AUTOSCALER]),
     ([""], ["nodes"], ["watch", "list", "get", "update"], []),
     (
         [""],
@@ -49,7 +49,7 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     ),
     (["batch"], ["jobs"], ["get", "list", "watch", "patch"], []),
     (["coordination.k8s.io"], ["leases"], ["create"], []),
-    (["coordination.k8s.io"], ["leases"], ["get", "update"], [NAME]),
+    (["coordination.k8s.io"], ["leases"], ["get", "update"], [CLUSTER_AUTOSCALER]),
 )
 NAMESPACE_RULES: tuple[Rule, ...] = (
     ([""], ["configmaps"], ["create", "list", "watch"], []),
@@ -57,7 +57,7 @@ NAMESPACE_RULES: tuple[Rule, ...] = (
         [""],
         ["configmaps"],
         ["delete", "get", "update", "watch"],
-        ["cluster-autoscaler-status", PRIORITIES],
+        ["cluster-autoscaler-status", PRIORITY_EXPANDER],
     ),
 )
 
@@ -66,10 +66,10 @@ def cluster_autoscaler_chart(
     *, region: str, image: str, command: Sequence[str], priorities: str | None = None
 ) -> cdk8s.Chart:
     """Return service account, RBAC, Deployment and disruption budget, and the ranks of groups if there are any."""
-    chart = cdk8s.Chart(cdk8s.App(), NAME)
-    here = k8s.ObjectMeta(name=NAME, namespace=NAMESPACE, labels=_LABELS)
-    everywhere = k8s.ObjectMeta(name=NAME, labels=_LABELS)
-    subject = k8s.Subject(kind="ServiceAccount", name=NAME, namespace=NAMESPACE)
+    chart = cdk8s.Chart(cdk8s.App(), CLUSTER_AUTOSCALER)
+    here = k8s.ObjectMeta(name=CLUSTER_AUTOSCALER, namespace=KUBE_SYSTEM, labels=_LABELS)
+    everywhere = k8s.ObjectMeta(name=CLUSTER_AUTOSCALER, labels=_LABELS)
+    subject = k8s.Subject(kind="ServiceAccount", name=CLUSTER_AUTOSCALER, namespace=KUBE_SYSTEM)
     group = "rbac.authorization.k8s.io"
 
     k8s.KubeServiceAccount(chart, "ServiceAccount", metadata=here)
@@ -78,7 +78,7 @@ def cluster_autoscaler_chart(
         chart,
         "ClusterRoleBinding",
         metadata=everywhere,
-        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=NAME),
+        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=CLUSTER_AUTOSCALER),
         subjects=[subject],
     )
     k8s.KubeRole(chart, "Role", metadata=here, rules=_rules(NAMESPACE_RULES))
@@ -86,11 +86,11 @@ def cluster_autoscaler_chart(
         chart,
         "RoleBinding",
         metadata=here,
-        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=NAME),
+        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=CLUSTER_AUTOSCALER),
         subjects=[subject],
     )
     if priorities is not None:
-        name = k8s.ObjectMeta(name=PRIORITIES, namespace=NAMESPACE, labels=_LABELS)
+        name = k8s.ObjectMeta(name=PRIORITY_EXPANDER, namespace=KUBE_SYSTEM, labels=_LABELS)
         k8s.KubeConfigMap(chart, "Priorities", metadata=name, data={"priorities": priorities})
     k8s.KubeDeployment(
         chart,
@@ -138,7 +138,7 @@ def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
     not_on_gpu_nodes = k8s.NodeSelectorRequirement(key=POOL, operator="DoesNotExist")
     term = k8s.NodeSelectorTerm(match_expressions=[not_on_gpu_nodes])
     return k8s.PodSpec(
-        service_account_name=NAME,
+        service_account_name=CLUSTER_AUTOSCALER,
         priority_class_name=CLUSTER_CRITICAL,
         security_context=k8s.PodSecurityContext(
             run_as_non_root=True,
@@ -154,7 +154,7 @@ def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
         tolerations=[k8s.Toleration(key="CriticalAddonsOnly", operator="Exists")],
         containers=[
             k8s.Container(
-                name=NAME,
+                name=CLUSTER_AUTOSCALER,
                 image=image,
                 command=["./cluster-autoscaler", *command],
                 env=[k8s.EnvVar(name="AWS_REGION", value=region)],

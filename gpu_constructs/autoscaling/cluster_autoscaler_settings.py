@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_constructs.installing.yaml_text import to_yaml
-from gpu_facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_facts.storage import STARTUP_TAINTS
 
-NAME = CLUSTER_AUTOSCALER
-NAMESPACE = KUBE_SYSTEM
-PRIORITIES = PRIORITY_EXPANDER
 # Rank of groups without a rank. Ranks that users set are higher.
 EVERY_OTHER_GROUP = 1
 
@@ -30,7 +26,7 @@ def flags(
     """
     return (
         "--cloud-provider=aws",
-        f"--namespace={NAMESPACE}",
+        f"--namespace={KUBE_SYSTEM}",
         # One flag with both tags. With only the first tag it would manage other clusters' groups. If the flag is
         # repeated, it finds none.
         f"--node-group-auto-discovery=asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{cluster_name}",

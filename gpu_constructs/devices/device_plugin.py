@@ -7,7 +7,7 @@ from typing import ClassVar, get_args
 
 from constructs import Construct
 
-from gpu_constructs.devices.device_plugin_config import warn_of_both
+from gpu_constructs.devices.device_plugin_config import plugin_config, warn_of_both
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_chart
@@ -72,7 +72,7 @@ class DevicePlugin(Construct):
         def serve(sharing: Sharing) -> None:
             """Add the DaemonSet for another way of sharing."""
             if not isinstance(sharing, Exclusive):
-                chart = manifests.sharing_chart(image, sharing)
+                chart = manifests.sharing_chart(image, sharing, plugin_config(sharing))
                 apply_chart(self, f"Sharing-{sharing.profile}", cluster=ref, chart=chart)
 
         self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.device_plugin_chart(image))

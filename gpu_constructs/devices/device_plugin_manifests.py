@@ -6,12 +6,11 @@ Source: NVIDIA/k8s-device-plugin v0.20.0 deployments/static/, deployments/helm/n
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.devices.device_plugin_config import plugin_config
 from gpu_constructs.pools.sharing import Mig, Mps, Sharing
 from gpu_facts.charts import DEVICE_PLUGIN
 from gpu_facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
@@ -31,13 +30,13 @@ def device_plugin_chart(image: str) -> cdk8s.Chart:
     return chart
 
 
-def sharing_chart(image: str, sharing: Sharing) -> cdk8s.Chart:
+def sharing_chart(image: str, sharing: Sharing, config: Mapping[str, object]) -> cdk8s.Chart:
     """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
     name = f"{NAME}-{sharing.profile}"
     chart = cdk8s.Chart(cdk8s.App(), name)
     # The plugin reads YAML, which includes JSON.
-    config = {"config.yaml": json.dumps(plugin_config(sharing), indent=2)}
-    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE), data=config)
+    data = {"config.yaml": json.dumps(config, indent=2)}
+    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE), data=data)
     _daemon_set(chart, "DaemonSet", name=name, pod=_plugin(image, sharing))
     if isinstance(sharing, Mps):
         _daemon_set(chart, "ControlDaemon", name=f"{name}-control", pod=_control_daemon(image, sharing))

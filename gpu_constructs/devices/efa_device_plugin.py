@@ -16,8 +16,6 @@ from gpu_facts.labels import WITH_EFA
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.versions import EFA_DEVICE_PLUGIN
 
-NAMESPACE = KUBE_SYSTEM
-
 
 @named_arguments
 class EfaDevicePlugin(Construct):
@@ -53,7 +51,7 @@ class EfaDevicePlugin(Construct):
             "Resource",
             cluster=ref,
             chart=EFA_DEVICE_PLUGIN,
-            namespace=NAMESPACE,
+            namespace=KUBE_SYSTEM,
             values=efa_plugin_values(),
             user_values=values,
         )

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.pod_identity import (
     POD_IDENTITY,
     keep_role,
@@ -120,11 +120,10 @@ class WorkloadIdentity(Construct):
         return acts_as.grant_principal
 
     def _make_service_account(self, cluster: ClusterRef) -> None:
-        # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.identity.service_account_manifest import service_account_chart
-
-        chart = service_account_chart(name=self.service_account, namespace=self.namespace)
-        made = apply_chart(self, "ServiceAccount", cluster=cluster, chart=chart)
+        # Pod Identity needs no annotation on it.
+        metadata = {"name": self.service_account, "namespace": self.namespace}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+        made = apply_manifests(self, "ServiceAccount", cluster=cluster, manifests=[account])
         # Also after policies that are granted later in the app.
         made.node.add_dependency(self.role, self.association)
 

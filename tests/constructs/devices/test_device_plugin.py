@@ -31,7 +31,7 @@ def test_manifest(snapshot_yaml: SnapshotAssertion) -> None:
 
 def selects(node_labels: dict[str, str], sharing: Sharing | None = None) -> bool:
     """Whether the DaemonSet's affinity matches a node, by the operators it uses."""
-    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing)
+    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing, plugin_config(sharing))
     daemon_set = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")
     affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -62,7 +62,7 @@ def test_runs_on_the_nodes_it_manages(labels: dict[str, str], served: bool) -> N
 
 @pytest.mark.parametrize("sharing", [None, SLICED, MPS, MIG])
 def test_the_plugin_has_the_runtimes_seccomp_profile_and_a_limit_of_memory(sharing: Sharing | None) -> None:
-    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing)
+    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing, plugin_config(sharing))
 
     plugin = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")["spec"]["template"]["spec"]
     [container] = plugin["containers"]
@@ -71,7 +71,11 @@ def test_the_plugin_has_the_runtimes_seccomp_profile_and_a_limit_of_memory(shari
 
 
 def test_every_container_of_the_control_daemon_states_what_it_takes() -> None:
-    [daemon] = [each for each in sharing_chart(IMAGE, MPS).to_json() if each["metadata"]["name"].endswith("-control")]
+    [daemon] = [
+        each
+        for each in sharing_chart(IMAGE, MPS, plugin_config(MPS)).to_json()
+        if each["metadata"]["name"].endswith("-control")
+    ]
 
     spec = daemon["spec"]["template"]["spec"]
     told = [each["resources"] for each in (*spec["initContainers"], *spec["containers"])]
@@ -170,7 +174,7 @@ SHARED = [
 
 @pytest.mark.parametrize(("sharing", "shape"), SHARED)
 def test_manifests_of_sharing(sharing: Sharing, shape: NodeShape, snapshot_yaml: SnapshotAssertion) -> None:
-    assert sharing_chart(IMAGE, sharing).to_json() == snapshot_yaml
+    assert sharing_chart(IMAGE, sharing, plugin_config(sharing)).to_json() == snapshot_yaml
 
 
 @pytest.mark.parametrize(("sharing", "shape"), SHARED)
@@ -228,5 +232,5 @@ def test_nodes_with_a_plugin_of_their_own_are_none_of_its_business(stack: cdk.St
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
 def test_manifests_of_sharing_are_valid(minor: str) -> None:
     for sharing in (TimeSlicing(4), Mps(4), Mig(geometry={"1g.10gb": 7})):
-        for each in sharing_chart(IMAGE, sharing).to_json():
+        for each in sharing_chart(IMAGE, sharing, plugin_config(sharing)).to_json():
             validate(each, minor)
