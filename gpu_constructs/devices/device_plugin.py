@@ -1,21 +1,24 @@
-"""NVIDIA's device plugin: reports the GPUs of a node to the kubelet."""
+"""The device plugins, which report a node's GPUs and EFA interfaces to the kubelet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, cast, get_args
 
+import aws_cdk as cdk
 from constructs import Construct
 
-from gpu_constructs.devices.device_plugin_config import plugin_config, warn_of_both
 from gpu_constructs.installing import registry
-from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
-from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.delivery import apply_chart, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Sharing
+from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import WITH_EFA
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_image
-from gpu_facts.versions import DEVICE_PLUGIN
+from gpu_facts.resources import GPU
+from gpu_facts.versions import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN
 
 # They mount every /dev/infiniband device by default. Source: NVIDIA/k8s-device-plugin CHANGELOG, v0.19.3.
 _EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")
@@ -88,3 +91,107 @@ def _refuse_efa_thief(who: object, image: str) -> None:
             f"{who}: image must not be one of {', '.join(_EFA_THIEVES)}, which take over the EFA devices, got "
             f"{image!r}; use {DEVICE_PLUGIN.reference!r}"
         )
+
+
+@named_arguments
+class EfaDevicePlugin(Construct):
+    """The plugin on every node of a pool with ``NodeShape(efa=True)``, independent of taints.
+
+    A pod gets interfaces by the limit ``vpc.amazonaws.com/efa``, and on node groups also needs ``hugepages-2Mi``.
+    Karpenter doesn't support huge pages. It never launches a node for a pod that requests them.
+
+    The construct replaces the chart's tolerations, which don't cover GPU nodes, and its outdated list of instance
+    types.
+    Source: https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html
+
+    Args:
+        cluster: Cluster to install into. It needs a kubectl provider.
+        values: Values of the chart that override the library's values, e.g. for an image of your own registry. The
+            chart's image is in us-west-2 of the partition ``aws``.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The cluster already has the plugin or has no kubectl provider.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: AnyCluster, values: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster, kubectl=True)
+        ref.claim(who, registry.EFA_PLUGIN, why="two advertise every interface twice")
+
+        self.resource = install_helm_chart(
+            self,
+            "Resource",
+            cluster=ref,
+            chart=EFA_DEVICE_PLUGIN,
+            namespace=KUBE_SYSTEM,
+            values=efa_plugin_values(),
+            user_values=values,
+        )
+
+
+def efa_plugin_values() -> Mapping[str, Any]:
+    """Return the values of the plugin's chart.
+
+    Source: aws/eks-charts stable/aws-efa-k8s-device-plugin 0.5.30 values.yaml, templates/daemonset.yaml
+    """
+    return {
+        "supportedInstanceLabels": {"keys": [WITH_EFA], "values": ["true"]},
+        "tolerations": [{"operator": "Exists"}],
+    }
+
+
+def plugin_config(sharing: Sharing) -> dict[str, Any]:
+    """Return the plugin's configuration file.
+
+    Source: NVIDIA/k8s-device-plugin v0.20.0 api/config/v1/
+    """
+    found: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": "none", "mofedEnabled": False}}
+    match sharing:
+        case Mig():
+            found["flags"]["migStrategy"] = "mixed"
+        case TimeSlicing(replicas=replicas):
+            # Two shares are neither twice the time nor twice the memory, so the plugin rejects a request for two.
+            slicing = {"renameByDefault": True, "failRequestsGreaterThanOne": True, "resources": _replicas(replicas)}
+            found["sharing"] = {"timeSlicing": slicing}
+        case Mps(replicas=replicas):
+            found["sharing"] = {"mps": {"renameByDefault": True, "resources": _replicas(replicas)}}
+    return found
+
+
+def _replicas(replicas: int) -> list[dict[str, Any]]:
+    return [{"name": GPU, "replicas": replicas}]
+
+
+def warn_of_both(manager: Construct, cluster: ClusterRef) -> None:
+    """Warn if GPUs are both counted and claimed: since Kubernetes 1.36 a claim may satisfy a counted request.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (extended resources)
+    """
+    if cluster.holder(registry.DEVICE_MANAGER) is not None and cluster.holder(registry.DRA_DRIVER) is not None:
+        cdk.Annotations.of(manager).add_warning_v2(
+            "gpu-constructs:countedAndClaimed",
+            "the cluster has a device plugin and the DRA driver: from Kubernetes 1.36 a pod that requests "
+            "nvidia.com/gpu without selecting its pool may get a GPU that is reserved for claims",
+        )
+
+
+class _Installed(Protocol):
+    """A construct with a Helm release."""
+
+    chart: Construct
+
+
+def install_in_order(cluster: ClusterRef) -> None:
+    """Install the DRA driver after the GPU Operator, if one stack has both.
+
+    Each chart has its own CRD of ComputeDomain, and the later one stays. It must be the driver's, which reads these
+    objects.
+    Source: NVIDIA/gpu-operator v26.7.0, kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, their crds
+    """
+    operator, driver = (cluster.holder(each) for each in (registry.GPU_OPERATOR, registry.DRA_DRIVER))
+    if operator is not None and driver is not None and cdk.Stack.of(operator) is cdk.Stack.of(driver):
+        cast("_Installed", driver).chart.node.add_dependency(cast("_Installed", operator).chart)

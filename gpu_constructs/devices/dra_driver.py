@@ -7,7 +7,7 @@ from typing import Any
 
 from constructs import Construct
 
-from gpu_constructs.devices.device_plugin_config import install_in_order, warn_of_both
+from gpu_constructs.devices.device_plugin import install_in_order, warn_of_both
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_after_dra_driver, apply_manifests, install_helm_chart

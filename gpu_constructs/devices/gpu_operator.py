@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from constructs import Construct
 
-from gpu_constructs.devices.device_plugin_config import install_in_order, plugin_config, warn_of_both
+from gpu_constructs.devices.device_plugin import install_in_order, plugin_config, warn_of_both
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import find_value, install_helm_chart, late_values

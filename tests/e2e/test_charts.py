@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from gpu_constructs.autoscaling.karpenter import controller_values
+from gpu_constructs.devices.device_plugin import efa_plugin_values
 from gpu_constructs.devices.dra_driver import dra_driver_values
-from gpu_constructs.devices.efa_device_plugin import efa_plugin_values
 from gpu_constructs.devices.gpu_operator import gpu_operator_values
 from gpu_constructs.exposure.load_balancer_controller import controller_values as controller_values_of_load_balancers
 from gpu_constructs.metrics.prometheus_stack import stack_values

@@ -11,7 +11,7 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Taint, TimeSlicing
-from gpu_constructs.devices.device_plugin_config import plugin_config
+from gpu_constructs.devices.device_plugin import plugin_config
 from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
 from gpu_constructs.pools import Sharing
 from tests.schemas import validate

@@ -11,7 +11,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import NodeShape
 from gpu_constructs.devices import EfaDevicePlugin
-from gpu_constructs.devices.efa_device_plugin import efa_plugin_values
+from gpu_constructs.devices.device_plugin import efa_plugin_values
 from tests.templates import CHART, only, resources_of
 
 
