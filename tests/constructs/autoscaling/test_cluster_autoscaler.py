@@ -12,8 +12,8 @@ from aws_cdk import aws_eks_v2 as eks
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot
+from gpu_constructs.autoscaling.cluster_autoscaler import flags
 from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart
-from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
 from gpu_constructs.nodes import ZonalNodeGroups
 from tests.templates import (
     depends_on,

@@ -12,7 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 
 from gpu_constructs import AutoModeNodePool, GpuCluster, ManagedNodeGroup, NodeShape, Taint, UpTo
-from gpu_constructs.autoscaling.cluster_autoscaler_settings import flags
+from gpu_constructs.autoscaling.cluster_autoscaler import flags
 from gpu_constructs.autoscaling.karpenter_node_pool import node_pool
 from gpu_constructs.autoscaling.node_pool import NodePool
 from gpu_constructs.metrics import DcgmExporter
