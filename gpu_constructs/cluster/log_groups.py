@@ -14,8 +14,8 @@ from constructs import Construct
 
 from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
 
-_USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
-_SID = "CloudWatchLogs"
+_LOG_USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_LOG_SID = "CloudWatchLogs"
 # Log retention times that CloudWatch supports, in days.
 # Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html (2026-09)
 _DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
@@ -30,8 +30,8 @@ def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
     arn = f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:*"
     key.add_to_resource_policy(
         iam.PolicyStatement(
-            sid=_SID,
-            actions=list(_USE),
+            sid=_LOG_SID,
+            actions=list(_LOG_USE),
             principals=[cast("iam.IPrincipal", logs)],
             resources=["*"],
             conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": arn}},

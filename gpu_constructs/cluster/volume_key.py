@@ -12,7 +12,7 @@ from constructs import Construct
 from gpu_facts.refusals import has_token
 
 _AUTO_SCALING = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
-_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_VOLUME_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _GRANT = "kms:CreateGrant"
 
 
@@ -35,7 +35,7 @@ def grant_volume_key(key: kms.IKey) -> None:
     if not hasattr(key, "add_to_resource_policy"):
         raise TypeError(f"grant_volume_key: key must be a kms.IKey, got {key!r}; pass the construct, not its ARN")
     scope = cast("Construct", key)
-    for statement in _statements(cdk.Stack.of(scope)):
+    for statement in _volume_key_statements(cdk.Stack.of(scope)):
         if not key.add_to_resource_policy(statement).statement_added:
             raise ValueError(
                 f"grant_volume_key: key must be created in this app, got the imported {scope.node.path!r}; allow "
@@ -49,12 +49,12 @@ def _ec2(region: str) -> str | list[str]:
     return [name, f"{name}.cn"] if region.startswith("cn-") or has_token(region) else name
 
 
-def _statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
+def _volume_key_statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
     arn = f"arn:{stack.partition}:iam::{stack.account}:{_AUTO_SCALING}"
     auto_scaling = [cast("iam.IPrincipal", iam.ArnPrincipal(arn))]
     through_ec2 = {"kms:CallerAccount": stack.account, "kms:ViaService": _ec2(stack.region)}
     return [
-        iam.PolicyStatement(sid="AutoScalingUses", actions=list(_USE), principals=auto_scaling, resources=["*"]),
+        iam.PolicyStatement(sid="AutoScalingUses", actions=list(_VOLUME_USE), principals=auto_scaling, resources=["*"]),
         iam.PolicyStatement(
             sid="AutoScalingAttaches",
             actions=[_GRANT],
@@ -64,7 +64,7 @@ def _statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
         ),
         iam.PolicyStatement(
             sid="AccountUsesThroughEc2",
-            actions=[*_USE, _GRANT],
+            actions=[*_VOLUME_USE, _GRANT],
             principals=[cast("iam.IPrincipal", iam.AnyPrincipal())],
             resources=["*"],
             conditions={"StringEquals": through_ec2},

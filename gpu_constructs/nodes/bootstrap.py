@@ -16,14 +16,14 @@ from gpu_facts.refusals import address_block, is_token
 from gpu_facts.versions import AMI_RELEASES, kubernetes_minor
 
 # Form of releases in the names of SSM parameters.
-_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
+_PARAMETER_RELEASES: dict[OperatingSystem, re.Pattern[str]] = {
     "al2023": re.compile(r"v\d{8}", re.ASCII),
     "bottlerocket": re.compile(r"\d+\.\d+\.\d+(-[0-9a-f]{8})?", re.ASCII),
 }
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 _LARGEST, _SMALLEST = 12, 24
 # Index of the cluster DNS address in that block.
-_DNS = 10
+_DNS_INDEX = 10
 
 
 @named_arguments
@@ -66,7 +66,7 @@ def _refuse_unless_service_cidr(given: str) -> None:
             f"bootstrap: service_cidr must be between /{_SMALLEST} and /{_LARGEST}, got {given!r}; copy it from 'aws "
             "eks describe-cluster'"
         )
-    if block.num_addresses <= _DNS:
+    if block.num_addresses <= _DNS_INDEX:
         raise ValueError(
             f"bootstrap: service_cidr must contain a tenth address for the cluster's DNS, got {given!r}; copy it from "
             "'aws eks describe-cluster'"
@@ -102,7 +102,7 @@ class Membership:
         if is_token(self.service_cidr):
             # Only for IPv6, whose block ends with "::".
             return cdk.Fn.join("", [cdk.Fn.select(0, cdk.Fn.split("/", self.service_cidr)), "a"])
-        return str(ipaddress.ip_network(self.service_cidr)[_DNS])
+        return str(ipaddress.ip_network(self.service_cidr)[_DNS_INDEX])
 
 
 def membership(cluster: ClusterRef, given: Bootstrap, *, shape: NodeShape, who: object) -> Membership:
@@ -146,7 +146,7 @@ def _release(who: object, given: str | None, operating_system: OperatingSystem) 
     if given is None:
         return pinned
     # It becomes part of a dynamic reference, which CloudFormation resolves.
-    if not is_token(given) and not _RELEASES[operating_system].fullmatch(given):
+    if not is_token(given) and not _PARAMETER_RELEASES[operating_system].fullmatch(given):
         raise ValueError(
             f"{who}: bootstrap must have a release of {operating_system} as ami_release, got {given!r}; write one such "
             f"as {pinned!r}"
