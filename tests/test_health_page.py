@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_constructs.metrics.rules import alerting_rules
+from gpu_constructs.metrics.dcgm_exporter import alerting_rules
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from tests.apps import programs_of, run_program

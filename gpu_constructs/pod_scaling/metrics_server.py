@@ -12,8 +12,8 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import install_helm_chart
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.metrics.dcgm_exporter import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack
-from gpu_constructs.metrics.rules import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_facts.charts import METRICS_SERVER
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.versions import PROMETHEUS_ADAPTER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_constructs.metrics.rules import (
+from gpu_constructs.metrics.dcgm_exporter import (
     FB_FREE,
     FB_USED,
     GPU_UTIL,

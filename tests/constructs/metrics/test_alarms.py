@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.metrics.rules import prometheus_rule
+from gpu_constructs.metrics.dcgm_exporter import prometheus_rule
 
 PROMTOOL = shutil.which("promtool")
 pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on the path")

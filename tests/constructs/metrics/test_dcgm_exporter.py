@@ -14,8 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import NodeShape
 from gpu_constructs.metrics import DcgmExporter, PrometheusStack
-from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
-from gpu_constructs.metrics.rules import (
+from gpu_constructs.metrics.dcgm_exporter import (
     DEFAULT_FIELDS,
     FIELDS,
     alerting_rules,
@@ -23,6 +22,7 @@ from gpu_constructs.metrics.rules import (
     prometheus_rule,
     recording_rules,
 )
+from gpu_constructs.metrics.dcgm_manifests import dashboard, exporter_chart, service_monitor
 from tests.schemas import validate_custom
 from tests.templates import (
     CHART,

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import GpuCluster, GpuDeployment, GpuPod, ManagedNodeGroup, NodeShape, TimeSlicing
 from gpu_constructs.metrics import DcgmExporter, ManagedPrometheus, PrometheusStack
-from gpu_constructs.metrics.rules import recording_rules
+from gpu_constructs.metrics.dcgm_exporter import recording_rules
 from gpu_constructs.pod_scaling import (
     CpuMemoryRightsizing,
     CpuUtilization,
