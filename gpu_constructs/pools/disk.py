@@ -1,13 +1,14 @@
-"""The EBS volume for a node's images and pods."""
+"""EBS volumes of type gp3: the volumes of a node, and the type of a storage class."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import is_token, refuse_unless_whole_number
+from gpu_facts.refusals import is_token, refuse_unless_choice, refuse_unless_whole_number
 from gpu_facts.storage import (
     BASE_IOPS,
     BASE_THROUGHPUT,
@@ -17,6 +18,7 @@ from gpu_facts.storage import (
     MIB_PER_SECOND_PER_IOPS,
 )
 
+FileSystem = Literal["ext4", "xfs"]
 MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
 MAX_INITIALIZATION = 300
@@ -130,3 +132,52 @@ def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume,
         Volume(device="/dev/xvda", disk=system, size_gib=BOTTLEROCKET_OS_GIB),
         Volume(device="/dev/xvdb", disk=disk, size_gib=disk.size_gib),
     )
+
+
+@named_arguments
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gp3:
+    """An EBS volume of type gp3. Each claim sets its size.
+
+    Attributes:
+        iops: Operations per second. Above the base the volume costs more, and a claim must request a GiB for every 500.
+        throughput_mib_s: Throughput, in MiB/s, at most a quarter of ``iops``.
+        file_system: File system with which the driver formats a new volume.
+
+    Raises:
+        TypeError: A number isn't an integer.
+        ValueError: EBS doesn't support such a volume.
+    """
+
+    iops: int = BASE_IOPS
+    throughput_mib_s: int = BASE_THROUGHPUT
+    file_system: FileSystem = "ext4"
+
+    def __post_init__(self) -> None:
+        refuse_unless_whole_number("gp3", "iops", self.iops, least=BASE_IOPS, most=MAX_IOPS)
+        refuse_unless_whole_number("gp3", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
+        refuse_unless_choice("gp3", "file_system", self.file_system, get_args(FileSystem))
+        most = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
+        if self.throughput_mib_s > most:
+            raise ValueError(
+                f"gp3: throughput_mib_s must be at most {most} with {self.iops} iops, got {self.throughput_mib_s}; "
+                "lower it, or raise iops"
+            )
+
+    @property
+    def min_gib(self) -> int:
+        """Smallest size that a claim may request, in GiB."""
+        return -(-self.iops // IOPS_PER_GIB)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Parameters of a StorageClass.
+
+        Source: https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/parameters.md (2026-08)
+        """
+        return {
+            "type": "gp3",
+            "iops": str(self.iops),
+            "throughput": str(self.throughput_mib_s),
+            "csi.storage.k8s.io/fstype": self.file_system,
+        }

@@ -1,8 +1,8 @@
+from gpu_constructs.pools.disk import Gp3 as Gp3
 from gpu_constructs.storage.csi_drivers import EbsCsiDriver as EbsCsiDriver
 from gpu_constructs.storage.csi_drivers import FsxCsiDriver as FsxCsiDriver
 from gpu_constructs.storage.csi_drivers import S3CsiDriver as S3CsiDriver
 from gpu_constructs.storage.ebs_storage_class import EbsStorageClass as EbsStorageClass
-from gpu_constructs.storage.gp3 import Gp3 as Gp3
 from gpu_constructs.storage.lustre import LustreFileSystem as LustreFileSystem
 from gpu_constructs.storage.lustre import LustreRepository as LustreRepository
 from gpu_constructs.storage.lustre import PersistentLustre as PersistentLustre

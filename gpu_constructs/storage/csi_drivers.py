@@ -21,6 +21,8 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import words
 from gpu_facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 
+# Max length of a label value.
+_LONGEST = 63
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
 SERVICE_ACCOUNT = "ebs-csi-controller-sa"
 # With AmazonEBSCSIDriverPolicyV2 the driver couldn't manage volumes without its tag, for example volumes that you
@@ -271,3 +273,21 @@ def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDri
                 f"{who}: storage_drivers must have drivers that remove their startup taint, got {each!r} of version "
                 f"{version}; use v{first}.{second} or later, or leave it out"
             )
+
+
+def volume_name(name: str, namespace: str) -> str:
+    """Return the name of a claim's volume. It is unique, because names of namespaces and claims have no dot."""
+    return f"{namespace}.{name}"
+
+
+def refuse_unless_short(who: object, name: str, namespace: str) -> None:
+    """Reject a name and namespace whose volume name is too long for a label: drivers label their pods with it.
+
+    Raises:
+        ValueError: They are too long together.
+    """
+    if len(volume_name(name, namespace)) > _LONGEST:
+        raise ValueError(
+            f"{who}: name must be at most {_LONGEST - len(volume_name('', namespace))} characters in namespace "
+            f"{namespace!r}, got {name!r}; shorten it"
+        )

@@ -14,8 +14,8 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.pools.disk import Gp3
 from gpu_constructs.storage.csi_drivers import ebs_csi_driver
-from gpu_constructs.storage.gp3 import Gp3
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_key

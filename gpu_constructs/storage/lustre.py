@@ -18,9 +18,8 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import refuse_unless_vpc, subnet_zone
-from gpu_constructs.storage.csi_drivers import fsx_csi_driver
+from gpu_constructs.storage.csi_drivers import fsx_csi_driver, refuse_unless_short, volume_name
 from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
-from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (

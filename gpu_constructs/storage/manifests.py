@@ -5,7 +5,7 @@ from __future__ import annotations
 import cdk8s
 from cdk8s_plus_28 import k8s
 
-from gpu_constructs.storage.gp3 import Gp3
+from gpu_constructs.pools.disk import Gp3
 from gpu_constructs.storage.s3_mount import S3Mount
 from gpu_facts.labels import COMPUTE_TYPE, ZONE
 from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, FSX, LUSTRE_MIN_GIB, S3

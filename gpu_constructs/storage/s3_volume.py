@@ -19,9 +19,8 @@ from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import CsiDriver, PathOf
-from gpu_constructs.storage.csi_drivers import s3_csi_driver
+from gpu_constructs.storage.csi_drivers import refuse_unless_short, s3_csi_driver, volume_name
 from gpu_constructs.storage.s3_mount import S3Mount, refuse_unless_bucket, refuse_unless_prefix, resolve_bucket_region
-from gpu_constructs.storage.volume_names import refuse_unless_short, volume_name
 from gpu_facts.access import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.light import regex
