@@ -1,4 +1,5 @@
 from gpu_constructs.queueing.gpu_queues import GpuQueues as GpuQueues
+from gpu_constructs.queueing.gpu_queues import TeamQueue as TeamQueue
 from gpu_constructs.queueing.kai import KaiQueues as KaiQueues
 from gpu_constructs.queueing.kai import KaiScheduler as KaiScheduler
 from gpu_constructs.queueing.kueue import Dynamo as Dynamo
@@ -6,4 +7,3 @@ from gpu_constructs.queueing.kueue import JobSets as JobSets
 from gpu_constructs.queueing.kueue import KubeRay as KubeRay
 from gpu_constructs.queueing.kueue import Kueue as Kueue
 from gpu_constructs.queueing.kueue import LeaderWorkerSets as LeaderWorkerSets
-from gpu_constructs.queueing.team_queue import TeamQueue as TeamQueue

@@ -11,9 +11,9 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.pool import Pool
-from gpu_constructs.queueing.gpu_queues import order_jobs_after
-from gpu_constructs.queueing.team_queue import (
+from gpu_constructs.queueing.gpu_queues import (
     TeamQueue,
+    order_jobs_after,
     refuse_more_than_there_is,
     refuse_unless_pools,
     refuse_unless_teams,

@@ -24,7 +24,7 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.installing.registry import Applied, PathOf
-from gpu_constructs.queueing.team_queue import TeamQueue
+from gpu_constructs.queueing.gpu_queues import TeamQueue
 from gpu_constructs.teams.access import (
     POLICIES,
     Right,
