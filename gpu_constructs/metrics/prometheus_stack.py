@@ -14,7 +14,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, find_value, install_helm_chart
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_constructs.workloads.deployments import GpuDeployment
 from gpu_facts.charts import KUBE_STATE_METRICS, NAMESPACES
 from gpu_facts.hardware.regions import refuse_unless_region
 from gpu_facts.kubernetes import refuse_unless_object_name

@@ -16,7 +16,7 @@ from gpu_constructs.metrics.prometheus_stack import ManagedPrometheus, Prometheu
 from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter, bring_metrics_server
 from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
 from gpu_constructs.pools.sharing import Exclusive
-from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_constructs.workloads.deployments import GpuDeployment
 from gpu_facts.charts import KEDA_OPERATOR, NAMESPACES
 from gpu_facts.labels import OUR_DOMAIN
 from gpu_facts.named_arguments import named_arguments

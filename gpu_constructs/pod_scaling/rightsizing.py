@@ -11,7 +11,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pod_scaling.metrics_server import bring_metrics_server
-from gpu_constructs.workloads.gpu_deployment import GpuDeployment
+from gpu_constructs.workloads.deployments import GpuDeployment
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_choice, words

@@ -1,7 +1,8 @@
 from gpu_constructs.workloads.cluster_tests import GpuSmokeTest as GpuSmokeTest
 from gpu_constructs.workloads.cluster_tests import MpiOperator as MpiOperator
 from gpu_constructs.workloads.cluster_tests import NcclTest as NcclTest
-from gpu_constructs.workloads.gpu_deployment import GpuDeployment as GpuDeployment
+from gpu_constructs.workloads.deployments import GpuDeployment as GpuDeployment
+from gpu_constructs.workloads.deployments import MultiNodeDeployment as MultiNodeDeployment
 from gpu_constructs.workloads.gpu_job import GpuJob as GpuJob
 from gpu_constructs.workloads.gpu_pod import GpuPod as GpuPod
 from gpu_constructs.workloads.init_container import ConfigMapEnv as ConfigMapEnv
@@ -21,5 +22,4 @@ from gpu_constructs.workloads.mounts import Mount as Mount
 from gpu_constructs.workloads.mounts import ScratchMount as ScratchMount
 from gpu_constructs.workloads.mounts import SecretMount as SecretMount
 from gpu_constructs.workloads.mounts import VolumeClaimMount as VolumeClaimMount
-from gpu_constructs.workloads.multi_node_deployment import MultiNodeDeployment as MultiNodeDeployment
 from gpu_constructs.workloads.placement import KaiQueue as KaiQueue

@@ -21,7 +21,7 @@ from gpu_constructs import (
     TimeSlicing,
     UpTo,
 )
-from gpu_constructs.workloads.gpu_deployment import traffic_distribution
+from gpu_constructs.workloads.deployments import traffic_distribution
 from tests.templates import depends_on, manifest, manifests_of, object_id, of_type, resources_of
 
 IMAGE = "registry.example.com/train@sha256:" + "a" * 64
