@@ -16,8 +16,7 @@ from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.node_role import make_auto_mode_role
+from gpu_constructs.nodes.gpu_nodes import GpuNodes, make_auto_mode_role
 from gpu_constructs.nodes.user_data import node_class_surroundings
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disruption import Disruption

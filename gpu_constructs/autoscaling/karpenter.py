@@ -16,7 +16,7 @@ from gpu_constructs.installing.delivery import install_helm_chart, late_values, 
 from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.node_role import make_node_role
+from gpu_constructs.nodes.gpu_nodes import make_node_role
 from gpu_constructs.nodes.node_termination_handler import InterruptionQueue, event
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments, named_call

@@ -18,9 +18,8 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import delivery_method
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.nodes.gpu_nodes import GpuNodes, open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.launch_template import NodeTags, block_device
-from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.user_data import node_class_user_data
 from gpu_constructs.pools.capacity import Capacity, OnDemand
 from gpu_constructs.pools.disk import Volume

@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.nodes.suitable_subnets import check_subnets
+from gpu_constructs.nodes.launch_template import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
     CapacityBlock,

@@ -14,7 +14,7 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.nodes.node_role import make_auto_mode_role
+from gpu_constructs.nodes.gpu_nodes import make_auto_mode_role
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_choice, words

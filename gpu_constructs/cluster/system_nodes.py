@@ -20,8 +20,8 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.ami_type import pinned_release
 from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, ScalingGroup
+from gpu_constructs.nodes.gpu_nodes import open_to_session_manager, shared_node_role
 from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data
-from gpu_constructs.nodes.node_role import open_to_session_manager, shared_node_role
 from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, node_volumes
 from gpu_constructs.pools.host import Host

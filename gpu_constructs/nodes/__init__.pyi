@@ -2,6 +2,6 @@ from gpu_constructs.nodes.bootstrap import Bootstrap as Bootstrap
 from gpu_constructs.nodes.gpu_nodes import GpuNodes as GpuNodes
 from gpu_constructs.nodes.group_arguments import NodeUpdate as NodeUpdate
 from gpu_constructs.nodes.managed_node_group import ManagedNodeGroup as ManagedNodeGroup
+from gpu_constructs.nodes.managed_node_group import ZonalNodeGroups as ZonalNodeGroups
 from gpu_constructs.nodes.node_termination_handler import NodeTerminationHandler as NodeTerminationHandler
 from gpu_constructs.nodes.self_managed_node_group import SelfManagedNodeGroup as SelfManagedNodeGroup
-from gpu_constructs.nodes.zonal_node_groups import ZonalNodeGroups as ZonalNodeGroups

@@ -1,8 +1,9 @@
-"""The common part of all pools of GPU nodes, independent of the component that launches the nodes."""
+"""What all pools of GPU nodes have in common, independent of the autoscaler, and the roles of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import jsii
 from aws_cdk import aws_ec2 as ec2
@@ -10,12 +11,20 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.own_stack import keep_stack
+from gpu_constructs.installing.own_stack import keep_stack, owning_stack
 from gpu_constructs.installing.registry import PathOf, pool_named
+from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
 from gpu_constructs.storage.csi_drivers import bring_drivers
 from gpu_facts.named_arguments import named_arguments
+
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+_CNI_POLICY = "AmazonEKS_CNI_Policy"
+_SESSION_MANAGER = "AmazonSSMManagedInstanceCore"
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/auto-create-node-role.html
+_AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")
 
 
 @jsii.implements(iam.IGrantable)
@@ -84,3 +93,58 @@ class GpuNodes(Construct):
         """
         why = "pods select their nodes by that name and would run on either"
         cluster.claim(PathOf(self), pool_named(self.name), why=why)
+
+
+def shared_node_role(scope: Construct, cluster: ClusterRef) -> iam.Role:
+    """Return the node role of a cluster. It is created once in each stack that adds node groups to the cluster."""
+    shared = cluster.shared(owning_stack(scope))
+    return shared.node_role.get_or_make(lambda: make_node_role(shared, "NodeRole", cluster))
+
+
+def make_node_role(scope: Construct, id: str, cluster: ClusterRef) -> iam.Role:
+    """Create a role for the nodes of a cluster."""
+    vpc_cni = cluster.shared(cluster.stack).vpc_cni.instance
+    # The CNI of an imported cluster may use the permissions of the nodes.
+    policies = _POLICIES if vpc_cni is not None else (*_POLICIES, _CNI_POLICY)
+    role = _role(scope, id, policies)
+    if vpc_cni is not None:
+        # Nodes wait for their role, and the role for the network plugin. Without the plugin a new node stays NotReady.
+        role.node.add_dependency(vpc_cni)
+    return role
+
+
+def make_auto_mode_role(scope: Construct, id: str) -> iam.Role:
+    """Create a role for nodes of EKS Auto Mode. EKS grants access by default only to the cluster's own role."""
+    return _role(scope, id, _AUTO_MODE_POLICIES)
+
+
+def refuse_session_manager(who: object, shape: NodeShape, given: iam.IRole | None) -> None:
+    """Reject Session Manager for a role that the user passed.
+
+    Raises:
+        ValueError: The role isn't created by this library.
+    """
+    if shape.host.session_manager and given is not None:
+        raise ValueError(
+            f"{who}: shape must be without host.session_manager if you pass the role of the nodes, got True; attach "
+            f"{_SESSION_MANAGER} to that role"
+        )
+
+
+def open_to_session_manager(host: Host, role: iam.IRole) -> None:
+    """Allow Session Manager to connect to the nodes of a role, if their host enables it.
+
+    Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-instance-permissions.html (2026-11)
+    """
+    if host.session_manager:
+        policy = iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_MANAGER)
+        role.add_managed_policy(policy)
+
+
+def _role(scope: Construct, id: str, policies: Sequence[str]) -> iam.Role:
+    return iam.Role(
+        scope,
+        id,
+        assumed_by=cast("iam.IPrincipal", iam.ServicePrincipal("ec2.amazonaws.com")),
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in policies],
+    )

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.nodes.bootstrap import Bootstrap
-from gpu_constructs.nodes.suitable_subnets import check_subnets
+from gpu_constructs.nodes.launch_template import check_subnets
 from gpu_constructs.pools.capacity import (
     Capacity,
     CapacityBlock,

@@ -1,4 +1,4 @@
-"""A managed node group of GPU nodes, for every NVIDIA type that EC2 sells."""
+"""Managed node groups with NVIDIA GPUs, one or one in each zone, and the schedule of a Capacity Block."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.installing.subnets import subnet_zone
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.desired_size import DesiredSize, NodeGroup, size_handler
-from gpu_constructs.nodes.gpu_nodes import GpuNodes
-from gpu_constructs.nodes.group_arguments import NodeUpdate, check_group, refuse_unless_values
+from gpu_constructs.nodes.gpu_nodes import GpuNodes, open_to_session_manager, refuse_session_manager, shared_node_role
+from gpu_constructs.nodes.group_arguments import CLOSED_MAX, NodeUpdate, check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
-from gpu_constructs.nodes.node_role import open_to_session_manager, refuse_session_manager, shared_node_role
 from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
 from gpu_constructs.pools.disruption import NodeRepair
@@ -34,7 +36,7 @@ from gpu_constructs.pools.sharing import Mig
 from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.labels import RESOURCE_TAG, TAGS_RESOURCE
 from gpu_facts.named_arguments import named_arguments
-from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
+from gpu_facts.refusals import is_number_token, refuse_unless_bool, refuse_unless_role, refuse_unless_whole_number
 
 _MANAGED_EFFECT = {
     "NoSchedule": "NO_SCHEDULE",
@@ -313,3 +315,174 @@ def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cloudprovider/aws/aws_manager.go, aws_wrapper.go
     """
     return {f"{RESOURCE_TAG}{resource}": amount for resource, amount in shape.resources().items()}
+
+
+@named_arguments
+class ZonalNodeGroups(GpuNodes):
+    """The same managed node group once in every zone, with one pool name.
+
+    If a group spans several zones, cluster autoscaler considers only the first zone. A pod that is bound to another
+    zone by its volume or a spread constraint stays Pending. In addition, Auto Scaling terminates running nodes to
+    balance the zones of one group.
+
+    Args:
+        cluster: Cluster that the nodes join, created here or imported.
+        name: Value of the nodes' label ``gpu-constructs.io/pool``, the same in each zone.
+        shape: Hardware and software of the nodes.
+        max_nodes_per_zone: Max number of nodes in each zone.
+        min_nodes_per_zone: Number of nodes that always run in each zone.
+        subnets: One subnet for each zone. Default: the private subnets of the cluster's VPC.
+        capacity: As for a `ManagedNodeGroup`. This and the following arguments apply to each group.
+        node_role: As for a `ManagedNodeGroup`.
+        ami_release: As for a `ManagedNodeGroup`.
+        bootstrap: As for a `ManagedNodeGroup`.
+        node_repair: As for a `ManagedNodeGroup`.
+        update: As for a `ManagedNodeGroup`, in each zone.
+        force_update: As for a `ManagedNodeGroup`.
+        scaling_options: As for a `ManagedNodeGroup`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: Two subnets are in one zone, or EKS would reject a group.
+
+    Attributes:
+        groups: The groups, in the order of the subnets.
+    """
+
+    autoscaler: Autoscaler = "cluster-autoscaler"
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: AnyCluster,
+        name: str,
+        shape: NodeShape,
+        max_nodes_per_zone: int,
+        min_nodes_per_zone: int = 0,
+        subnets: Sequence[ec2.ISubnet] | None = None,
+        capacity: Capacity = OnDemand(),  # noqa: B008 - frozen value
+        node_role: iam.IRole | None = None,
+        ami_release: str | None = None,
+        bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 - frozen value
+        node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen value
+        update: NodeUpdate = NodeUpdate(),  # noqa: B008 - frozen value
+        force_update: bool = False,
+        scaling_options: ScalingOptions | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        who = PathOf(self)
+        ref = cluster_ref(who, cluster)
+        chosen = ref.subnets(subnets, who=who)
+        zones = [subnet_zone(subnet) or f"Zone{number}" for number, subnet in enumerate(chosen, start=1)]
+        if len(set(zones)) < len(zones):
+            raise ValueError(f"{who}: subnets must be in different zones, got {', '.join(zones)}; pass one of each")
+        self.name = name
+        self.shape = shape
+        _refuse_unless_number(who, "max_nodes_per_zone", max_nodes_per_zone, least=1)
+        _refuse_unless_number(who, "min_nodes_per_zone", min_nodes_per_zone, least=0)
+        # The max can't be multiplied if it is known only at deployment.
+        several = 1 if is_number_token(max_nodes_per_zone) else len(chosen)
+        self.max_nodes = max_nodes_per_zone * several
+        self.subnets = chosen
+        self._take_name(ref)
+        self.groups = [
+            ManagedNodeGroup(
+                self,
+                zone,
+                cluster=cluster,
+                name=name,
+                shape=shape,
+                min_nodes=min_nodes_per_zone,
+                max_nodes=max_nodes_per_zone,
+                subnets=[subnet],
+                capacity=capacity,
+                node_role=node_role,
+                ami_release=ami_release,
+                bootstrap=bootstrap,
+                node_repair=node_repair,
+                update=update,
+                force_update=force_update,
+                scaling_options=scaling_options,
+            )
+            for zone, subnet in zip(zones, chosen, strict=True)
+        ]
+        self.node_role = self.groups[0].node_role
+
+    @property
+    def auto_scaling_group_pattern(self) -> str:
+        """Regular expression of the names of the groups' Auto Scaling groups."""
+        return "|".join(each.auto_scaling_group_pattern for each in self.groups)
+
+
+def _refuse_unless_number(who: object, argument: str, number: object, *, least: int) -> None:
+    if not is_number_token(number):
+        refuse_unless_whole_number(who, argument, number, least=least)
+
+
+def _trust(account: str) -> dict[str, Any]:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "scheduler.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+@named_arguments
+class CapacityBlockSchedule(Construct):
+    """Scales up a node group when its Capacity Block starts, and drains it before the block ends.
+
+    Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
+
+    Args:
+        group: Managed node group that uses the block.
+        cluster_name: Name of its cluster.
+        block: The block.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, group: eks.CfnNodegroup, cluster_name: str, block: CapacityBlock
+    ) -> None:
+        super().__init__(scope, id)
+        stack = cdk.Stack.of(self)
+        role = iam.CfnRole(
+            self,
+            "Role",
+            assume_role_policy_document=_trust(stack.account),
+            policies=[
+                {
+                    "policyName": "ScaleGroup",
+                    "policyDocument": {
+                        "Version": "2012-10-17",
+                        "Statement": [
+                            {"Effect": "Allow", "Action": "eks:UpdateNodegroupConfig", "Resource": group.attr_arn}
+                        ],
+                    },
+                }
+            ],
+        )
+        target = {
+            "arn": f"arn:{stack.partition}:scheduler:::aws-sdk:eks:updateNodegroupConfig",
+            "roleArn": role.attr_arn,
+        }
+        name = group.attr_nodegroup_name
+        for step, moment, nodes in block.steps:
+            # EKS rejects a max size of 0. With a larger max size than this, cluster autoscaler would start nodes again
+            # while the block is drained.
+            sizes = {"MinSize": 0, "MaxSize": max(nodes, CLOSED_MAX), "DesiredSize": nodes}
+            asked: dict[str, Any] = {"ClusterName": cluster_name, "NodegroupName": name, "ScalingConfig": sizes}
+            scheduler.CfnSchedule(
+                self,
+                step,
+                schedule_expression=f"at({_utc(moment)})",
+                schedule_expression_timezone="UTC",
+                flexible_time_window={"mode": "OFF"},
+                target=target | {"input": json.dumps(asked)},
+            )
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")

@@ -17,10 +17,9 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.registry import PathOf, SelfManagedNodes
 from gpu_constructs.nodes.bootstrap import Bootstrap, membership
 from gpu_constructs.nodes.desired_size import DesiredSize, ScalingGroup
-from gpu_constructs.nodes.gpu_nodes import GpuNodes
+from gpu_constructs.nodes.gpu_nodes import GpuNodes, make_node_role, open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.group_arguments import check_group, refuse_unless_values
 from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data, network, reserved_capacity
-from gpu_constructs.nodes.node_role import make_node_role, open_to_session_manager, refuse_session_manager
 from gpu_constructs.nodes.node_termination_handler import DRAIN_SECONDS, MANAGED_TAG, NodeTerminationHandler
 from gpu_constructs.nodes.user_data import joining_user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation, Spot

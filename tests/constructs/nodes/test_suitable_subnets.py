@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Annotations, Match
 
 from gpu_constructs import KarpenterNodePool, ManagedNodeGroup, NodeShape, UpTo
-from gpu_constructs.nodes.suitable_subnets import addresses_per_node
+from gpu_constructs.nodes.launch_template import addresses_per_node
 from tests.templates import only, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
