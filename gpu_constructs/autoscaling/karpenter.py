@@ -13,7 +13,7 @@ from gpu_constructs.autoscaling.karpenter_policies import KarpenterScope, karpen
 from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart, late_values, refuse_unless_chart_values
-from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.nodes.gpu_nodes import make_node_role

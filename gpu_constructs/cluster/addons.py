@@ -14,8 +14,8 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.own_stack import owning_stack, stack_place
+from gpu_constructs.installing.context import owning_stack, stack_place
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.pod_identity import policy_document, trust
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.storage import csi_drivers

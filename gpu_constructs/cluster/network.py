@@ -19,7 +19,7 @@ from gpu_constructs.cluster.log_groups import granted_key_arn
 from gpu_constructs.cluster.pod_subnets import PodSubnets
 from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
 from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
-from gpu_constructs.installing.own_stack import stack_place
+from gpu_constructs.installing.context import stack_place
 from gpu_constructs.installing.registry import Singleton
 from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets
 from gpu_facts.hardware.regions import ACCEPTED_ZONE_IDS, refuse_misspelt_region

@@ -15,6 +15,7 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.kubectl_programs import (
     inline_function,
     own_log,
@@ -22,7 +23,6 @@ from gpu_constructs.installing.kubectl_programs import (
     role_of_function,
     stack_of_programs,
 )
-from gpu_constructs.installing.logical_ids import set_logical_id
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import object_key
 from gpu_facts.labels import DEFINITIONS_RESOURCE

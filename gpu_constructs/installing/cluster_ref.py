@@ -18,9 +18,8 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
-from gpu_constructs.installing.context import refuse_wrong_context
+from gpu_constructs.installing.context import owning_stack, refuse_wrong_context
 from gpu_constructs.installing.gitops import delivery_method
-from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.registry import (
     Applied,
     AppliedObjects,

@@ -11,8 +11,8 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.logical_ids import set_logical_id
-from gpu_constructs.installing.own_stack import stack_place
+from gpu_constructs.installing.context import stack_place
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_facts.refusals import has_token
 
 POD_IDENTITY = "pods.eks.amazonaws.com"

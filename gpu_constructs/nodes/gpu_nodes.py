@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import ClusterRef
-from gpu_constructs.installing.own_stack import keep_stack, owning_stack
+from gpu_constructs.installing.context import keep_stack, owning_stack
 from gpu_constructs.installing.registry import PathOf, pool_named
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape

@@ -17,7 +17,7 @@ from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.own_stack import owning_stack
+from gpu_constructs.installing.context import owning_stack
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import subnet_zone
 from gpu_constructs.nodes.ami_type import LATEST, Release, nvidia_ami_type, pinned_release

@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import install_helm_chart
-from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.metrics.dcgm_exporter import MEMORY_RECORD, SM_RECORD, UTILIZATION_RECORD
 from gpu_constructs.metrics.prometheus_stack import NAMESPACE, PrometheusStack

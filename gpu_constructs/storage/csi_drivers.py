@@ -11,7 +11,7 @@ from constructs import Construct
 
 from gpu_constructs.installing import eks_resources, registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.pod_identity import keep_role, trust
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.pools.labels_and_taints import DRIVER_NAMES, StorageDriver

@@ -15,8 +15,8 @@ from constructs import Construct
 
 from gpu_constructs.identity.workload_identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
+from gpu_constructs.installing.context import owning_stack
 from gpu_constructs.installing.delivery import apply_chart
-from gpu_constructs.installing.own_stack import owning_stack
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.storage.csi_drivers import refuse_unless_short, s3_csi_driver, volume_name

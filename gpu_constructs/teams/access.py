@@ -23,7 +23,7 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.installing.logical_ids import set_logical_id
+from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.registry import PathOf
 from gpu_facts.kubernetes import TRAINING_JOBS
 from gpu_facts.labels import EKS_DOMAIN, KARPENTER_AWS_DOMAIN, KARPENTER_DOMAIN, KUEUE_DOMAIN
