@@ -15,10 +15,8 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from gpu_constructs.cluster.addons import Addons, refuse_unless_addon_versions
-from gpu_constructs.cluster.auto_mode import AutoMode, compute, enforce_network_policies
-from gpu_constructs.cluster.log_groups import own_log_groups, refuse_unless_log_days
+from gpu_constructs.cluster.encryption import own_log_groups, refuse_unless_log_days
 from gpu_constructs.cluster.network import SERVICE_CIDR, endpoint_access, gpu_vpc, place_control_plane
-from gpu_constructs.cluster.pod_subnets import pod_network
 from gpu_constructs.cluster.pool_kinds import (
     PoolRequest,
     install_dependencies,
@@ -26,7 +24,14 @@ from gpu_constructs.cluster.pool_kinds import (
     refuse_other_manager,
     to_node_shape,
 )
-from gpu_constructs.cluster.system_nodes import SystemNodeGroup, SystemNodes
+from gpu_constructs.cluster.system_nodes import (
+    AutoMode,
+    SystemNodeGroup,
+    SystemNodes,
+    compute,
+    enforce_network_policies,
+)
+from gpu_constructs.cluster.vpc_parts import pod_network
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.context import owning_stack, stack_place

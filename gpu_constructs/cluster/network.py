@@ -15,10 +15,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, Node
 
-from gpu_constructs.cluster.log_groups import granted_key_arn
-from gpu_constructs.cluster.pod_subnets import PodSubnets
-from gpu_constructs.cluster.pod_subnets import pod_block as pod_block_of
-from gpu_constructs.cluster.private_endpoints import PrivateEndpoints
+from gpu_constructs.cluster.encryption import granted_key_arn
+from gpu_constructs.cluster.vpc_parts import PodSubnets, PrivateEndpoints
+from gpu_constructs.cluster.vpc_parts import pod_block as pod_block_of
 from gpu_constructs.installing.context import stack_place
 from gpu_constructs.installing.registry import Singleton
 from gpu_constructs.installing.subnets import move_to_zone_id, node_subnets

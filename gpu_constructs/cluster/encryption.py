@@ -1,4 +1,4 @@
-"""The log groups of a cluster and their key."""
+"""KMS keys of logs and volumes, and the log groups of a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
+from gpu_facts.refusals import has_token
 
+_AUTO_SCALING = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+_VOLUME_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_GRANT = "kms:CreateGrant"
 _LOG_USE = ("kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _LOG_SID = "CloudWatchLogs"
 # Log retention times that CloudWatch supports, in days.
@@ -85,3 +89,59 @@ def _set_kubectl_log_group(group: logs.CfnLogGroup, provider: Construct) -> None
             found = cast("Construct", found.node.find_child(id))
         function = cast("lambda_.CfnFunction", found.node.default_child)
         function.logging_config = lambda_.CfnFunction.LoggingConfigProperty(log_group=group.ref)
+
+
+def grant_volume_key(key: kms.IKey) -> None:
+    """Allow services that start nodes to use a key for volumes. Without it, instances end after their launch.
+
+    Auto Scaling starts the nodes of groups with its service-linked role, which exists after an account's first Auto
+    Scaling group. Karpenter and EKS Auto Mode get the same access as everyone has to AWS' own key for EBS: through EC2,
+    in this account.
+    Sources: https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html,
+    https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html (kms:ViaService)
+
+    Args:
+        key: Key of this app. Pass its ARN in ``Disk(kms_key_arn=key.key_arn)``.
+
+    Raises:
+        TypeError: ``key`` isn't a key.
+        ValueError: The key was imported, so the app can't change its policy.
+    """
+    if not hasattr(key, "add_to_resource_policy"):
+        raise TypeError(f"grant_volume_key: key must be a kms.IKey, got {key!r}; pass the construct, not its ARN")
+    scope = cast("Construct", key)
+    for statement in _volume_key_statements(cdk.Stack.of(scope)):
+        if not key.add_to_resource_policy(statement).statement_added:
+            raise ValueError(
+                f"grant_volume_key: key must be created in this app, got the imported {scope.node.path!r}; allow "
+                f"{_AUTO_SCALING!r} to use it in its own policy"
+            )
+
+
+def _ec2(region: str) -> str | list[str]:
+    """Return EC2 in the form of the condition. No source states whether the China regions use another domain."""
+    name = f"ec2.{region}.amazonaws.com"
+    return [name, f"{name}.cn"] if region.startswith("cn-") or has_token(region) else name
+
+
+def _volume_key_statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
+    arn = f"arn:{stack.partition}:iam::{stack.account}:{_AUTO_SCALING}"
+    auto_scaling = [cast("iam.IPrincipal", iam.ArnPrincipal(arn))]
+    through_ec2 = {"kms:CallerAccount": stack.account, "kms:ViaService": _ec2(stack.region)}
+    return [
+        iam.PolicyStatement(sid="AutoScalingUses", actions=list(_VOLUME_USE), principals=auto_scaling, resources=["*"]),
+        iam.PolicyStatement(
+            sid="AutoScalingAttaches",
+            actions=[_GRANT],
+            principals=auto_scaling,
+            resources=["*"],
+            conditions={"Bool": {"kms:GrantIsForAWSResource": True}},
+        ),
+        iam.PolicyStatement(
+            sid="AccountUsesThroughEc2",
+            actions=[*_VOLUME_USE, _GRANT],
+            principals=[cast("iam.IPrincipal", iam.AnyPrincipal())],
+            resources=["*"],
+            conditions={"StringEquals": through_ec2},
+        ),
+    ]
