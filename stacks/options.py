@@ -12,7 +12,7 @@ from gpu_constructs.cluster.system_nodes import SystemNodes
 from gpu_constructs.installing.context import hint_of_a_bare_name, refuse_wrong_context
 from gpu_constructs.pools.capacity import CAPACITIES, Capacity
 from gpu_constructs.pools.disk import Disk
-from gpu_constructs.pools.labels_and_taints import checked_tags
+from gpu_constructs.pools.kubelet import checked_tags
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.kubernetes import refuse_unless_object_name

@@ -20,7 +20,7 @@ from gpu_constructs.pools.capacity import (
     refuse_unless_sold,
 )
 from gpu_constructs.pools.disruption import Disruption
-from gpu_constructs.pools.labels_and_taints import Taint
+from gpu_constructs.pools.kubelet import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_facts.kubernetes import ARCHITECTURES, refuse_unless_object_name

@@ -28,7 +28,7 @@ from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data
 from gpu_constructs.nodes.user_data import plain_user_data
 from gpu_constructs.pools.disk import Disk, node_volumes
 from gpu_constructs.pools.host import Host
-from gpu_constructs.pools.labels_and_taints import labels_of_nodes
+from gpu_constructs.pools.kubelet import labels_of_nodes
 from gpu_facts import labels
 from gpu_facts.hardware.node_capacity import allocatable_without_gpus, refuse_unless_plain_type
 from gpu_facts.kubernetes import KUBE_SYSTEM

@@ -29,7 +29,7 @@ from gpu_constructs.nodes.launch_template import NodeTags, launch_template_data,
 from gpu_constructs.nodes.user_data import joining_user_data, registered_taints, user_data
 from gpu_constructs.pools.capacity import Capacity, CapacityBlock, OnDemand, Reservation
 from gpu_constructs.pools.disruption import NodeRepair
-from gpu_constructs.pools.labels_and_taints import Taint
+from gpu_constructs.pools.kubelet import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Mig

@@ -18,7 +18,7 @@ import tomli_w
 from gpu_constructs.installing.gitops import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.pools.host import Host
-from gpu_constructs.pools.labels_and_taints import Taint
+from gpu_constructs.pools.kubelet import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import Mig, Mps, TimeSlicing
 from gpu_facts.hardware.gpu_models import BOTTLEROCKET_NAMES

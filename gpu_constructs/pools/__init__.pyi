@@ -13,9 +13,9 @@ from gpu_constructs.pools.host import Host as Host
 from gpu_constructs.pools.host import NodeConfig as NodeConfig
 from gpu_constructs.pools.host import Proxy as Proxy
 from gpu_constructs.pools.host import ShellScript as ShellScript
+from gpu_constructs.pools.kubelet import GPU_TAINT as GPU_TAINT
 from gpu_constructs.pools.kubelet import Kubelet as Kubelet
-from gpu_constructs.pools.labels_and_taints import GPU_TAINT as GPU_TAINT
-from gpu_constructs.pools.labels_and_taints import Taint as Taint
+from gpu_constructs.pools.kubelet import Taint as Taint
 from gpu_constructs.pools.node_shape import CustomImage as CustomImage
 from gpu_constructs.pools.node_shape import NodeShape as NodeShape
 from gpu_constructs.pools.pool import Pool as Pool

@@ -10,9 +10,9 @@ from typing import Literal, cast, get_args
 
 from gpu_constructs.pools.disk import Disk, Volume, node_volumes
 from gpu_constructs.pools.host import Host
-from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.labels_and_taints import (
+from gpu_constructs.pools.kubelet import (
     GPU_TAINT,
+    Kubelet,
     StorageDriver,
     Taint,
     checked_drivers,

@@ -14,7 +14,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.pod_identity import keep_role, trust
 from gpu_constructs.installing.registry import CsiDriver, PathOf
-from gpu_constructs.pools.labels_and_taints import DRIVER_NAMES, StorageDriver
+from gpu_constructs.pools.kubelet import DRIVER_NAMES, StorageDriver
 from gpu_facts.charts import EBS_CSI_DRIVER, FSX_CSI_DRIVER, S3_CSI_DRIVER
 from gpu_facts.kubernetes import KUBE_SYSTEM, QUALIFIED_NAME
 from gpu_facts.named_arguments import named_arguments

@@ -16,7 +16,7 @@ from gpu_constructs.autoscaling.node_pool import Network, NodePool, label_requir
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.pools.capacity import CapacityBlock, OnDemand, Reservation, Spot
 from gpu_constructs.pools.disruption import Disruption
-from gpu_constructs.pools.labels_and_taints import GPU_TAINT, Taint
+from gpu_constructs.pools.kubelet import GPU_TAINT, Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.sharing import TimeSlicing
 from gpu_constructs.pools.size import Static, UpTo

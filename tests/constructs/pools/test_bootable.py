@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_constructs.pools.disk import Disk
-from gpu_constructs.pools.kubelet import Kubelet
-from gpu_constructs.pools.labels_and_taints import GPU_TAINT, Taint
+from gpu_constructs.pools.kubelet import GPU_TAINT, Kubelet, Taint
 from gpu_constructs.pools.node_shape import CustomImage, NodeShape
 from gpu_constructs.pools.sharing import Exclusive, Mig, Mps, TimeSlicing
 from gpu_facts.hardware.catalogue import catalogue, instance_type
