@@ -1,12 +1,12 @@
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import GpuHorizontalAutoscaler as GpuHorizontalAutoscaler
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import Keda as Keda
-from gpu_constructs.pod_scaling.metrics_server import MetricsServer as MetricsServer
-from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter as PrometheusAdapter
 from gpu_constructs.pod_scaling.rightsizing import CpuMemoryRightsizing as CpuMemoryRightsizing
 from gpu_constructs.pod_scaling.rightsizing import VerticalPodAutoscaler as VerticalPodAutoscaler
 from gpu_constructs.pod_scaling.signals import CpuUtilization as CpuUtilization
 from gpu_constructs.pod_scaling.signals import Demand as Demand
 from gpu_constructs.pod_scaling.signals import GpuMemory as GpuMemory
 from gpu_constructs.pod_scaling.signals import GpuUtilization as GpuUtilization
+from gpu_constructs.pod_scaling.signals import MetricsServer as MetricsServer
+from gpu_constructs.pod_scaling.signals import PrometheusAdapter as PrometheusAdapter
 from gpu_constructs.pod_scaling.signals import SmActivity as SmActivity
 from gpu_constructs.pod_scaling.signals import SqsQueue as SqsQueue

@@ -13,8 +13,15 @@ from gpu_constructs.installing.delivery import apply_manifests, install_helm_cha
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.metrics.prometheus_stack import ManagedPrometheus, PrometheusStack
-from gpu_constructs.pod_scaling.metrics_server import PrometheusAdapter, bring_metrics_server
-from gpu_constructs.pod_scaling.signals import CpuUtilization, Demand, GpuUse, Signal, SqsQueue
+from gpu_constructs.pod_scaling.signals import (
+    CpuUtilization,
+    Demand,
+    GpuUse,
+    PrometheusAdapter,
+    Signal,
+    SqsQueue,
+    bring_metrics_server,
+)
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.workloads.deployments import GpuDeployment
 from gpu_facts.charts import KEDA_OPERATOR, NAMESPACES

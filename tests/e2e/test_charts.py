@@ -22,8 +22,8 @@ from gpu_constructs.exposure.load_balancer_controller import controller_values a
 from gpu_constructs.metrics.prometheus_stack import stack_values
 from gpu_constructs.nodes.node_termination_handler import handler_values
 from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import keda_values
-from gpu_constructs.pod_scaling.metrics_server import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import controller_values as controller_values_of_vpa
+from gpu_constructs.pod_scaling.signals import adapter_values
 from gpu_constructs.queueing.kai import kai_values
 from gpu_constructs.queueing.kueue import DYNAMO_VALUES, kueue_values
 from gpu_facts import versions

@@ -37,8 +37,8 @@ from gpu_constructs.pod_scaling.gpu_horizontal_autoscaler import (
     scaled_object,
     trigger_authentication,
 )
-from gpu_constructs.pod_scaling.metrics_server import adapter_values
 from gpu_constructs.pod_scaling.rightsizing import controller_values, vertical_pod_autoscaler
+from gpu_constructs.pod_scaling.signals import adapter_values
 from tests.chart_values import unknown_values
 from tests.clusters import imported_cluster, imported_vpc
 from tests.schemas import validate, validate_custom
