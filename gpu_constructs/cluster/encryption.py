@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from gpu_constructs.installing.kubectl_programs import CALLER, FUNCTION
+from gpu_constructs.installing.lambda_functions import CALLER, FUNCTION
 from gpu_facts.refusals import has_token
 
 _AUTO_SCALING = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"

@@ -36,7 +36,7 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import ClusterRef, cluster_ref
 from gpu_constructs.installing.context import owning_stack, stack_place
 from gpu_constructs.installing.gitops import delivery_method
-from gpu_constructs.installing.kubectl_programs import kubectl_layer
+from gpu_constructs.installing.lambda_functions import kubectl_layer
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import (
     meet_in_vpc,

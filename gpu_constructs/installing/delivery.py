@@ -15,11 +15,11 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from gpu_constructs.installing import registry
-from gpu_constructs.installing.chart_definitions import apply_definitions, kubernetes_objects
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import CHART_DEFINITIONS, CHART_MIRROR, refuse_wrong_context
 from gpu_constructs.installing.eks_resources import set_logical_id
 from gpu_constructs.installing.gitops import ChartFile, ManifestFile, delivery_method
+from gpu_constructs.installing.lambda_functions import apply_definitions, kubernetes_objects
 from gpu_constructs.installing.registry import Applied, PathOf
 from gpu_facts.charts import NVIDIA_CHARTS, NVIDIA_REGISTRY, is_public
 from gpu_facts.merging import merged

@@ -17,7 +17,7 @@ from constructs import Construct
 from gpu_constructs.installing import eks_resources as eks
 from gpu_constructs.installing.cluster_ref import ClusterRef
 from gpu_constructs.installing.context import owning_stack, stack_place
-from gpu_constructs.installing.kubectl_programs import inline_function, own_log, role_of_function
+from gpu_constructs.installing.lambda_functions import inline_function, own_log, role_of_function
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.nodes.group_arguments import CLOSED_MAX
 from gpu_constructs.pools.capacity import CapacityBlock

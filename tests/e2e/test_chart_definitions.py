@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_constructs.installing.chart_definitions import rights
+from gpu_constructs.installing.lambda_functions import rights
 from gpu_facts import versions
 from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Refused
 from gpu_rehearsal.cluster.process import wait_until
