@@ -13,7 +13,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
@@ -220,19 +219,9 @@ class ManagedNodeGroup(GpuNodes):
         own = _identity(shape, name, block)
         self.resource.override_logical_id(f"{owning_stack(self).get_logical_id(self.resource)}{own}")
         if scaling_options is not None:
-            self._tag(ref, scaling_options)
+            ManagedGroupTags(self, "Tags", group=self.resource, cluster=ref, tags=scaling_options.tags())
         if block is not None:
-            self._schedule(ref.name_token, block)
-
-    # Imported in functions: both load parts of the CDK that few groups need, which takes 15 ms of every synth.
-    def _tag(self, cluster: ClusterRef, options: ScalingOptions) -> None:
-
-        ManagedGroupTags(self, "Tags", group=self.resource, cluster=cluster, tags=options.tags())
-
-    def _schedule(self, cluster_name: str, block: CapacityBlock) -> None:
-        from gpu_constructs.nodes.capacity_block_schedule import CapacityBlockSchedule
-
-        CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=cluster_name, block=block)
+            CapacityBlockSchedule(self, "Schedule", group=self.resource, cluster_name=ref.name_token, block=block)
 
     @property
     def auto_scaling_group_pattern(self) -> str:
@@ -447,6 +436,9 @@ class CapacityBlockSchedule(Construct):
         self, scope: Construct, id: str, *, group: eks.CfnNodegroup, cluster_name: str, block: CapacityBlock
     ) -> None:
         super().__init__(scope, id)
+        # Imported here because few groups need it, and it takes 15 ms of a synth.
+        from aws_cdk import aws_scheduler as scheduler
+
         stack = cdk.Stack.of(self)
         role = iam.CfnRole(
             self,
