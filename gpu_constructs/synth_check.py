@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A construct acknowledges a finding by
 # Validations.of(construct).acknowledge(Acknowledgment(id="gpu-constructs::GPU010",
 # reason="...")).
-NAME = "gpu-constructs"
+_NAME = "gpu-constructs"
 
 
 @jsii.implements(cdk.IPolicyValidationPlugin)
@@ -40,7 +40,7 @@ class GpuPreflight:
     @property
     def name(self) -> str:
         """Name in the report, and prefix of an acknowledged rule."""
-        return NAME
+        return _NAME
 
     @property
     def version(self) -> str:

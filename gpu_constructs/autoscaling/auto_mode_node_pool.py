@@ -31,7 +31,7 @@ from gpu_facts.refusals import refuse_unless_role
 
 # Auto Mode replaces every node after 21 days, independent of the pool's settings.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
-MAX_AGE_HOURS = 504
+_MAX_AGE_HOURS = 504
 _ACCESS_POLICY = "AmazonEKSAutoNodePolicy"
 
 
@@ -71,7 +71,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
         "nodeClassRef": {"group": EKS_DOMAIN, "kind": "NodeClass", "name": pool.name},
         "requirements": pool.requirements(),
         **node_taints(pool.shape),
-        **pool.disruption.node_lifetime(longest_hours=MAX_AGE_HOURS),
+        **pool.disruption.node_lifetime(longest_hours=_MAX_AGE_HOURS),
     }
     return {
         "apiVersion": f"{KARPENTER_DOMAIN}/v1",

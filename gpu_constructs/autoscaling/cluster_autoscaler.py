@@ -24,7 +24,7 @@ from gpu_facts.storage import STARTUP_TAINTS
 from gpu_facts.versions import WITHOUT_CLAIMS, autoscaler_image
 
 # Rank of groups without a rank. Ranks that users set are higher.
-EVERY_OTHER_GROUP = 1
+_EVERY_OTHER_GROUP = 1
 _DRA_BY_FLAG = ("1.34",)
 
 
@@ -91,9 +91,9 @@ class ClusterAutoscaler(Construct):
         ref.claim(who, registry.CLUSTER_AUTOSCALER, why="both would scale the same groups")
 
         place, name = stack_place(self), ref.name
-        tags = discovery_tags(name) if scaling_tags is None else scaling_tags
+        tags = _discovery_tags(name) if scaling_tags is None else scaling_tags
         condition = string_equals(self, "ScalingTags", {f"aws:ResourceTag/{key}": tags[key] for key in tags})
-        statements = autoscaler_statements(
+        statements = _autoscaler_statements(
             cluster_name=name, partition=place.partition, region=place.region, account=place.account, tags=condition
         )
         self.identity = PodIdentity(
@@ -105,7 +105,7 @@ class ClusterAutoscaler(Construct):
             policies={"ClusterAutoscaler": policy_document(statements)},
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)
-        text = priorities_text(ranks) if ranks is not None else None
+        text = _priorities_text(ranks) if ranks is not None else None
         # Imported here because cdk8s takes a second to load.
         from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart
 
@@ -121,7 +121,7 @@ def _patterns(who: object, priorities: object) -> dict[int, list[str]]:
         raise TypeError(f"{who}: priorities must map ranks to node groups, got {priorities!r}; write {{10: [group]}}")
     found: dict[int, list[str]] = {}
     for rank, groups in priorities.items():
-        refuse_unless_whole_number(who, "priorities", rank, least=EVERY_OTHER_GROUP + 1, fix="ranks are positive")
+        refuse_unless_whole_number(who, "priorities", rank, least=_EVERY_OTHER_GROUP + 1, fix="ranks are positive")
         if not isinstance(groups, (list, tuple)) or not groups:
             raise TypeError(f"{who}: priorities[{rank}] must be a list of node groups, got {groups!r}; write [group]")
         found[rank] = [_pattern(who, rank, group) for group in groups]
@@ -158,7 +158,7 @@ def _needs_flag_for_claims(who: object, version: str) -> bool:
     return version in _DRA_BY_FLAG
 
 
-def discovery_tags(cluster_name: str) -> dict[str, str]:
+def _discovery_tags(cluster_name: str) -> dict[str, str]:
     """Return the tags that EKS sets on the Auto Scaling groups of managed node groups.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html. The values are observed, not
@@ -170,7 +170,7 @@ def discovery_tags(cluster_name: str) -> dict[str, str]:
     }
 
 
-def autoscaler_statements(
+def _autoscaler_statements(
     *, cluster_name: str, partition: str, region: str, account: str, tags: object
 ) -> list[dict[str, Any]]:
     """Return the minimal permissions of cluster autoscaler. The Describe actions support no resource.
@@ -257,7 +257,7 @@ def flags(
     )
 
 
-def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
+def _priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
     """Return the configuration of the priority expander: patterns of group names by rank, the highest first.
 
     A group that no pattern matches would never be used while another one matches. So the lowest rank matches all
@@ -265,4 +265,4 @@ def priorities_text(priorities: Mapping[int, Sequence[str]]) -> str:
     Source: kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/expander/priority/readme.md
     """
     ranked = {rank: list(priorities[rank]) for rank in sorted(priorities, reverse=True)}
-    return to_yaml(ranked | {EVERY_OTHER_GROUP: [".*"]}, width=float("inf"))
+    return to_yaml(ranked | {_EVERY_OTHER_GROUP: [".*"]}, width=float("inf"))

@@ -51,7 +51,7 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     (["coordination.k8s.io"], ["leases"], ["create"], []),
     (["coordination.k8s.io"], ["leases"], ["get", "update"], [CLUSTER_AUTOSCALER]),
 )
-NAMESPACE_RULES: tuple[Rule, ...] = (
+_NAMESPACE_RULES: tuple[Rule, ...] = (
     ([""], ["configmaps"], ["create", "list", "watch"], []),
     (
         [""],
@@ -81,7 +81,7 @@ def cluster_autoscaler_chart(
         role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=CLUSTER_AUTOSCALER),
         subjects=[subject],
     )
-    k8s.KubeRole(chart, "Role", metadata=here, rules=_rules(NAMESPACE_RULES))
+    k8s.KubeRole(chart, "Role", metadata=here, rules=_rules(_NAMESPACE_RULES))
     k8s.KubeRoleBinding(
         chart,
         "RoleBinding",

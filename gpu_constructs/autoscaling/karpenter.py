@@ -24,12 +24,12 @@ from gpu_facts.refusals import refuse_unless_bool, refuse_unless_role
 from gpu_facts.versions import KARPENTER, KARPENTER_RELEASES, KarpenterRelease, karpenter_release
 
 FeatureGate = Literal["nodeRepair", "nodeOverlay", "reservedCapacity", "staticCapacity"]
-NAMESPACE = KUBE_SYSTEM
-SERVICE_ACCOUNT = KARPENTER.name
+_NAMESPACE = KUBE_SYSTEM
+_SERVICE_ACCOUNT = KARPENTER.name
 # Second part of the logical ids of resources that this construct creates once for a cluster.
 _OWNER = KARPENTER.name
 # Source: cloudformation.yaml of karpenter-provider-aws v1.14.1 (see karpenter_policies.py).
-INTERRUPTIONS = {
+_INTERRUPTIONS = {
     "ScheduledChange": event("aws.health", "AWS Health Event"),
     "SpotInterruption": event("aws.ec2", "EC2 Spot Instance Interruption Warning"),
     "Rebalance": event("aws.ec2", "EC2 Instance Rebalance Recommendation"),
@@ -119,7 +119,7 @@ class Karpenter(Construct):
         self.knows_unhealthy = release.newer_gates
         self._gates: dict[str, bool] = {"nodeRepair": True} if node_repair else {}
         queue = InterruptionQueue(
-            self, "Interruptions", rules=INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
+            self, "Interruptions", rules=_INTERRUPTIONS, target_id="KarpenterInterruptionQueueTarget"
         )
         self.node_role = node_role if node_role is not None else self._make_node_role(ref)
         self.instance_profile: iam.CfnInstanceProfile | None = None
@@ -130,20 +130,20 @@ class Karpenter(Construct):
             self,
             "Identity",
             cluster=ref,
-            namespace=NAMESPACE,
-            service_account=SERVICE_ACCOUNT,
+            namespace=_NAMESPACE,
+            service_account=_SERVICE_ACCOUNT,
             managed_policy_arns=self._policy_arns(ref, queue, isolated=isolated, reboots=reboot_for_repair),
         )
         self._role = identity.role
         # The CRDs are a separate release, because helm doesn't upgrade CRDs inside a chart. Helm 4 also applies those
         # when it installs the controller, so both have the same version.
-        crds = install_helm_chart(self, "Crds", cluster=ref, chart=release.crds, namespace=NAMESPACE)
+        crds = install_helm_chart(self, "Crds", cluster=ref, chart=release.crds, namespace=_NAMESPACE)
         self.chart = install_helm_chart(
             self,
             "Controller",
             cluster=ref,
             chart=release.controller,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             own_definitions=False,
             values=controller_values(
                 cluster_name=ref.name_token,
@@ -258,7 +258,7 @@ def controller_values(
     Sources: karpenter-provider-aws v1.14.1 and v1.15.1 charts/karpenter/values.yaml
     """
     return {
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": {"name": _SERVICE_ACCOUNT},
         "settings": {
             "clusterName": cluster_name,
             "interruptionQueue": queue_name,

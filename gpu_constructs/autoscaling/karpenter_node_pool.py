@@ -121,7 +121,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
     }
 
 
-def node_overlays(pool: NodePool) -> list[dict[str, Any]]:
+def _node_overlays(pool: NodePool) -> list[dict[str, Any]]:
     """Return node overlays for types whose GPUs EC2 counts differently from their nodes.
 
     EC2 counts a fraction of a GPU (g6f, gr6f) as none and doesn't count shares. So Karpenter would launch no node for a
@@ -237,7 +237,7 @@ class KarpenterNodePool(GpuNodes):
         self._take_name(ref)
         self._bring_storage(ref)
         ref.serve_gpus(shape)
-        overlays = node_overlays(pool)
+        overlays = _node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))
         runs_as = self._runs_as(karpenter, role)
         in_file = delivery_method(self) != "kubectl"

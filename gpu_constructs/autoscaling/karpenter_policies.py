@@ -66,24 +66,24 @@ def karpenter_policies(
 ) -> dict[str, Statements]:
     """Return the statements of each policy, by the policy's name, without actions that the controller never calls."""
     every = {
-        "NodeLifecyclePolicy": node_lifecycle(scope, reboots=reboots),
-        "IAMIntegrationPolicy": iam_integration(scope),
-        "EKSIntegrationPolicy": eks_integration(scope),
-        "InterruptionPolicy": interruption(scope),
-        "ZonalShiftPolicy": zonal_shift(scope),
-        "ResourceDiscoveryPolicy": resource_discovery(scope),
+        "NodeLifecyclePolicy": _node_lifecycle(scope, reboots=reboots),
+        "IAMIntegrationPolicy": _iam_integration(scope),
+        "EKSIntegrationPolicy": _eks_integration(scope),
+        "InterruptionPolicy": _interruption(scope),
+        "ZonalShiftPolicy": _zonal_shift(scope),
+        "ResourceDiscoveryPolicy": _resource_discovery(scope),
     }
     left_out = _OUT_OF_REACH if isolated else ()
     return {name: [each for each in said if each["Sid"] not in left_out] for name, said in every.items()}
 
 
-def allow(sid: str, action: str | list[str], resource: str | list[str], **condition: object) -> dict[str, Any]:
+def _allow(sid: str, action: str | list[str], resource: str | list[str], **condition: object) -> dict[str, Any]:
     """Return one statement."""
     statement: dict[str, Any] = {"Sid": sid, "Effect": "Allow", "Resource": resource, "Action": action}
     return statement | ({"Condition": condition} if condition else {})
 
 
-def node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statements:
+def _node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statements:
     """Launch, tag and terminate instances, each only with the cluster's tags."""
     created = scope.ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     shared = scope.ec2("security-group", "subnet", "capacity-reservation", "placement-group")
@@ -97,33 +97,33 @@ def node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statement
     creating = {"ec2:CreateAction": ["RunInstances", "CreateFleet", "CreateLaunchTemplate"]}
     tag_keys = {"aws:TagKeys": ["eks:eks-cluster-name", f"{KARPENTER_DOMAIN}/nodeclaim", "Name"]}
     return [
-        allow(
+        _allow(
             "AllowScopedEC2InstanceAccessActions",
             ["ec2:RunInstances", "ec2:CreateFleet"],
             scope.ec2("image", "snapshot", account="") + shared,
         ),
-        allow(
+        _allow(
             "AllowScopedEC2LaunchTemplateAccessActions",
             ["ec2:RunInstances", "ec2:CreateFleet"],
             scope.ec2("launch-template")[0],
             StringEquals=of_cluster,
             StringLike=of_any_pool,
         ),
-        allow(
+        _allow(
             "AllowScopedEC2InstanceActionsWithTags",
             ["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"],
             created,
             StringEquals=scope.string_equals("Requested", request),
             StringLike=any_requested_pool,
         ),
-        allow(
+        _allow(
             "AllowScopedResourceCreationTagging",
             "ec2:CreateTags",
             created,
             StringEquals=scope.string_equals("Creating", request | creating),
             StringLike=any_requested_pool,
         ),
-        allow(
+        _allow(
             "AllowScopedResourceTagging",
             "ec2:CreateTags",
             scope.ec2("instance")[0],
@@ -134,7 +134,7 @@ def node_lifecycle(scope: KarpenterScope, *, reboots: bool = False) -> Statement
                 "ForAllValues:StringEquals": tag_keys,
             },
         ),
-        allow(
+        _allow(
             "AllowScopedDeletion",
             # Source of the third: karpenter-provider-aws v1.15.1 charts/karpenter/values.yaml (rebootForRepair)
             ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate", *(["ec2:RebootInstances"] if reboots else [])],
@@ -159,7 +159,7 @@ _OUT_OF_REACH = (
 
 def pass_role(arn: str) -> dict[str, Any]:
     """Allow passing a role to instances."""
-    return allow(
+    return _allow(
         "AllowPassingInstanceRole",
         "iam:PassRole",
         arn,
@@ -167,7 +167,7 @@ def pass_role(arn: str) -> dict[str, Any]:
     )
 
 
-def iam_integration(scope: KarpenterScope) -> Statements:
+def _iam_integration(scope: KarpenterScope) -> Statements:
     """Allow passing the node role, and managing the instance profiles with it."""
     resource = {f"aws:ResourceTag/{scope.owned}": "owned", f"aws:ResourceTag/{REGION}": scope.region}
     request = {
@@ -179,21 +179,21 @@ def iam_integration(scope: KarpenterScope) -> Statements:
     any_requested_class = {f"aws:RequestTag/{KARPENTER_AWS_DOMAIN}/ec2nodeclass": "*"}
     return [
         pass_role(scope.node_role_arn),
-        allow(
+        _allow(
             "AllowScopedInstanceProfileCreationActions",
             ["iam:CreateInstanceProfile"],
             scope.instance_profiles,
             StringEquals=scope.string_equals("ProfileCreation", request),
             StringLike=any_requested_class,
         ),
-        allow(
+        _allow(
             "AllowScopedInstanceProfileTagActions",
             ["iam:TagInstanceProfile"],
             scope.instance_profiles,
             StringEquals=scope.string_equals("ProfileTags", resource | request),
             StringLike=of_any_class | any_requested_class,
         ),
-        allow(
+        _allow(
             "AllowScopedInstanceProfileActions",
             ["iam:AddRoleToInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"],
             scope.instance_profiles,
@@ -203,21 +203,21 @@ def iam_integration(scope: KarpenterScope) -> Statements:
     ]
 
 
-def eks_integration(scope: KarpenterScope) -> Statements:
+def _eks_integration(scope: KarpenterScope) -> Statements:
     """Allow reading the address of the API server."""
-    return [allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", scope.cluster_arn)]
+    return [_allow("AllowAPIServerEndpointDiscovery", "eks:DescribeCluster", scope.cluster_arn)]
 
 
-def interruption(scope: KarpenterScope) -> Statements:
+def _interruption(scope: KarpenterScope) -> Statements:
     """Read interruption events."""
     actions = ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
-    return [allow("AllowInterruptionQueueActions", actions, scope.queue_arn)]
+    return [_allow("AllowInterruptionQueueActions", actions, scope.queue_arn)]
 
 
-def zonal_shift(scope: KarpenterScope) -> Statements:
+def _zonal_shift(scope: KarpenterScope) -> Statements:
     """Allow reading zonal shifts."""
     return [
-        allow(
+        _allow(
             "AllowZonalShiftStatusReadOnly",
             ["arc-zonal-shift:GetManagedResource"],
             "*",
@@ -226,7 +226,7 @@ def zonal_shift(scope: KarpenterScope) -> Statements:
     ]
 
 
-def resource_discovery(scope: KarpenterScope) -> Statements:
+def _resource_discovery(scope: KarpenterScope) -> Statements:
     """Allow reading data of EC2, SSM, pricing and IAM."""
     describe = (
         "CapacityReservations",
@@ -242,18 +242,18 @@ def resource_discovery(scope: KarpenterScope) -> Statements:
         "Subnets",
     )
     return [
-        allow(
+        _allow(
             "AllowRegionalReadActions",
             [f"ec2:Describe{what}" for what in describe],
             "*",
             StringEquals={"aws:RequestedRegion": scope.region},
         ),
-        allow(
+        _allow(
             "AllowSSMReadActions",
             "ssm:GetParameter",
             f"arn:{scope.partition}:ssm:{scope.region}::parameter/aws/service/*",
         ),
-        allow("AllowPricingReadActions", "pricing:GetProducts", "*"),
-        allow("AllowUnscopedInstanceProfileListAction", "iam:ListInstanceProfiles", "*"),
-        allow("AllowInstanceProfileReadActions", "iam:GetInstanceProfile", scope.instance_profiles),
+        _allow("AllowPricingReadActions", "pricing:GetProducts", "*"),
+        _allow("AllowUnscopedInstanceProfileListAction", "iam:ListInstanceProfiles", "*"),
+        _allow("AllowInstanceProfileReadActions", "iam:GetInstanceProfile", scope.instance_profiles),
     ]

@@ -49,9 +49,9 @@ class Addon:
 
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
-VPC_CNI = Addon(name=charts.VPC_CNI, id="VpcCni", service_account=charts.AWS_NODE, policy="AmazonEKS_CNI_Policy")
-POD_IDENTITY_AGENT = Addon(name=charts.POD_IDENTITY_AGENT, id="PodIdentityAgent")
-EBS_CSI_DRIVER = Addon(
+_VPC_CNI = Addon(name=charts.VPC_CNI, id="VpcCni", service_account=charts.AWS_NODE, policy="AmazonEKS_CNI_Policy")
+_POD_IDENTITY_AGENT = Addon(name=charts.POD_IDENTITY_AGENT, id="PodIdentityAgent")
+_EBS_CSI_DRIVER = Addon(
     name=charts.EBS_CSI_DRIVER,
     id="EbsCsiDriver",
     needs_nodes=True,
@@ -62,12 +62,12 @@ EBS_CSI_DRIVER = Addon(
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)
 # The value is also set if it is off, because an add-on keeps settings that an update leaves out.
 _ENFORCING = {enforced: {"enableNetworkPolicy": str(enforced).lower()} for enforced in (True, False)}
-ADDONS = (
-    VPC_CNI,
-    POD_IDENTITY_AGENT,
+_ADDONS = (
+    _VPC_CNI,
+    _POD_IDENTITY_AGENT,
     Addon(name=charts.KUBE_PROXY, id="KubeProxy"),
     Addon(name=charts.COREDNS, id="CoreDns", needs_nodes=True),
-    EBS_CSI_DRIVER,
+    _EBS_CSI_DRIVER,
     # Its dcgm-server has no tolerations by default, so it wouldn't detect XID errors on tainted GPU nodes.
     # Source: aws/eks-node-monitoring-agent chart 1.7.0 values.yaml, templates/dcgm-daemonset.yaml
     Addon(
@@ -116,17 +116,17 @@ class Addons(Construct):
         values: dict[str, Any] = dict(_ENFORCING[network_policies])
         if ref.pod_network is not None:
             values |= ref.pod_network.values(stack_place(self).region)
-        addons = [replace(each, values=values) if each is VPC_CNI else each for each in ADDONS]
+        addons = [replace(each, values=values) if each is _VPC_CNI else each for each in _ADDONS]
         self._resources = {addon.name: self._add(addon, ref, chosen.get(addon.name)) for addon in addons}
-        self.vpc_cni = ref.shared(owning_stack(self)).vpc_cni.get_or_make(lambda: self._resources[VPC_CNI.name])
-        self.pod_identity_agent = self._resources[POD_IDENTITY_AGENT.name]
-        for addon in ADDONS:
+        self.vpc_cni = ref.shared(owning_stack(self)).vpc_cni.get_or_make(lambda: self._resources[_VPC_CNI.name])
+        self.pod_identity_agent = self._resources[_POD_IDENTITY_AGENT.name]
+        for addon in _ADDONS:
             if addon.policy is not None:
                 self._resources[addon.name].node.add_dependency(self.pod_identity_agent)
 
     def create_after(self, nodes: cdk.CfnResource) -> None:
         """Create the add-ons whose pods need nodes after ``nodes``."""
-        for addon in ADDONS:
+        for addon in _ADDONS:
             if addon.needs_nodes:
                 self._resources[addon.name].node.add_dependency(nodes)
 
@@ -147,7 +147,7 @@ class Addons(Construct):
         )
         set_logical_id(made, cluster, "Addon", addon.name)
         cluster.software.addons[addon.name] = addon.values or {}
-        if addon.name == EBS_CSI_DRIVER.name and role is not None:
+        if addon.name == _EBS_CSI_DRIVER.name and role is not None:
             cluster.csi_drivers[addon.name] = CsiDriver(addon=made, role=role)
         return made
 
@@ -155,11 +155,11 @@ class Addons(Construct):
         if addon.policy is None or addon.service_account is None:
             return None
         shared = cluster.shared(owning_stack(self))
-        ipv6 = addon.name == VPC_CNI.name and cluster.ip_family == "ipv6"
+        ipv6 = addon.name == _VPC_CNI.name and cluster.ip_family == "ipv6"
         managed = iam.ManagedPolicy.from_aws_managed_policy_name(addon.policy).managed_policy_arn
         return iam.CfnRole(
-            shared if addon.name == VPC_CNI.name else cast("Construct", self),
-            "CniRole" if addon.name == VPC_CNI.name else f"{addon.id}Role",
+            shared if addon.name == _VPC_CNI.name else cast("Construct", self),
+            "CniRole" if addon.name == _VPC_CNI.name else f"{addon.id}Role",
             assume_role_policy_document=trust(
                 self, cluster_name=cluster.name_token, namespace=KUBE_SYSTEM, service_account=addon.service_account
             ),
@@ -200,7 +200,7 @@ def refuse_unless_addon_versions(who: object, argument: str, versions: object) -
             f"{{'vpc-cni': 'v1.2.3-eksbuild.1'}}"
         )
     for name, version in versions.items():
-        refuse_unless_choice(who, argument, name, (addon.name for addon in ADDONS))
+        refuse_unless_choice(who, argument, name, (addon.name for addon in _ADDONS))
         if not isinstance(version, str) or not version:
             raise TypeError(
                 f"{who}: {argument}[{name!r}] must be a version, got {version!r}; write one such as 'v1.2.3-eksbuild.1'"

@@ -25,7 +25,7 @@ _LOG_SID = "CloudWatchLogs"
 _DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 
 
-def grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
+def _grant_log_key(key: kms.IKey, stack: cdk.Stack) -> None:
     """Allow CloudWatch to encrypt logs of this account with a key. The policy of an imported key can't be changed here.
 
     Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
@@ -47,7 +47,7 @@ def granted_key_arn(key: kms.IKey | None, scope: Construct) -> str | None:
     """Return the ARN of a key with which CloudWatch may encrypt, or ``None`` without a key."""
     if key is None:
         return None
-    grant_log_key(key, cdk.Stack.of(scope))
+    _grant_log_key(key, cdk.Stack.of(scope))
     return key.key_arn
 
 

@@ -78,14 +78,14 @@ if TYPE_CHECKING:
 
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][-0-9A-Za-z_]{0,99}")
-MIN_ZONES = 2  # https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+_MIN_ZONES = 2  # https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 IpFamily = Literal["ipv4", "ipv6"]
 UpgradePolicy = Literal["extended", "standard"]
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html (2026-11)
 ControlPlaneTier = Literal["standard", "tier-xl", "tier-2xl", "tier-4xl", "tier-8xl"]
 # Without cpu and memory in the list, the scheduler would ignore them.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-configuration.html
-PACK_GPUS: dict[str, Any] = {
+_PACK_GPUS: dict[str, Any] = {
     "NodeResourcesFit": {
         "ScoringStrategy": {
             "Type": "MostAllocated",
@@ -99,7 +99,7 @@ PACK_GPUS: dict[str, Any] = {
 }
 # The default of Kubernetes.
 # Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/ (NodeResourcesFitArgs)
-SPREAD_PODS: dict[str, Any] = {
+_SPREAD_PODS: dict[str, Any] = {
     "NodeResourcesFit": {
         "ScoringStrategy": {
             "Type": "LeastAllocated",
@@ -109,7 +109,7 @@ SPREAD_PODS: dict[str, Any] = {
 }
 
 
-def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
+def _kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions | None:
     """Return the options of the function that applies manifests, or nothing if Argo CD or Flux applies them.
 
     Raises:
@@ -121,7 +121,7 @@ def kubectl_options(scope: Construct, module: str) -> eks.KubectlProviderOptions
     return eks.KubectlProviderOptions(kubectl_layer=layer)
 
 
-def accept_equal_conditions(cluster: Construct) -> None:
+def _accept_equal_conditions(cluster: Construct) -> None:
     """Accept that the kubectl handler adds the same condition for each cluster of a stack."""
     stack = owning_stack(cluster)
     if any(isinstance(each, ClusterRef) for each in stack.node.children):
@@ -276,7 +276,7 @@ class GpuCluster(Construct):
             **compute(self, auto_mode),
             bootstrap_self_managed_addons=False,
             bootstrap_cluster_creator_admin_permissions=False,
-            kubectl_provider_options=kubectl_options(self, minor.kubectl_layer),
+            kubectl_provider_options=_kubectl_options(self, minor.kubectl_layer),
         )
         meet_in_vpc(self.vpc, cluster=self.cluster)
         control_plane = cast("eks.CfnCluster", self.cluster.node.default_child)
@@ -286,7 +286,7 @@ class GpuCluster(Construct):
         built_in = auto_mode is not None and bool(auto_mode.node_pools)
         place_control_plane(self.cluster, self.vpc, nodes_beside=built_in)
         if pack_gpus is not None:
-            control_plane.add_property_override("KubeSchedulerConfig", PACK_GPUS if pack_gpus else SPREAD_PODS)
+            control_plane.add_property_override("KubeSchedulerConfig", _PACK_GPUS if pack_gpus else _SPREAD_PODS)
         # The value is also set if it is off. Otherwise an earlier protection would stay on.
         control_plane.add_property_override("DeletionProtection", deletion_protection)
         # The default of EKS is EXTENDED. The L2 of aws-cdk-lib 2.275 has no property for it.
@@ -295,7 +295,7 @@ class GpuCluster(Construct):
             control_plane.add_property_override("ControlPlaneScalingConfig", {"Tier": control_plane_tier})
         if zonal_shift is not None:
             control_plane.zonal_shift_config = cast("Any", {"enabled": zonal_shift})
-        accept_equal_conditions(self)
+        _accept_equal_conditions(self)
         own_log_groups(self, self.cluster, name=name, days=log_days, key=log_key)
         ref = cluster_ref(who, self.cluster)
         for arn in arns["admins"]:
@@ -417,9 +417,9 @@ def _refuse_parts(who: object, *, vpc: ec2.IVpc | None, system_nodes: object, se
     refuse_unless_key(who, "secrets_key", secrets_key)
     if vpc is not None:
         refuse_unless_vpc(who, vpc)
-    if vpc is not None and (zones := zones_at_most(node_subnets(vpc))) < MIN_ZONES:
+    if vpc is not None and (zones := zones_at_most(node_subnets(vpc))) < _MIN_ZONES:
         raise ValueError(
-            f"{who}: vpc must have private or isolated subnets in at least {MIN_ZONES} zones, got {vpc.node.path!r} "
+            f"{who}: vpc must have private or isolated subnets in at least {_MIN_ZONES} zones, got {vpc.node.path!r} "
             f"with {zones}; add subnets, because EKS requires them and nodes are private"
         )
 

@@ -43,7 +43,7 @@ _PARTS = 8
 _IPV6_BLOCKS = (254, 255)
 _IPV6_BITS = 64
 # Source: RFC 1918
-PRIVATE = tuple(IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_PRIVATE = tuple(IPv4Network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 # Explicit, because EKS picks one of two and CloudFormation can't read which.
 SERVICE_CIDR = "172.20.0.0/16"
 # Additional prefix length. Each subnet of nodes has an eighth of the block, because every pod needs an address.
@@ -54,7 +54,7 @@ _LOOPBACK = IPv4Network("127.0.0.0/8")
 
 
 @contextmanager
-def zones_without_lookup(scope: Construct, zones: Sequence[str]) -> Iterator[None]:
+def _zones_without_lookup(scope: Construct, zones: Sequence[str]) -> Iterator[None]:
     """Set these zones as the value of `Stack.availability_zones`, as if the CDK had looked them up.
 
     `ec2.Vpc` reads that property even if it gets the names of its zones. In a stack with an account and a region, the
@@ -157,7 +157,7 @@ class ControlPlaneSubnets(Construct):
         return subnet
 
 
-def offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
+def _offer_control_plane_subnets(vpc: ec2.Vpc, *, block: IPv4Network, ipv6: bool, zones_chosen: bool) -> None:
     """Prepare subnets for a control plane if the region has a zone that EKS doesn't support. Otherwise do nothing."""
     if zone_ids := ACCEPTED_ZONE_IDS.get(stack_place(vpc).region):
         ControlPlaneSubnets(vpc, block=block, zone_ids=zone_ids, ipv6=ipv6, zones_chosen=zones_chosen)
@@ -249,7 +249,7 @@ def gpu_vpc(
     if nat_gateways > most:
         raise ValueError(f"{who}: nat_gateways must be at most {most}, one for each zone, got {nat_gateways}; lower it")
     isolated = nat_gateways == 0
-    with zones_without_lookup(scope, zones or _zones_at_deployment()):
+    with _zones_without_lookup(scope, zones or _zones_at_deployment()):
         vpc = ec2.Vpc(
             scope,
             id,
@@ -268,7 +268,7 @@ def gpu_vpc(
         # VPC, including the small subnets of the control plane, whose addresses EKS needs for upgrades.
         # Source: https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/subnet_discovery/
         cdk.Tags.of(subnet).add("kubernetes.io/role/internal-elb", "1")
-    offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6", zones_chosen=zones is not None)
+    _offer_control_plane_subnets(vpc, block=network, ipv6=ip_family == "ipv6", zones_chosen=zones is not None)
     if pods is not None:
         PodSubnets(vpc, block=pods, beside=node_subnets(cast("ec2.IVpc", vpc)))
     if isolated:
@@ -310,8 +310,8 @@ def _block(who: object, block: object) -> IPv4Network:
     if not isinstance(block, str):
         raise TypeError(f"{who}: block must be an address block, got {block!r}; write one such as '10.0.0.0/16'")
     found = address_block(who, "block", block, example="10.0.0.0/16")
-    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in PRIVATE):
-        named = ", ".join(map(str, PRIVATE))
+    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in _PRIVATE):
+        named = ", ".join(map(str, _PRIVATE))
         raise ValueError(f"{who}: block must be in one of {named}, got {block!r}; write one such as '10.0.0.0/16'")
     if not _SHORTEST <= found.prefixlen <= _LONGEST:
         raise ValueError(
@@ -372,7 +372,7 @@ def endpoint_access(who: object, cidrs: object) -> eks.EndpointAccess:
         return eks.EndpointAccess.PRIVATE
     for block in blocks:
         network = address_block(who, "public_access_cidrs", block, example="203.0.113.0/24")
-        if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*PRIVATE, _LOOPBACK)):
+        if isinstance(network, IPv4Network) and any(network.subnet_of(each) for each in (*_PRIVATE, _LOOPBACK)):
             raise ValueError(
                 f"{who}: public_access_cidrs must be public, got {block!r}; write blocks such as '198.51.100.7/32', "
                 "because the endpoint always accepts connections from the VPC"

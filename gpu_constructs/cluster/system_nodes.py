@@ -50,8 +50,8 @@ from gpu_facts.software.system_pods import (
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html
 BuiltInPool = Literal["system", "general-purpose"]
 _POOLS: tuple[BuiltInPool, ...] = ("system", "general-purpose")
-MIN_NODES = 2
-MAX_NODES = 4
+_MIN_NODES = 2
+_MAX_NODES = 4
 _NODES = ("AWS::EKS::Nodegroup", "AWS::EKS::FargateProfile", "AWS::AutoScaling::AutoScalingGroup")
 _ON_EVERY_NODE = (labels.OS, labels.ARCH)
 _MAX_LISTED = 5
@@ -96,7 +96,7 @@ class SystemLoad:
         """Min nodes. They have room for all controllers, unless cluster autoscaler launches more nodes."""
         if self._min is not None:
             return self._min
-        wanted = MIN_NODES if self._grows else max(MIN_NODES, self._enough)
+        wanted = _MIN_NODES if self._grows else max(_MIN_NODES, self._enough)
         return wanted if self._max is None else min(wanted, self._max)
 
     @property
@@ -104,7 +104,7 @@ class SystemLoad:
         """Max nodes."""
         if self._max is not None:
             return self._max
-        return max(MAX_NODES, self.min_nodes, self._enough if self._grows else 0)
+        return max(_MAX_NODES, self.min_nodes, self._enough if self._grows else 0)
 
     def late(self, size: Literal["min_nodes", "max_nodes"]) -> int:
         """Return a size as a number that is resolved at synth."""
@@ -253,7 +253,7 @@ class SystemNodes:
             raise ValueError(f"{who}: instance_types must differ, got {names!r}; remove the duplicates")
         for name in names:
             refuse_unless_plain_type(who, "instance_types", name, least_pods=_LEAST_PODS, why=_WHY)
-        if len({is_graviton(name) for name in names}) > 1:
+        if len({_is_graviton(name) for name in names}) > 1:
             raise ValueError(
                 f"{who}: instance_types must share one CPU architecture, got {names!r}; keep the types of one"
             )
@@ -262,7 +262,7 @@ class SystemNodes:
                 who, "min_nodes", self.min_nodes, least=1, fix="raise it, because CoreDNS needs a node"
             )
         if self.max_nodes is not None:
-            least = MIN_NODES if self.min_nodes is None else self.min_nodes
+            least = _MIN_NODES if self.min_nodes is None else self.min_nodes
             refuse_unless_whole_number(who, "max_nodes", self.max_nodes, least=least)
         if not isinstance(self.disk, Disk):
             raise TypeError(f"{who}: disk must be a Disk, got {self.disk!r}; write Disk(size_gib=50)")
@@ -274,10 +274,10 @@ class SystemNodes:
     @property
     def ami_type(self) -> str:
         """``AmiType`` of the node group."""
-        return "AL2023_ARM_64_STANDARD" if is_graviton(self.instance_types[0]) else "AL2023_x86_64_STANDARD"
+        return "AL2023_ARM_64_STANDARD" if _is_graviton(self.instance_types[0]) else "AL2023_x86_64_STANDARD"
 
 
-def is_graviton(instance_type: str) -> bool:
+def _is_graviton(instance_type: str) -> bool:
     """Whether an EC2 type without a GPU has an arm64 CPU."""
     return _GRAVITON.match(instance_type) is not None
 

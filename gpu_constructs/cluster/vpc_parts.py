@@ -35,7 +35,7 @@ _SHORTEST, _LONGEST = 16, 24
 # function, which calls another function. S3 has a gateway endpoint instead.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html,
 # https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/#private-clusters
-SERVICES = (
+_SERVICES = (
     "autoscaling",
     "ec2",
     "ecr.api",
@@ -83,7 +83,7 @@ class PrivateEndpoints(Construct):
         id: str,
         *,
         vpc: ec2.IVpc,
-        services: Sequence[str] = SERVICES,
+        services: Sequence[str] = _SERVICES,
         s3_gateway: bool = True,
         subnets: Sequence[ec2.ISubnet] | None = None,
         pod_blocks: Sequence[str] = (),
@@ -265,7 +265,7 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
     return found
 
 
-def find_pod_subnets(vpc: ec2.IVpc) -> PodSubnets | None:
+def _find_pod_subnets(vpc: ec2.IVpc) -> PodSubnets | None:
     """Return the pod subnets of a VPC of `gpu_vpc`, if it has some."""
     own = vpc.node.try_find_child(_ID)
     return own if isinstance(own, PodSubnets) else None
@@ -292,7 +292,7 @@ def pod_network(
         TypeError: An argument has the wrong type.
         ValueError: A zone or a subnet is invalid, or the cluster doesn't support the setting.
     """
-    who, made = PathOf(cluster), find_pod_subnets(vpc)
+    who, made = PathOf(cluster), _find_pod_subnets(vpc)
     refuse_unless_bool(who, "prefix_delegation", prefix_delegation)
     given = subnets_by_zone(who, "pod_subnets", pod_subnets) if pod_subnets is not None else {}
     if without is not None:

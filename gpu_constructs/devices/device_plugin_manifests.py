@@ -16,8 +16,8 @@ from gpu_facts.charts import DEVICE_PLUGIN
 from gpu_facts.kubernetes import KUBE_SYSTEM, NODE_CRITICAL
 from gpu_facts.labels import APP_NAME, COMPUTE_TYPE, DEVICE_MANAGER, SHARING
 
-NAME = DEVICE_PLUGIN
-NAMESPACE = KUBE_SYSTEM
+_NAME = DEVICE_PLUGIN
+_NAMESPACE = KUBE_SYSTEM
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _MPS_ROOT = "/run/nvidia/mps"
 _CONFIG = "/config/config.yaml"
@@ -25,18 +25,18 @@ _CONFIG = "/config/config.yaml"
 
 def device_plugin_chart(image: str) -> cdk8s.Chart:
     """Return the DaemonSet for nodes without GPU sharing."""
-    chart = cdk8s.Chart(cdk8s.App(), NAME)
-    _daemon_set(chart, "DaemonSet", name=NAME, pod=_plugin(image, None))
+    chart = cdk8s.Chart(cdk8s.App(), _NAME)
+    _daemon_set(chart, "DaemonSet", name=_NAME, pod=_plugin(image, None))
     return chart
 
 
 def sharing_chart(image: str, sharing: Sharing, config: Mapping[str, object]) -> cdk8s.Chart:
     """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
-    name = f"{NAME}-{sharing.profile}"
+    name = f"{_NAME}-{sharing.profile}"
     chart = cdk8s.Chart(cdk8s.App(), name)
     # The plugin reads YAML, which includes JSON.
     data = {"config.yaml": json.dumps(config, indent=2)}
-    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE), data=data)
+    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=_NAMESPACE), data=data)
     _daemon_set(chart, "DaemonSet", name=name, pod=_plugin(image, sharing))
     if isinstance(sharing, Mps):
         _daemon_set(chart, "ControlDaemon", name=f"{name}-control", pod=_control_daemon(image, sharing))
@@ -48,7 +48,7 @@ def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> 
     k8s.KubeDaemonSet(
         chart,
         id,
-        metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels),
+        metadata=k8s.ObjectMeta(name=name, namespace=_NAMESPACE, labels=labels),
         spec=k8s.DaemonSetSpec(
             selector=k8s.LabelSelector(match_labels=labels),
             update_strategy=k8s.DaemonSetUpdateStrategy(type="RollingUpdate"),
@@ -67,7 +67,7 @@ def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
         affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
         containers=[
             k8s.Container(
-                name=NAME,
+                name=_NAME,
                 image=image,
                 env=_environment(sharing),
                 resources=_resources(limited=True),
@@ -140,7 +140,7 @@ def _mounts(sharing: Sharing | None) -> list[k8s.VolumeMount]:
 def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
     found = []
     if sharing is not None:
-        name = f"{NAME}-{sharing.profile}"
+        name = f"{_NAME}-{sharing.profile}"
         found.append(k8s.Volume(name="config", config_map=k8s.ConfigMapVolumeSource(name=name)))
     if isinstance(sharing, Mps):
         root = k8s.HostPathVolumeSource(path=_MPS_ROOT, type="DirectoryOrCreate")

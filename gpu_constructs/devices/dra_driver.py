@@ -19,7 +19,7 @@ from gpu_facts.labels import DEVICE_MANAGER
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.versions import DRA_DRIVER, WITHOUT_CLAIMS
 
-NAMESPACE = NAMESPACES[DRA_DRIVER.name]
+_NAMESPACE = NAMESPACES[DRA_DRIVER.name]
 
 
 @named_arguments
@@ -73,7 +73,7 @@ class DraDriver(Construct):
             "Resource",
             cluster=ref,
             chart=DRA_DRIVER,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=dra_driver_values(),
             user_values=values,

@@ -98,11 +98,11 @@ KNOWN: Mapping[str, frozenset[str]] = {
         ),
     }.items()
 }
-NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
+_NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
 _CONFIG_MAP = "gpu-constructs-device-plugin"
 
 
-def refuse_unknown_values(who: object, values: object) -> None:
+def _refuse_unknown_values(who: object, values: object) -> None:
     """Reject values that the chart would silently ignore.
 
     Raises:
@@ -170,7 +170,7 @@ class GpuOperator(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         if values is not None:
-            refuse_unknown_values(who, values)
+            _refuse_unknown_values(who, values)
         for component in ("driver", "toolkit"):
             if ((values or {}).get(component) or {}).get("enabled"):
                 raise ValueError(
@@ -187,13 +187,13 @@ class GpuOperator(Construct):
 
         self._configs: dict[str, str] = {}
         configs = late_values(self._configs)
-        ours = bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(configs)
+        ours = _bottlerocket_values() if acknowledge_bottlerocket else gpu_operator_values(configs)
         self.chart = install_helm_chart(
             self,
             "Resource",
             cluster=ref,
             chart=GPU_OPERATOR,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=ours,
             user_values=values,
@@ -227,7 +227,7 @@ def gpu_operator_values(configs: Any) -> Mapping[str, Any]:
     }
 
 
-def bottlerocket_values() -> Mapping[str, Any]:
+def _bottlerocket_values() -> Mapping[str, Any]:
     """Return the values for nodes whose image has driver, toolkit and device plugin.
 
     Source: https://github.com/bottlerocket-os/bottlerocket/issues/4162

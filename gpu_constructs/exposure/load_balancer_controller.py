@@ -35,8 +35,8 @@ _TAGGED = "false"
 _RULES_OF_GROUPS = {"ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"}
 # Services without endpoints in a VPC. The controller calls them only if an annotation requests it.
 _OUT_OF_REACH = ("waf-regional:", "wafv2:", "shield:", "cognito-idp:")
-NAMESPACE = KUBE_SYSTEM
-SERVICE_ACCOUNT = LOAD_BALANCER_CONTROLLER.name
+_NAMESPACE = KUBE_SYSTEM
+_SERVICE_ACCOUNT = LOAD_BALANCER_CONTROLLER.name
 _VPC = re.compile(r"vpc-[0-9a-f]{8,17}")
 
 
@@ -146,8 +146,8 @@ class LoadBalancerController(Construct):
             self,
             "Identity",
             cluster=ref,
-            namespace=NAMESPACE,
-            service_account=SERVICE_ACCOUNT,
+            namespace=_NAMESPACE,
+            service_account=_SERVICE_ACCOUNT,
             policies={"LoadBalancers": policy_document(statements)},
         )
         self.chart = install_helm_chart(
@@ -155,7 +155,7 @@ class LoadBalancerController(Construct):
             "Resource",
             cluster=ref,
             chart=LOAD_BALANCER_CONTROLLER,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             values=controller_values(cluster_name=ref.name_token, region=stack.region, vpc_id=vpc, isolated=isolated),
             user_values=values,
         )
@@ -173,7 +173,7 @@ def controller_values(*, cluster_name: str, region: str, vpc_id: str, isolated: 
         "clusterName": cluster_name,
         "region": region,
         "vpcId": vpc_id,
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": {"name": _SERVICE_ACCOUNT},
         "enableServiceMutatorWebhook": False,
         # Traffic goes to pods, not to node ports, so Services need no node ports.
         "defaultTargetType": "ip",

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 # The kubectl handler's Lambda stops after 15 minutes. If helm waits that long, its release stays locked in
 # "pending-upgrade" (aws/aws-cdk#22257).
-HELM_TIMEOUT_MINUTES = 12
+_HELM_TIMEOUT_MINUTES = 12
 _SERVICES = ("Deployment", "StatefulSet")
 
 
-def require_images_within_reach(
+def _require_images_within_reach(
     applied: Construct, cluster: ClusterRef, manifests: Sequence[Mapping[str, Any]]
 ) -> None:
     """Reject at synth public images of GPU pods and DaemonSets in a cluster without a way to the internet.
@@ -50,7 +50,7 @@ def require_images_within_reach(
         applied.node.add_validation(_WithinReach(applied, cluster, [f"image {each!r}" for each in images]))
 
 
-def require_chart_within_reach(
+def _require_chart_within_reach(
     release: Construct, cluster: ClusterRef, chart: Chart, values: Mapping[str, Any], *, mirrored: bool
 ) -> None:
     """Reject at synth a chart, or its images on nvcr.io, in a cluster without a way to the internet.
@@ -156,7 +156,7 @@ def apply_manifests(
         applied = ManifestFile(scope, id, manifests)
     else:
         applied = kubernetes_objects(scope, id, cluster=cluster, manifests=manifests, removal_policy=removal_policy)
-    require_images_within_reach(applied, cluster, manifests)
+    _require_images_within_reach(applied, cluster, manifests)
     for namespace in dict.fromkeys(each["metadata"].get("namespace") for each in manifests):
         if namespace is not None:
             cluster.namespace(namespace).ask(Applied(applied, manifests))
@@ -346,7 +346,7 @@ def install_helm_chart(
             create_namespace=create_namespace,
             values=values,
             wait=until_ready,
-            timeout=cdk.Duration.minutes(HELM_TIMEOUT_MINUTES),
+            timeout=cdk.Duration.minutes(_HELM_TIMEOUT_MINUTES),
         )
         resource = release.node.find_child("Resource").node.default_child
         set_logical_id(resource, cluster, "Release", chart.name, namespace)
@@ -356,7 +356,7 @@ def install_helm_chart(
             )
             release.node.add_dependency(definitions)
         mirrored = repository != chart.repository
-        require_chart_within_reach(release, cluster, chart, values or {}, mirrored=mirrored)
+        _require_chart_within_reach(release, cluster, chart, values or {}, mirrored=mirrored)
         if not mirrored and cluster.is_isolated:
             _warn_of_public_chart(scope, chart)
     cluster.wait_for_foundation(release)

@@ -91,7 +91,7 @@ class ChartFile(ManifestFile):
         own_definitions: bool = True,
         until_ready: bool = True,
     ) -> None:
-        make = argocd_application
+        make = _argocd_application
         if delivery_method(scope) == "flux":
             make = partial(flux_release, until_ready=until_ready)
         made = make(
@@ -100,7 +100,7 @@ class ChartFile(ManifestFile):
         super().__init__(scope, id, made, folder=_CHARTS)
 
 
-def argocd_application(
+def _argocd_application(
     chart: Chart, *, repository: str, namespace: str, values: Mapping[str, Any], own_definitions: bool = True
 ) -> list[dict[str, Any]]:
     """Return the Application of a chart.

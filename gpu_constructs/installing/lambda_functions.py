@@ -146,7 +146,7 @@ def apply_definitions(
 
 
 def _handler(cluster: ClusterRef, who: object) -> DefinitionsHandler:
-    shared = cluster.shared(stack_of_programs(cluster))
+    shared = cluster.shared(_stack_of_programs(cluster))
     found = shared.node.try_find_child(_ID)
     return found if isinstance(found, DefinitionsHandler) else DefinitionsHandler(shared, _ID, cluster=cluster, who=who)
 
@@ -168,7 +168,7 @@ class DefinitionsHandler(Construct):
 
     def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, who: object) -> None:
         super().__init__(scope, id)
-        its = programs(self, cluster=cluster, who=who)
+        its = _programs(self, cluster=cluster, who=who)
         self._registries: dict[str, None] = {}
         log, logging = own_log(self)
         function = inline_function(
@@ -273,7 +273,7 @@ def _function(provider: eks.IKubectlProvider | None) -> lambda_.CfnFunction | No
     return cast("lambda_.CfnFunction", found.node.default_child) if found is not None else None
 
 
-def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
+def _stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
     """Return the stack for functions that use the programs.
 
     It is the stack of the layers, because CloudFormation can't change a layer that another stack imports. If the
@@ -285,7 +285,7 @@ def stack_of_programs(cluster: ClusterRef) -> cdk.Stack:
     return cluster.stack if elsewhere else cdk.Stack.of(cast("Construct", function))
 
 
-def programs(scope: Construct, *, cluster: ClusterRef, who: object) -> Programs:
+def _programs(scope: Construct, *, cluster: ClusterRef, who: object) -> Programs:
     """Return the programs of the function that applies manifests, or others in the cluster's own network.
 
     Raises:

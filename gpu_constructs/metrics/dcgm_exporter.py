@@ -22,8 +22,8 @@ from gpu_facts.refusals import refuse_unless_bool, refuse_unless_choice, refuse_
 
 GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
 FB_USED, FB_FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
-XID_ERRORS, GPU_TEMP = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP"
-GR_ENGINE_ACTIVE, SM_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"
+_XID_ERRORS, _GPU_TEMP = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP"
+_GR_ENGINE_ACTIVE, SM_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"
 # Metric type and description, by field.
 FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -34,8 +34,8 @@ FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         FB_USED: ("gauge", "Memory in use (MiB)"),
         FB_FREE: ("gauge", "Memory that is free (MiB)"),
         "DCGM_FI_DEV_FB_RESERVED": ("gauge", "Memory that the driver keeps (MiB)"),
-        XID_ERRORS: ("gauge", "Code of the last XID error; 0 for none"),
-        GPU_TEMP: ("gauge", "Temperature of the GPU (C)"),
+        _XID_ERRORS: ("gauge", "Code of the last XID error; 0 for none"),
+        _GPU_TEMP: ("gauge", "Temperature of the GPU (C)"),
         "DCGM_FI_DEV_MEMORY_TEMP": ("gauge", "Temperature of the memory (C)"),
         "DCGM_FI_DEV_POWER_USAGE": ("gauge", "Power (W)"),
         "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("counter", "Energy since boot (mJ)"),
@@ -46,7 +46,7 @@ FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("counter", "Memory rows remapped after uncorrectable errors"),
         "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": ("counter", "Memory rows remapped after correctable errors"),
         "DCGM_FI_DEV_ROW_REMAP_FAILURE": ("gauge", "Whether remapping a row has failed"),
-        GR_ENGINE_ACTIVE: ("gauge", "Part of time in which the graphics or compute engine was active (0 to 1)"),
+        _GR_ENGINE_ACTIVE: ("gauge", "Part of time in which the graphics or compute engine was active (0 to 1)"),
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("gauge", "Part of cycles in which the tensor cores were active (0 to 1)"),
         "DCGM_FI_PROF_DRAM_ACTIVE": ("gauge", "Part of cycles in which memory was read or written (0 to 1)"),
         SM_ACTIVE: ("gauge", "Part of time in which a multiprocessor had a warp (0 to 1)"),
@@ -71,7 +71,7 @@ _ALIVE = '(kube_pod_status_phase{phase=~"Pending|Running"} == 1)'
 _REQUESTED = (
     f"sum by (node) (kube_pod_container_resource_requests{{{_GPUS}}} * on (namespace, pod, uid) group_left () {_ALIVE})"
 )
-MEMORY_PERCENT = f"100 * {FB_USED} / ({FB_USED} + {FB_FREE})"
+_MEMORY_PERCENT = f"100 * {FB_USED} / ({FB_USED} + {FB_FREE})"
 UTILIZATION_RECORD, MEMORY_RECORD = "gpu_utilization_percent", "gpu_memory_used_percent"
 SM_RECORD = "gpu_sm_active_percent"
 
@@ -182,16 +182,16 @@ def alerting_rules() -> list[dict[str, Any]]:
     return [
         _alert(
             "GpuXidError",
-            f"{XID_ERRORS} > 0",
+            f"{_XID_ERRORS} > 0",
             "1m",
             "critical",
             f"{where} reports XID {{{{ $value }}}}",
             "https://docs.nvidia.com/deploy/xid-errors/",
         ),
         _alert(
-            "GpuMemoryAlmostFull", f"{MEMORY_PERCENT} > 97", "15m", "warning", f"{where} has hardly any memory left"
+            "GpuMemoryAlmostFull", f"{_MEMORY_PERCENT} > 97", "15m", "warning", f"{where} has hardly any memory left"
         ),
-        _alert("GpuHot", f"{GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
+        _alert("GpuHot", f"{_GPU_TEMP} > 87", "10m", "warning", f"{where} is at {{{{ $value }}}} C"),
         _alert(
             "GpuIdleButTaken",
             # The hour is the duration of `for`. It begins when the window contains no use any more. A new pod gets all

@@ -22,7 +22,7 @@ _PORT_NAME = "metrics"
 _LABELS = {APP_NAME: NAME}
 _POD_RESOURCES = "/var/lib/kubelet/pod-resources"
 # The same interval as Prometheus. The exporter's default is 30 seconds.
-SCRAPE_SECONDS = 15
+_SCRAPE_SECONDS = 15
 
 
 def exporter_chart(*, image: str, counters: str, shared: bool) -> cdk8s.Chart:
@@ -60,7 +60,7 @@ def exporter_chart(*, image: str, counters: str, shared: bool) -> cdk8s.Chart:
 
 def service_monitor() -> dict[str, Any]:
     """Return the ServiceMonitor of the exporter. In its metrics, ``exported_pod`` is the pod that uses a GPU."""
-    endpoint = {"port": _PORT_NAME, "interval": f"{SCRAPE_SECONDS}s", "scrapeTimeout": "10s", "honorLabels": False}
+    endpoint = {"port": _PORT_NAME, "interval": f"{_SCRAPE_SECONDS}s", "scrapeTimeout": "10s", "honorLabels": False}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
@@ -152,7 +152,7 @@ def _environment(shared: bool) -> list[k8s.EnvVar]:
     told = {
         "DCGM_EXPORTER_KUBERNETES": "true",
         "DCGM_EXPORTER_LISTEN": f":{_PORT}",
-        "DCGM_EXPORTER_INTERVAL": str(SCRAPE_SECONDS * 1000),
+        "DCGM_EXPORTER_INTERVAL": str(_SCRAPE_SECONDS * 1000),
         **({"KUBERNETES_VIRTUAL_GPUS": "true"} if shared else {}),
     }
     return [

@@ -209,8 +209,8 @@ class ManagedNodeGroup(GpuNodes):
             instance_types=None if block is not None else list(shape.names),
             launch_template={"id": template.ref, "version": template.attr_latest_version_number},
             labels=shape.node_labels(name),
-            taints=[managed_taint(taint) for taint in _group_taints(shape)],
-            tags=scale_from_zero_tags(shape),
+            taints=[_managed_taint(taint) for taint in _group_taints(shape)],
+            tags=_scale_from_zero_tags(shape),
             scaling_config=size.scaling_config,
             update_config=update.to_properties(),
             force_update_enabled=force_update or None,
@@ -291,12 +291,12 @@ def _group_taints(shape: NodeShape) -> tuple[Taint, ...]:
     return shape.node_taints if shape.image is not None else registered_taints(shape)
 
 
-def managed_taint(taint: Taint) -> dict[str, str]:
+def _managed_taint(taint: Taint) -> dict[str, str]:
     """Return a taint in the form of the EKS API."""
     return {"key": taint.key, "value": taint.value, "effect": _MANAGED_EFFECT[taint.effect]}
 
 
-def scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
+def _scale_from_zero_tags(shape: NodeShape) -> dict[str, str]:
     """Return the group's own tags. Cluster autoscaler reads them through DescribeNodegroup while the group has no node.
 
     It reads labels and taints from the group itself, vCPU and memory from EC2. It can't read the disk, EFA, huge pages,

@@ -21,8 +21,8 @@ from gpu_facts.refusals import refuse_unless_whole_number
 from gpu_facts.versions import NODE_TERMINATION_HANDLER
 
 _RETENTION_SECONDS = 300
-NAMESPACE = KUBE_SYSTEM
-SERVICE_ACCOUNT = NODE_TERMINATION_HANDLER.name
+_NAMESPACE = KUBE_SYSTEM
+_SERVICE_ACCOUNT = NODE_TERMINATION_HANDLER.name
 # Tag of every instance that it may drain.
 MANAGED_TAG = f"{NODE_TERMINATION_HANDLER.name}/managed"
 # Time for which Auto Scaling holds an instance for a handler that isn't part of this app.
@@ -150,8 +150,8 @@ class NodeTerminationHandler(Construct):
             self,
             "Identity",
             cluster=ref,
-            namespace=NAMESPACE,
-            service_account=SERVICE_ACCOUNT,
+            namespace=_NAMESPACE,
+            service_account=_SERVICE_ACCOUNT,
             policies={
                 "Drain": policy_document(
                     _statements(
@@ -167,7 +167,7 @@ class NodeTerminationHandler(Construct):
             "Resource",
             cluster=ref,
             chart=NODE_TERMINATION_HANDLER,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             values=handler_values(queue_url=queue.url, region=stack.region, drain_seconds=self.drain_seconds),
             user_values=values,
         )
@@ -188,7 +188,7 @@ def handler_values(*, queue_url: str, region: str, drain_seconds: int) -> Mappin
         "managedTag": MANAGED_TAG,
         # Less than the timeout of Auto Scaling.
         "nodeTerminationGracePeriod": drain_seconds - _RESERVE_SECONDS,
-        "serviceAccount": {"name": SERVICE_ACCOUNT},
+        "serviceAccount": {"name": _SERVICE_ACCOUNT},
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [not_on_gpu_nodes]}

@@ -109,7 +109,7 @@ class SelfManagedNodeGroup(GpuNodes):
             subnets=subnets,
         )
         _refuse_two_effects(who, shape)
-        refuse_unless_handled(who, capacity, termination_handler)
+        _refuse_unless_handled(who, capacity, termination_handler)
         joins = membership(ref, bootstrap, shape=shape, who=who)
         shape.refuse_undriven(who, joins.ami_release, joins.kubernetes_version, take=TAKE_WITH_BOTH[shape.os])
         refuse_session_manager(who, shape, node_role)
@@ -156,10 +156,10 @@ class SelfManagedNodeGroup(GpuNodes):
             desired_capacity=size.answer("DesiredSize") if size is not None else None,
             vpc_zone_identifier=[each.subnet_id for each in chosen],
             capacity_rebalance=True if isinstance(capacity, Spot) else None,
-            tags=group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
+            tags=_group_tags(ref.name, name, shape, drained=termination_handler is not None, options=scaling_options),
             # A lifecycle hook inside the group exists before its first instance.
             lifecycle_hook_specification_list=_hooks(termination_handler),
-            **instances(shape, capacity, version),
+            **_instances(shape, capacity, version),
         )
         if isinstance(termination_handler, NodeTerminationHandler):
             # When the stack is deleted, the nodes are drained before the handler is deleted.
@@ -195,7 +195,7 @@ class SelfManagedNodeGroup(GpuNodes):
             )
 
 
-def instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> dict[str, Any]:
+def _instances(shape: NodeShape, capacity: Capacity, version: dict[str, Any]) -> dict[str, Any]:
     """Return the instance types of the group: one in the template, or several in the order of the shape."""
     if isinstance(capacity, (Reservation, CapacityBlock)) or (len(shape.rows) == 1 and not isinstance(capacity, Spot)):
         return {"launch_template": version}
@@ -229,7 +229,7 @@ def _hooks(handler: NodeTerminationHandler | Literal["installed"] | None) -> lis
     return [hook]
 
 
-def refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> None:
+def _refuse_unless_handled(who: object, capacity: Capacity, handler: object) -> None:
     """Reject spot nodes without a handler that drains them.
 
     Raises:
@@ -260,7 +260,7 @@ def _refuse_two_effects(who: object, shape: NodeShape) -> None:
             )
 
 
-def group_tags(
+def _group_tags(
     cluster_name: str,
     pool: str,
     shape: NodeShape,

@@ -99,7 +99,7 @@ _SOCI_PLUGIN: dict[str, Any] = {
 }
 
 
-def mig_script(sharing: Mig) -> str:
+def _mig_script(sharing: Mig) -> str:
     """Return the script. It creates the largest instances first, because the order determines their placement."""
     sizes = sorted(sharing.geometry.items(), key=lambda item: -int(item[0].partition("g.")[0]))
     return _TEMPLATE.format(instances=",".join(name for name, number in sizes for _ in range(number)))
@@ -118,7 +118,7 @@ def _both(_key: str, ours: Any, theirs: Any) -> Any:
     return [*ours, *theirs] if isinstance(ours, list) and isinstance(theirs, list) else theirs
 
 
-def within_bounds(user_data: str) -> str:
+def _within_bounds(user_data: str) -> str:
     """Return user data within the size limit of EC2. A token's value at deployment may be longer than the token.
 
     Raises:
@@ -133,7 +133,7 @@ def within_bounds(user_data: str) -> str:
     return user_data
 
 
-def nodeadm_environment(host: Host) -> dict[str, Any]:
+def _nodeadm_environment(host: Host) -> dict[str, Any]:
     """Return the environment variables of nodeadm, containerd, the kubelet and all other services of an AL2023 node.
 
     Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/internal/system/environment.go
@@ -165,7 +165,7 @@ def al2023_scripts(host: Host) -> tuple[str, ...]:
     return ("".join(("#!/bin/bash\nset -euo pipefail\n", *steps)),) if steps else ()
 
 
-def bottlerocket_surroundings(host: Host) -> dict[str, Any]:
+def _bottlerocket_surroundings(host: Host) -> dict[str, Any]:
     """Return the settings of Bottlerocket for mirrors, certificates and the proxy.
 
     Sources: https://bottlerocket.dev/en/os/1.64.x/api/settings/container-registry/, .../pki/, .../network/ (2026-11)
@@ -265,7 +265,7 @@ def _taints_by_key(shape: NodeShape) -> dict[str, list[str]]:
 
 
 def _mig(shape: NodeShape) -> tuple[str, ...]:
-    return (mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
+    return (_mig_script(shape.sharing),) if isinstance(shape.sharing, Mig) else ()
 
 
 def _nodeadm_disks(shape: NodeShape) -> dict[str, Any]:
@@ -355,16 +355,16 @@ def _bottlerocket_raid0(shape: NodeShape) -> dict[str, Any]:
 
 
 def _toml(settings: dict[str, Any], kubernetes: dict[str, Any], shape: NodeShape) -> str | None:
-    ours = settings | ({"kubernetes": kubernetes} if kubernetes else {}) | bottlerocket_surroundings(shape.host)
+    ours = settings | ({"kubernetes": kubernetes} if kubernetes else {}) | _bottlerocket_surroundings(shape.host)
     found = joined(ours, *shape.host.bottlerocket_settings)
-    return within_bounds(tomli_w.dumps({"settings": found})) if found else None
+    return _within_bounds(tomli_w.dumps({"settings": found})) if found else None
 
 
 def _al2023(spec: dict[str, Any], host: Host, *mig: str) -> str | None:
-    spec = joined(spec, nodeadm_environment(host), *host.node_configs)
+    spec = joined(spec, _nodeadm_environment(host), *host.node_configs)
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
     scripts = (*al2023_scripts(host), *mig, *host.scripts)
-    return within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None
+    return _within_bounds(_mime(json.dumps(config) if spec else None, scripts)) if spec or scripts else None
 
 
 @cache

@@ -30,13 +30,13 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_whole_number, words
 from gpu_facts.versions import KEDA
 
-NAMESPACE = NAMESPACES[KEDA.name]
+_NAMESPACE = NAMESPACES[KEDA.name]
 # EKS adds the variables of a role to containers when it creates a pod. So running pods get the role only if another
 # annotation replaces them.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html (2026-11)
 _WITH_ROLE = {f"{OUR_DOMAIN}/role": "true"}
 # Slow, because a GPU takes minutes to launch and a model minutes to load.
-BEHAVIOR: dict[str, Any] = {
+_BEHAVIOR: dict[str, Any] = {
     "scaleUp": {
         "stabilizationWindowSeconds": 60,
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}],
@@ -96,7 +96,7 @@ class Keda(Construct):
             "Resource",
             cluster=ref,
             chart=KEDA,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=keda_values(has_role=bool(statements)),
             user_values=values,
@@ -106,7 +106,7 @@ class Keda(Construct):
                 self,
                 "Identity",
                 cluster=ref,
-                namespace=NAMESPACE,
+                namespace=_NAMESPACE,
                 service_account=KEDA_OPERATOR,
                 policies={"ReadSignals": policy_document(statements)},
             )
@@ -167,7 +167,7 @@ def horizontal_pod_autoscaler(scale: Scale) -> dict[str, Any]:
             "minReplicas": scale.min_replicas,
             "maxReplicas": scale.max_replicas,
             "metrics": metrics,
-            "behavior": BEHAVIOR,
+            "behavior": _BEHAVIOR,
         },
     }
 
@@ -195,7 +195,7 @@ def scaled_object(scale: Scale, *, prometheus_url: str, region: str | None = Non
             "cooldownPeriod": _COOLDOWN_SECONDS,
             "minReplicaCount": scale.min_replicas,
             "maxReplicaCount": scale.max_replicas,
-            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": BEHAVIOR}},
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": _BEHAVIOR}},
             "triggers": [_signed(_trigger(each, scale, prometheus_url), scale, region) for each in scale.signals],
         },
     }

@@ -17,7 +17,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_choice, words
 from gpu_facts.versions import VERTICAL_POD_AUTOSCALER
 
-NAMESPACE = NAMESPACES[VERTICAL_POD_AUTOSCALER.name]
+_NAMESPACE = NAMESPACES[VERTICAL_POD_AUTOSCALER.name]
 Mode = Literal["Off", "Initial", "InPlaceOrRecreate"]
 _RESOURCES = ("cpu", "memory")
 
@@ -52,7 +52,7 @@ class VerticalPodAutoscaler(Construct):
             "Resource",
             cluster=ref,
             chart=VERTICAL_POD_AUTOSCALER,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=controller_values(),
             user_values=values,

@@ -19,16 +19,16 @@ from gpu_facts.storage import (
 )
 
 FileSystem = Literal["ext4", "xfs"]
-MAX_GIB = 65_536
+_MAX_GIB = 65_536
 # Source: https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html
-MAX_INITIALIZATION = 300
+_MAX_INITIALIZATION = 300
 _KEY_ARN = re.compile(r"arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+", re.ASCII)
 _SNAPSHOT = re.compile(r"snap-[0-9a-f]{8,17}")
 # Size of the EKS images' snapshots. EC2 rejects a volume that is smaller than its snapshot.
-MIN_GIB = 20
+_MIN_GIB = 20
 # Bottlerocket's first volume has only the OS. This is Karpenter's default size for it.
 # Source: karpenter-provider-aws v1.14.1 pkg/providers/amifamily/bottlerocket.go
-BOTTLEROCKET_OS_GIB = 4
+_BOTTLEROCKET_OS_GIB = 4
 
 
 @named_arguments
@@ -62,7 +62,7 @@ class Disk:
 
     def __post_init__(self) -> None:
         refuse_unless_whole_number(
-            "disk", "size_gib", self.size_gib, least=MIN_GIB, fix="write 100 for a few CUDA images"
+            "disk", "size_gib", self.size_gib, least=_MIN_GIB, fix="write 100 for a few CUDA images"
         )
         refuse_unless_whole_number("disk", "iops", self.iops, least=BASE_IOPS)
         refuse_unless_whole_number("disk", "throughput_mib_s", self.throughput_mib_s, least=BASE_THROUGHPUT)
@@ -83,14 +83,14 @@ class Disk:
             self._refuse_above(
                 "initialization_mib_s",
                 self.initialization_mib_s,
-                MAX_INITIALIZATION,
+                _MAX_INITIALIZATION,
                 "lower it, because EBS supports no more",
             )
             if self.snapshot_id is None:
                 raise ValueError(
                     "disk: initialization_mib_s must have a snapshot_id, got None; remove it, because nothing is loaded"
                 )
-        self._refuse_above("size_gib", self.size_gib, MAX_GIB, "lower it, because gp3 supports no more")
+        self._refuse_above("size_gib", self.size_gib, _MAX_GIB, "lower it, because gp3 supports no more")
         most_iops = min(MAX_IOPS, self.size_gib * IOPS_PER_GIB)
         self._refuse_above("iops", self.iops, most_iops, f"lower it, or raise size_gib from {self.size_gib}")
         most_throughput = min(MAX_THROUGHPUT, int(self.iops * MIB_PER_SECOND_PER_IOPS))
@@ -129,7 +129,7 @@ def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume,
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
     system = Disk(kms_key_arn=disk.kms_key_arn)
     return (
-        Volume(device="/dev/xvda", disk=system, size_gib=BOTTLEROCKET_OS_GIB),
+        Volume(device="/dev/xvda", disk=system, size_gib=_BOTTLEROCKET_OS_GIB),
         Volume(device="/dev/xvdb", disk=disk, size_gib=disk.size_gib),
     )
 

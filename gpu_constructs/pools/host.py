@@ -50,7 +50,7 @@ _KUBELET = "NodeShape(kubelet=Kubelet(...))"
 _LABELS, _TAINTS = "NodeShape(labels=...)", "NodeShape(taints=...)"
 # Fields of a NodeConfig by their parent. nodeadm ignores others.
 # Source: awslabs/amazon-eks-ami 81fec2e (2026-07-23) nodeadm/crds/node.eks.aws_nodeconfigs.yaml
-KNOWN: Mapping[tuple[str, ...], tuple[str, ...]] = {
+_KNOWN: Mapping[tuple[str, ...], tuple[str, ...]] = {
     (): ("cluster", "containerd", "featureGates", "instance", "kubelet"),
     ("containerd",): ("baseRuntimeSpec", "config"),
     ("featureGates",): ("InstanceIdNodeName", "FastImagePull"),
@@ -59,7 +59,7 @@ KNOWN: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("instance", "network"): ("domains", "nameservers"),
     ("kubelet",): ("config", "flags", "maxPodsExpression"),
 }
-NODEADMS: Mapping[tuple[str, ...], str] = {
+_NODEADMS: Mapping[tuple[str, ...], str] = {
     ("cluster",): _CLUSTER,
     ("featureGates", "FastImagePull"): "NodeShape(soci=True)",
     ("instance", "localStorage", "strategy"): "NodeShape(raid0=...)",
@@ -70,14 +70,14 @@ NODEADMS: Mapping[tuple[str, ...], str] = {
     ("kubelet", "config", "maxParallelImagePulls"): _KUBELET,
     ("kubelet", "config", "registerWithTaints"): _TAINTS,
 }
-FLAGS: Mapping[str, str] = {
+_FLAGS: Mapping[str, str] = {
     "--node-labels": _LABELS,
     "--register-with-taints": _TAINTS,
     "--max-pods": _KUBELET,
     "--kube-reserved": _KUBELET,
     "--system-reserved": _KUBELET,
 }
-BOTTLEROCKETS: Mapping[tuple[str, ...], str] = {
+_BOTTLEROCKETS: Mapping[tuple[str, ...], str] = {
     ("kubernetes", "cluster-name"): _CLUSTER,
     ("kubernetes", "api-server"): _CLUSTER,
     ("kubernetes", "cluster-certificate"): _CLUSTER,
@@ -152,7 +152,7 @@ class Proxy:
         return tuple(dict.fromkeys((*_NEVER, *self.no_proxy)))
 
 
-def checked_mirrors(given: object) -> dict[str, tuple[str, ...]]:
+def _checked_mirrors(given: object) -> dict[str, tuple[str, ...]]:
     """Return the mirrors of each registry, in the order in which containerd tries them.
 
     Raises:
@@ -180,7 +180,7 @@ def checked_mirrors(given: object) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def checked_certificates(given: object) -> tuple[str, ...]:
+def _checked_certificates(given: object) -> tuple[str, ...]:
     """Return certificates of certificate authorities.
 
     Raises:
@@ -258,15 +258,15 @@ class NodeConfig:
         object.__setattr__(self, "spec", _frozen("node config", "spec", self.spec))
         for path, value in _paths(self.spec):
             _refuse_unknown(path, value)
-        _refuse_owned("node config", "spec", self.spec, NODEADMS)
+        _refuse_owned("node config", "spec", self.spec, _NODEADMS)
         flags = self.spec.get("kubelet", {}).get("flags", ())
         if not isinstance(flags, (list, tuple)) or not all(isinstance(flag, str) for flag in flags):
             raise TypeError(f"node config: spec.kubelet.flags must be a list of flags, got {flags!r}; write ['--v=2']")
         for flag in flags:
-            if flag.partition("=")[0] in FLAGS:
+            if flag.partition("=")[0] in _FLAGS:
                 raise ValueError(
                     f"node config: spec.kubelet.flags must leave out {flag.partition('=')[0]}, got {flag!r}; set "
-                    f"{FLAGS[flag.partition('=')[0]]}, which autoscalers also read"
+                    f"{_FLAGS[flag.partition('=')[0]]}, which autoscalers also read"
                 )
 
 
@@ -291,7 +291,7 @@ class BottlerocketSettings:
     def __post_init__(self) -> None:
         who = "bottlerocket settings"
         object.__setattr__(self, "settings", _frozen(who, "settings", self.settings))
-        _refuse_owned(who, "settings", self.settings, BOTTLEROCKETS)
+        _refuse_owned(who, "settings", self.settings, _BOTTLEROCKETS)
         for path, value in _paths(self.settings):
             _refuse_unmergeable(who, path, value)
 
@@ -323,11 +323,11 @@ def _paths(value: Mapping[str, Any], *parents: str) -> Iterator[tuple[tuple[str,
 
 
 def _refuse_unknown(path: tuple[str, ...], value: Any) -> None:
-    if path in KNOWN and not isinstance(value, Mapping):
+    if path in _KNOWN and not isinstance(value, Mapping):
         raise TypeError(
             f"node config: spec.{'.'.join(path)} must be a mapping, got {value!r}; write {{'field': value}}"
         )
-    known = KNOWN.get(path[:-1])
+    known = _KNOWN.get(path[:-1])
     if known is not None and path[-1] not in known:
         raise ValueError(
             f"node config: spec must have fields that nodeadm supports, got {'.'.join(path)!r}, which it ignores"
@@ -412,8 +412,8 @@ class Host:
             )
         refuse_unless_bool("host", "session_manager", self.session_manager)
         object.__setattr__(self, "user_data", _parts(self.user_data))
-        object.__setattr__(self, "registry_mirrors", MappingProxyType(checked_mirrors(self.registry_mirrors)))
-        object.__setattr__(self, "certificate_authorities", checked_certificates(self.certificate_authorities))
+        object.__setattr__(self, "registry_mirrors", MappingProxyType(_checked_mirrors(self.registry_mirrors)))
+        object.__setattr__(self, "certificate_authorities", _checked_certificates(self.certificate_authorities))
         if self.proxy is not None and not isinstance(self.proxy, Proxy):
             raise TypeError(f"host: proxy must be a Proxy, got {self.proxy!r}; write Proxy(url='http://...:3128')")
 

@@ -64,8 +64,8 @@ _IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 _GIB_PER_GB = 1e9 / 2**30
 # Throughput of soci's parallel unpacking, and its min number of vCPUs.
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/examples.md, nodeadm/internal/containerd/config.go
-SOCI_MIB_S = 600
-SOCI_VCPUS = 4
+_SOCI_MIB_S = 600
+_SOCI_VCPUS = 4
 # Pods that every EKS node runs: aws-node or another network plugin, and kube-proxy.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html (2026-11)
 _NODE_DAEMONS = 2
@@ -210,15 +210,15 @@ class NodeShape:
             _refuse_without_efa(self.rows)
 
     def _refuse_slow_soci(self) -> None:
-        small = [each.name for each in self.rows if (each.vcpus or SOCI_VCPUS) < SOCI_VCPUS]
+        small = [each.name for each in self.rows if (each.vcpus or _SOCI_VCPUS) < _SOCI_VCPUS]
         if self.soci and small:
             raise ValueError(
                 f"node shape: soci must be False for {', '.join(small)}, got True; remove it, because the image "
-                f"ignores it below {SOCI_VCPUS} vCPUs"
+                f"ignores it below {_SOCI_VCPUS} vCPUs"
             )
-        if self.soci and not self.uses_raid0 and self.disk.throughput_mib_s < SOCI_MIB_S:
+        if self.soci and not self.uses_raid0 and self.disk.throughput_mib_s < _SOCI_MIB_S:
             raise ValueError(
-                f"node shape: disk must have throughput_mib_s of at least {SOCI_MIB_S} with soci, got "
+                f"node shape: disk must have throughput_mib_s of at least {_SOCI_MIB_S} with soci, got "
                 f"{self.disk.throughput_mib_s}; write Disk(iops=16000, throughput_mib_s=1000)"
             )
 

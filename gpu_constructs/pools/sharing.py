@@ -15,7 +15,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_choice, refuse_unless_whole_number
 from gpu_facts.resources import DEVICE_CLASS, GPU, MIG, SHARED_GPU
 
-MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
+_MIG_PROFILE = re.compile(r"\dg\.\d+gb(\+me)?", re.ASCII)
 # Max MPS clients of one GPU, by whether its compute capability is 7.5 (T4) or newer. On EC2 only V100 is older.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/
 _MAX_MPS, _MAX_MPS_VOLTA = 48, 16
@@ -129,7 +129,7 @@ class Mig:
                 f"Mig(geometry={_usual_geometry(self.geometry)})"
             )
         for profile, number in self.geometry.items():
-            if not isinstance(profile, str) or not MIG_PROFILE.fullmatch(profile):
+            if not isinstance(profile, str) or not _MIG_PROFILE.fullmatch(profile):
                 raise ValueError(
                     f"mig: geometry must have profiles as keys, got {profile!r}; write one such as '1g.10gb'"
                 )
@@ -327,7 +327,7 @@ class GpuClaim:
             raise TypeError(
                 f"gpu claim: mig_profile must be a string, got {self.mig_profile!r}; write one such as '1g.10gb'"
             )
-        if self.mig_profile is not None and not MIG_PROFILE.fullmatch(self.mig_profile):
+        if self.mig_profile is not None and not _MIG_PROFILE.fullmatch(self.mig_profile):
             raise ValueError(
                 f"gpu claim: mig_profile must be the name of a profile, got {self.mig_profile!r}; write one such as "
                 "'1g.10gb'"

@@ -29,7 +29,7 @@ _API = f"{KUEUE_DOMAIN}/v1beta2"
 _WHOLE_COHORT = 2
 
 
-def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
+def _flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
     """Return the flavor of a pool. Jobs that are admitted to it run on its nodes and tolerate their taints."""
     tolerations = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
@@ -41,7 +41,7 @@ def flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
     return {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": pool.name}, "spec": spec}
 
 
-def topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
+def _topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
     """Return the levels of the network."""
     return {
         "apiVersion": _API,
@@ -51,11 +51,11 @@ def topology(name: str, levels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def cluster_queue(
+def _cluster_queue(
     *, name: str, namespace: str, cohort: str, shares: Sequence[tuple[Pool, int]], weight: int
 ) -> dict[str, Any]:
     """Return the queue of a team, with a quota for a number of nodes of each pool."""
-    quotas = [(pool, quota(pool, nodes)) for pool, nodes in shares]
+    quotas = [(pool, _quota(pool, nodes)) for pool, nodes in shares]
     # Kueue requires the same list of resources, in one order, for every flavor.
     covered = list(dict.fromkeys(resource for _, found in quotas for resource in found))
     flavors = [
@@ -81,7 +81,7 @@ def cluster_queue(
     }
 
 
-def local_queue(name: str, namespace: str) -> dict[str, Any]:
+def _local_queue(name: str, namespace: str) -> dict[str, Any]:
     """Return the local queue that jobs of a namespace refer to."""
     return {
         "apiVersion": _API,
@@ -91,7 +91,7 @@ def local_queue(name: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def quota(pool: Pool, nodes: int) -> dict[str, str]:
+def _quota(pool: Pool, nodes: int) -> dict[str, str]:
     """Return the resources of a number of nodes of a pool, by name."""
     shape = pool.shape
     found = {"cpu": str(shape.vcpus * nodes), "memory": f"{shape.memory_gib * nodes}Gi"}
@@ -114,7 +114,7 @@ def order_jobs_after(needed: Construct) -> Callable[[Applied], None]:
     return lambda job: put_after(job.construct)
 
 
-def admit_jobs(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
+def _admit_jobs(queue: Construct, pools: Sequence[Pool], teams: Sequence[TeamQueue]) -> Callable[[Applied], None]:
     """Return a function that applies a job after its queue, and rejects a job that no team's queue ever admits."""
     put_after = order_jobs_after(queue)
 
@@ -141,7 +141,7 @@ def _refuse_larger_than_cohort(job: Applied, pools: Sequence[Pool], teams: Seque
         if pool is None:
             continue
         nodes = sum(team.nodes.get(pool.name, 0) for team in teams)
-        if (found := _shortage(pod_requests(pod), number, quota(pool, nodes))) is not None:
+        if (found := _shortage(pod_requests(pod), number, _quota(pool, nodes))) is not None:
             most, requested = found
             raise ValueError(
                 f"{job.construct.node.path.removesuffix('/Resource')}: pods must request at once at most the {most} of "
@@ -223,19 +223,19 @@ class GpuQueues(Construct):
 
         objects: dict[str, dict[str, Any]] = {}
         if levels:
-            objects["Topology"] = topology(cohort, levels)
+            objects["Topology"] = _topology(cohort, levels)
         for pool in pools:
-            objects[f"Flavor-{pool.name}"] = flavor(pool, cohort if levels else None)
+            objects[f"Flavor-{pool.name}"] = _flavor(pool, cohort if levels else None)
         for team in teams:
             shares = [(pool, team.nodes.get(pool.name, 0)) for pool in pools]
-            queue = cluster_queue(
+            queue = _cluster_queue(
                 name=team.name, namespace=team.namespace, cohort=cohort, shares=shares, weight=team.weight
             )
             objects[f"ClusterQueue-{team.name}"] = queue
-            objects[f"LocalQueue-{team.name}"] = local_queue(team.name, team.namespace)
+            objects[f"LocalQueue-{team.name}"] = _local_queue(team.name, team.namespace)
         applied = self._apply(ref, kueue, objects, pools)
         for team in teams:
-            ref.queue(team.namespace, team.name).serve(admit_jobs(applied[f"LocalQueue-{team.name}"], pools, teams))
+            ref.queue(team.namespace, team.name).serve(_admit_jobs(applied[f"LocalQueue-{team.name}"], pools, teams))
 
     def _apply(
         self, cluster: ClusterRef, kueue: Kueue, objects: Mapping[str, dict[str, Any]], pools: Sequence[Pool]

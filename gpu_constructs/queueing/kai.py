@@ -25,7 +25,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.resources import GPU
 from gpu_facts.versions import KAI_SCHEDULER
 
-NAMESPACE = NAMESPACES[KAI_SCHEDULER.name]
+_NAMESPACE = NAMESPACES[KAI_SCHEDULER.name]
 _UNLIMITED = -1
 
 
@@ -61,7 +61,7 @@ class KaiScheduler(Construct):
             "Resource",
             cluster=ref,
             chart=KAI_SCHEDULER,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=kai_values(),
             user_values=values,

@@ -18,7 +18,7 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import INT32, refuse_unless_bool, refuse_unless_whole_number, words
 from gpu_facts.versions import DYNAMO, JOBSET, KUBERAY, KUEUE, LEADER_WORKER_SET, Chart
 
-NAMESPACE = NAMESPACES[KUEUE.name]
+_NAMESPACE = NAMESPACES[KUEUE.name]
 # The chart's default, without the integrations of plain pods, Deployments and StatefulSets.
 _FRAMEWORKS = (
     "batch/job",
@@ -100,7 +100,7 @@ class Kueue(Construct):
             "Resource",
             cluster=ref,
             chart=KUEUE,
-            namespace=NAMESPACE,
+            namespace=_NAMESPACE,
             create_namespace=True,
             values=kueue_values(ready_minutes=ready_minutes, fair_sharing=fair_sharing, unmanaged=self.unmanaged),
             user_values=values,

@@ -39,7 +39,7 @@ _S3_ACCOUNT = "s3-csi-driver-sa"
 _WITHOUT_POD_IDENTITY = ("v0.", "v1.")
 
 
-def refuse_unless_version(who: object, version: object) -> None:
+def _refuse_unless_version(who: object, version: object) -> None:
     """Reject a value that is neither the version of an add-on nor `None`.
 
     Raises:
@@ -49,7 +49,7 @@ def refuse_unless_version(who: object, version: object) -> None:
         raise TypeError(f"{who}: version must be a string, got {version!r}; write one such as 'v1.63.1-eksbuild.1'")
 
 
-def csi_addon(
+def _csi_addon(
     scope: Construct,
     *,
     cluster: ClusterRef,
@@ -115,14 +115,14 @@ class EbsCsiDriver(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_version(who, version)
+        _refuse_unless_version(who, version)
         if ref.auto_mode:
             raise ValueError(
                 f"{who}: cluster must not use Auto Mode, which has its own driver, got {ref.path!r}; remove the driver"
             )
         ref.claim(who, registry.EBS_CSI_DRIVER, why="both would manage the same volumes")
         policy = iam.ManagedPolicy.from_aws_managed_policy_name(POLICY)
-        self.driver = csi_addon(
+        self.driver = _csi_addon(
             self,
             cluster=ref,
             name=EBS_CSI_DRIVER,
@@ -171,9 +171,9 @@ class FsxCsiDriver(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_version(who, version)
+        _refuse_unless_version(who, version)
         ref.claim(who, registry.FSX_CSI_DRIVER, why="both would manage the same volumes")
-        self.driver = csi_addon(
+        self.driver = _csi_addon(
             self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
         )
 
@@ -223,7 +223,7 @@ class S3CsiDriver(Construct):
         super().__init__(scope, id)
         who = PathOf(self)
         ref = cluster_ref(who, cluster)
-        refuse_unless_version(who, version)
+        _refuse_unless_version(who, version)
         if version is not None and version.startswith(_WITHOUT_POD_IDENTITY):
             raise ValueError(f"{who}: version must be v2 or newer to support Pod Identity, got {version!r}; raise it")
         keys = words(who, "controller_tolerates", controller_tolerates)
@@ -238,7 +238,7 @@ class S3CsiDriver(Construct):
         values: dict[str, Any] = {"node": {"tolerateAllTaints": True}}
         if keys:
             values["controller"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in keys]}
-        self.driver = csi_addon(
+        self.driver = _csi_addon(
             self, cluster=ref, name=S3_CSI_DRIVER, service_account=_S3_ACCOUNT, version=version, values=values
         )
 

@@ -116,12 +116,12 @@ class EbsStorageClass(Construct):
             "UseKey",
             role_name=role_name,
             policy_name=cdk.Names.unique_resource_name(self, max_length=128),
-            policy_document=policy_document(use_of_key(key.key_arn)),
+            policy_document=policy_document(_use_of_key(key.key_arn)),
         )
         self.resource.node.add_dependency(policy)
 
 
-def use_of_key(key_arn: str) -> list[dict[str, Any]]:
+def _use_of_key(key_arn: str) -> list[dict[str, Any]]:
     """Return the minimal permissions with which a driver can encrypt volumes with a key.
 
     Source: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html (2026-08)

@@ -62,7 +62,7 @@ def key_actions(mount: S3Mount) -> list[str]:
     return ["kms:Decrypt"] if mount.read_only else ["kms:Decrypt", "kms:GenerateDataKey"]
 
 
-def grant_bucket_access(
+def _grant_bucket_access(
     identity: WorkloadIdentity, bucket: s3.IBucket, statements: Sequence[dict[str, Any]], keys: Sequence[str]
 ) -> None:
     """Grant the pods of an identity statements for a bucket, and the use of its key if the CDK has the key."""
@@ -80,7 +80,7 @@ def grant_bucket_read(identity: WorkloadIdentity, bucket: s3.IBucket, prefix: st
     """Grant the pods of an identity to list and read objects under a prefix of a bucket."""
     read_only = S3Mount()
     statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=read_only)
-    grant_bucket_access(identity, bucket, statements, key_actions(read_only))
+    _grant_bucket_access(identity, bucket, statements, key_actions(read_only))
 
 
 def driver_permissions(construct: Construct, cluster: ClusterRef, driver: CsiDriver) -> DriverPermissions:
@@ -315,7 +315,7 @@ class S3Volume(Construct):
             self.resource.node.add_dependency(driver.addon)
         statements = mount_statements(bucket_arn=bucket.bucket_arn, prefix=prefix, mount=mount)
         if identity is not None:
-            grant_bucket_access(identity, bucket, statements, key_actions(mount))
+            _grant_bucket_access(identity, bucket, statements, key_actions(mount))
             self.resource.node.add_dependency(identity)
         else:
             self._grant_driver_access(ref, bucket, statements, mount)

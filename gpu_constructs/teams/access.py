@@ -81,7 +81,7 @@ _OF_THE_CLUSTER: Mapping[str, tuple[str, ...]] = {
     "scheduling.k8s.io": ("priorityclasses",),
     "storage.k8s.io": ("csidrivers", "csinodes", "storageclasses", "volumeattachments"),
 }
-VIEWERS, OPERATORS = "gpu-constructs:viewers", "gpu-constructs:operators"
+_VIEWERS, _OPERATORS = "gpu-constructs:viewers", "gpu-constructs:operators"
 _VIEWER_ROLE, _OPERATOR_ROLE = "gpu-constructs-viewer", "gpu-constructs-operator"
 
 
@@ -101,7 +101,7 @@ class AccessEntry(Construct):
         self._resource = eks_resources.CfnAccessEntry(
             self, "Resource", cluster_name=cluster.name_token, principal_arn=principal_arn, type="STANDARD"
         )
-        set_logical_id(self._resource, cluster, "AccessEntry", principal_name(principal_arn))
+        set_logical_id(self._resource, cluster, "AccessEntry", _principal_name(principal_arn))
 
     def add_policy(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
         """Add a policy, for one namespace or the whole cluster, and a group."""
@@ -118,10 +118,10 @@ class AccessEntry(Construct):
         scope = of_entry.AccessScopeProperty(
             type="namespace" if namespaces else "cluster", namespaces=list(namespaces) or None
         )
-        return of_entry.AccessPolicyProperty(policy_arn=policy_arn(self, policy), access_scope=scope)
+        return of_entry.AccessPolicyProperty(policy_arn=_policy_arn(self, policy), access_scope=scope)
 
 
-def policy_arn(scope: Construct, policy: str) -> str:
+def _policy_arn(scope: Construct, policy: str) -> str:
     """Return the ARN of an access policy of EKS."""
     return f"arn:{cdk.Stack.of(scope).partition}:eks::aws:cluster-access-policy/{policy}"
 
@@ -138,7 +138,7 @@ def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn:
             f"{principal_arn!r}; remove it here or from admins"
         )
     shared = cluster.shared(cluster.stack)
-    id = f"Access-{principal_name(principal_arn)}"
+    id = f"Access-{_principal_name(principal_arn)}"
     found = shared.node.try_find_child(id)
     if isinstance(found, AccessEntry):
         return found
@@ -150,7 +150,7 @@ def administrator(principal_arn: str) -> str:
     return f"administrator {principal_arn}"
 
 
-def principal_name(principal_arn: str) -> str:
+def _principal_name(principal_arn: str) -> str:
     """Return account, kind and name of a principal, which identify it."""
     return principal_arn.partition(":iam::")[2]
 
@@ -176,7 +176,7 @@ def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
     for arn in arns:
         if _OF_IDENTITY_CENTER in arn:
             cdk.Annotations.of(who).add_warning_v2(
-                f"gpu-constructs:roleOfIdentityCenter:{principal_name(arn)}",
+                f"gpu-constructs:roleOfIdentityCenter:{_principal_name(arn)}",
                 f"{PathOf(who)}: {arn} is a role of IAM Identity Center. If the permission set is assigned again, "
                 "Identity Center creates a role with another suffix, and access ends until you pass the new ARN. Pass "
                 "a role of your own that the permission set may assume",
@@ -269,15 +269,15 @@ def grant_cluster_access(
 ) -> None:
     """Grant viewers and operators access to a cluster, and apply the roles of their groups."""
     who = PathOf(scope)
-    for argument, arns, groups in (("viewers", viewers, (VIEWERS,)), ("operators", operators, (VIEWERS, OPERATORS))):
+    for argument, arns, groups in (("viewers", viewers, (_VIEWERS,)), ("operators", operators, (_VIEWERS, _OPERATORS))):
         warn_of_identity_center(scope, tuple(arns))
         for arn in arns:
             entry = access_entry(who, argument, cluster, arn)
             for group in groups:
                 entry.add_policy(POLICIES["view"], group=group)
     if viewers or operators:
-        role = bound_role(_VIEWER_ROLE, VIEWERS, viewer_rules())
+        role = bound_role(_VIEWER_ROLE, _VIEWERS, viewer_rules())
         apply_manifests(scope, "ViewerRole", cluster=cluster, manifests=role)
     if operators:
-        role = bound_role(_OPERATOR_ROLE, OPERATORS, operator_rules())
+        role = bound_role(_OPERATOR_ROLE, _OPERATORS, operator_rules())
         apply_manifests(scope, "OperatorRole", cluster=cluster, manifests=role)

@@ -63,7 +63,7 @@ Level = Literal["privileged", "baseline", "restricted"]
 _TAKEN = ("default", *dict.fromkeys(NAMESPACES.values()), *OTHER_NAMESPACES)
 
 
-def admission_policy(namespace: str) -> list[dict[str, Any]]:
+def _admission_policy(namespace: str) -> list[dict[str, Any]]:
     """Return the policy of a team's namespace, and the binding that enforces it."""
     name = {"name": f"team-{namespace}.gpu-constructs.io"}
     policy = {
@@ -104,7 +104,7 @@ def _rule(resource: str, *operations: str) -> dict[str, list[str]]:
     return {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": [resource]}
 
 
-def refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tuple[str, ...]:
+def _refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tuple[str, ...]:
     """Return the namespaces and address blocks that may connect to a team's pods.
 
     Raises:
@@ -122,7 +122,7 @@ def refuse_unless_reachable(who: object, given: object, *, isolate: bool) -> tup
     return found
 
 
-def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
+def _refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
     """Reject network policies in a cluster that doesn't enforce them. Warn if the cluster's settings are unknown.
 
     Raises:
@@ -143,7 +143,7 @@ def refuse_unless_enforced(who: PathOf, cluster: ClusterRef) -> None:
     )
 
 
-def warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str]) -> None:
+def _warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str]) -> None:
     """Warn if an applied object requests a load balancer for pods that no address outside the cluster may reach."""
     exposed = any(each.get("kind") == "Ingress" for each in applied.manifests)
     if exposed and not any("/" in each for each in reachable_from):
@@ -155,7 +155,7 @@ def warn_of_exposure(who: PathOf, applied: Applied, reachable_from: Sequence[str
         )
 
 
-def network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, Any]:
+def _network_policy(namespace: str, reachable_from: Sequence[str]) -> dict[str, Any]:
     """Return the policy that admits traffic only from the namespace itself, its controllers and `reachable_from`.
 
     Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/ (2026-11)
@@ -191,7 +191,7 @@ class Refused:
 _NO_EFA = Refused(rule="no efa, which needs IPC_LOCK", got="efa", fix="give the team pod_security='privileged'")
 
 
-def refused(level: Level, manifest: Any) -> Refused | None:
+def _refused(level: Level, manifest: Any) -> Refused | None:
     """Return the part of a manifest that the level rejects, or ``None`` if it rejects nothing."""
     for pod in _pods(manifest):
         if level != "privileged" and any("IPC_LOCK" in _added(each) for each in _containers(pod)):
@@ -300,11 +300,11 @@ class Team(Construct):
         refuse_unless_choice(who, "pod_security", pod_security, get_args(Level))
         refuse_unless_bool(who, "isolate", isolate)
         refuse_unless_bool(who, "retain", retain)
-        reachable = refuse_unless_reachable(who, reachable_from, isolate=isolate)
+        reachable = _refuse_unless_reachable(who, reachable_from, isolate=isolate)
         own_labels = _labels(who, labels)
         ref.claim(who, f"team of namespace {namespace}", why="a namespace is one object of the cluster")
         if isolate:
-            refuse_unless_enforced(who, ref)
+            _refuse_unless_enforced(who, ref)
 
         self.namespace: str = namespace
         self.pod_security: Level = pod_security
@@ -322,12 +322,12 @@ class Team(Construct):
         policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made], removal_policy=policy)
         ref.namespace(namespace).serve(self._admit_applied)
-        apply_manifests(self, "Admission", cluster=ref, manifests=admission_policy(namespace))
+        apply_manifests(self, "Admission", cluster=ref, manifests=_admission_policy(namespace))
         if quota is not None:
             limits = list(quota.to_manifests(namespace).values())
             apply_manifests(self, "Quota", cluster=ref, manifests=limits).node.add_dependency(self.resource)
         if isolate:
-            apply_manifests(self, "Isolation", cluster=ref, manifests=[network_policy(namespace, reachable)])
+            apply_manifests(self, "Isolation", cluster=ref, manifests=[_network_policy(namespace, reachable)])
         self._grant_access(ref, people)
 
     def _grant_access(self, cluster: ClusterRef, people: Mapping[str, Right]) -> None:
@@ -347,7 +347,7 @@ class Team(Construct):
             applied.construct.node.add_dependency(self.resource)
             return
         for each in applied.manifests:
-            if (found := refused(self.pod_security, each)) is not None:
+            if (found := _refused(self.pod_security, each)) is not None:
                 raise ValueError(
                     f"{path}: pod must have {found.rule}, as namespace {self.namespace!r} is of Pod Security level "
                     f"{self.pod_security!r}, got {found.got}; {found.fix} [GPU372]"
@@ -358,7 +358,7 @@ class Team(Construct):
                     "pods [GPU130]"
                 )
         if self._reachable is not None:
-            warn_of_exposure(PathOf(self), applied, self._reachable)
+            _warn_of_exposure(PathOf(self), applied, self._reachable)
         apply_before(self)(applied.construct)
 
     @named_call

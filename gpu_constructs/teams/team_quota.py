@@ -14,7 +14,7 @@ from gpu_facts.refusals import refuse_unless_whole_number
 from gpu_facts.resources import DEVICE_CLASS, GPU
 
 # Requests of a container without any, if the quota requires every container to have requests.
-DEFAULT_CPU, DEFAULT_MEMORY = "250m", "512Mi"
+_DEFAULT_CPU, _DEFAULT_MEMORY = "250m", "512Mi"
 # Kubernetes and EKS set no limit. No cluster has more than this.
 _MOST = 10**9
 _STAYING = ("Deployment", "StatefulSet")
@@ -90,7 +90,7 @@ class TeamQuota:
     def defaults(self) -> dict[str, str]:
         """Default requests of a container, if the quota requires requests."""
         return (
-            {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
+            {"cpu": _DEFAULT_CPU, "memory": _DEFAULT_MEMORY}
             if self.vcpus is not None or self.memory_gib is not None
             else {}
         )

@@ -111,7 +111,7 @@ class GpuDeployment(Construct):
         refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region, ipv6=ref.ip_family == "ipv6")
         if replicas is not None:
             refuse_unless_whole_number(who, "replicas", replicas, least=0)
-        refuse_unless_path(who, health_path)
+        _refuse_unless_path(who, health_path)
         version = ref.kubernetes_version(kubernetes_version, who=who) if same_zone else DEFAULT_KUBERNETES
         refuse_early_number(who, name, kubernetes_version or ref.stated_version)
         place = Place(scope=self, who=who, cluster=ref, name=name, namespace=namespace, pod=pod, shape=pool.shape)
@@ -160,7 +160,7 @@ class GpuDeployment(Construct):
             )
 
 
-def refuse_unless_path(who: object, health_path: object) -> None:
+def _refuse_unless_path(who: object, health_path: object) -> None:
     """Reject a value that isn't a path for health checks.
 
     Raises:
@@ -261,7 +261,7 @@ class MultiNodeDeployment(Construct):
             "worker": command_words(str(who), "worker", worker),
         }
         _refuse_without_commands(who, commands)
-        refuse_unless_path(who, health_path)
+        _refuse_unless_path(who, health_path)
         refuse_unless_queue(who, queue)
         _refuse_unless_topology(who, topology, queue)
         refuse_unless_exposure(who, expose, region=cdk.Stack.of(self).region, ipv6=ref.ip_family == "ipv6")

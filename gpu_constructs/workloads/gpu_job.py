@@ -35,7 +35,7 @@ _MAX_HOST_NAME = 63
 _MAX_NAME = 54
 
 
-def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, pod: GpuPod) -> None:
+def _refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None, pool: Pool, pod: GpuPod) -> None:
     """Reject a gang whose pods can never all run at once, or whose host names are too long.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_unless_gang(who: object, *, job: str, pods: int, parallel: int | None
         )
 
 
-def make_gang(job: dict[str, Any]) -> dict[str, Any]:
+def _make_gang(job: dict[str, Any]) -> dict[str, Any]:
     """Give the pods of an indexed Job host names and a rendezvous address. Return the Service that the names need."""
     metadata, spec = job["metadata"], job["spec"]
     name, namespace = metadata["name"], metadata["namespace"]
@@ -192,7 +192,7 @@ class GpuJob(Construct):
         )
         manifests = [manifest]
         if gang:
-            refuse_unless_gang(
+            _refuse_unless_gang(
                 who,
                 job=manifest["metadata"]["name"],
                 pods=pods,
@@ -200,7 +200,7 @@ class GpuJob(Construct):
                 pool=pool,
                 pod=pod,
             )
-            manifests.append(make_gang(manifest))
+            manifests.append(_make_gang(manifest))
         template = manifest["spec"]["template"]
         template["spec"] = with_overlay(who, template["spec"], pod.overlay)
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)

@@ -39,7 +39,7 @@ from gpu_facts.resources import EFA, EFA_HUGE_PAGES, HUGE_PAGE_MIB, HUGE_PAGES
 
 # Keys that identify the items of a list, by the name of the list. Every other list is one value.
 # Source: kubernetes/kubernetes v1.36.3 staging/src/k8s.io/api/core/v1/types.go (patchMergeKey)
-MERGE_KEYS: Final = MappingProxyType(
+_MERGE_KEYS: Final = MappingProxyType(
     {
         "containers": "name",
         "env": "name",
@@ -440,9 +440,9 @@ def _refuse_unknown(
 
 
 def _laid_over(field: str, ours: Any, theirs: Any) -> Any:
-    if field not in MERGE_KEYS or not isinstance(ours, list) or not isinstance(theirs, list):
+    if field not in _MERGE_KEYS or not isinstance(ours, list) or not isinstance(theirs, list):
         return theirs
-    key = MERGE_KEYS[field]
+    key = _MERGE_KEYS[field]
     found = {each[key]: each for each in ours}
     for each in theirs:
         found[each[key]] = _item(field, found.get(each[key], {}), each)
@@ -456,7 +456,7 @@ def _item(field: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dic
 
 def _refuse_unless_told_apart(who: object, value: object, place: str) -> None:
     for name, inner in value.items() if isinstance(value, Mapping) else ():
-        listed, key = isinstance(inner, (list, tuple)), MERGE_KEYS.get(name)
+        listed, key = isinstance(inner, (list, tuple)), _MERGE_KEYS.get(name)
         if key is not None and inner is not None and not listed:
             raise ValueError(f"{who}: {place}.{name} must be a list, got {inner!r}; write [...]")
         for at, each in enumerate(inner) if listed else ():

@@ -27,7 +27,7 @@ _OF_A_SHELL = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<"})
 # Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4369-allow-special-characters-environment-variable
 _NAME = re.compile(r"[ -<>-~]+")
 # The smallest amount that Kubernetes supports.
-LEAST_CPUS = 0.001
+_LEAST_CPUS = 0.001
 
 
 def command_words(who: object, argument: str, value: object) -> tuple[str, ...]:
@@ -357,5 +357,5 @@ def refuse_unless_cpus(who: object, cpus: object) -> None:
     if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
         raise TypeError(f"{who}: cpus must be a number, got {cpus!r}; write it as a number")
     # This form also rejects NaN, which is neither below nor above.
-    if not (LEAST_CPUS <= cpus < math.inf):
-        raise ValueError(f"{who}: cpus must be at least {LEAST_CPUS}, got {cpus}; raise it")
+    if not (_LEAST_CPUS <= cpus < math.inf):
+        raise ValueError(f"{who}: cpus must be at least {_LEAST_CPUS}, got {cpus}; raise it")

@@ -28,7 +28,7 @@ from gpu_facts.labels import (
     ZONE,
 )
 
-SMOKE_TEST = "gpu-smoke-test"
+_SMOKE_TEST = "gpu-smoke-test"
 # Scaling a node from zero takes about 5 minutes, a p5 or p6 up to 30.
 _SMOKE_TEST_SECONDS = 2_700
 _SMOKE_TEST_KEPT_SECONDS = 86_400
@@ -289,9 +289,9 @@ def smoke_test_chart(
 ) -> cdk8s.Chart:
     """Return the job. Its name contains a hash of its pod, because Kubernetes never changes a job's pod."""
     pod = _smoke_test_pod(pool, image, cuda_image)
-    name = unique_name(scope, SMOKE_TEST, _spec_in_yaml(pod))
-    labels = {APP_NAME: SMOKE_TEST}
-    chart = cdk8s.Chart(cdk8s.App(), SMOKE_TEST)
+    name = unique_name(scope, _SMOKE_TEST, _spec_in_yaml(pod))
+    labels = {APP_NAME: _SMOKE_TEST}
+    chart = cdk8s.Chart(cdk8s.App(), _SMOKE_TEST)
     k8s.KubeJob(
         chart,
         "Job",
@@ -307,7 +307,7 @@ def smoke_test_chart(
 
 
 def _spec_in_yaml(pod: k8s.PodSpec) -> dict[str, Any]:
-    chart = cdk8s.Chart(cdk8s.App(), SMOKE_TEST)
+    chart = cdk8s.Chart(cdk8s.App(), _SMOKE_TEST)
     k8s.KubePod(chart, "Pod", spec=pod)
     spec: dict[str, Any] = chart.to_json()[0]["spec"]
     return spec

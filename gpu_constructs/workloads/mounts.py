@@ -50,7 +50,7 @@ def refuse_unless_mount_path(who: object, path: object) -> None:
         )
 
 
-def refuse_unless_sub_path(who: object, sub_path: object) -> None:
+def _refuse_unless_sub_path(who: object, sub_path: object) -> None:
     """Reject an invalid path inside a volume.
 
     Raises:
@@ -67,7 +67,7 @@ def refuse_unless_sub_path(who: object, sub_path: object) -> None:
         )
 
 
-def same_place(path: str) -> str:
+def _same_place(path: str) -> str:
     """Return a path in the form for comparisons: ``/models/`` is ``/models``."""
     return posixpath.normpath(path)
 
@@ -81,7 +81,7 @@ def volume_name(kind: str, name: str) -> str:
     return f"{beginning}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def volume_mount(volume: str, path: str, *, read_only: bool, sub_path: str | None = None) -> dict[str, Any]:
+def _volume_mount(volume: str, path: str, *, read_only: bool, sub_path: str | None = None) -> dict[str, Any]:
     """Return the mount in Kubernetes' spelling."""
     found: dict[str, Any] = {"mountPath": path, "name": volume}
     if read_only:
@@ -119,7 +119,7 @@ class VolumeClaimMount:
         refuse_unless_mount_path(who, self.path)
         refuse_unless_dotted_name(who, "claim", self.claim, fix=suggest_attribute(self.claim, "S3Volume", "name"))
         refuse_unless_bool(who, "read_only", self.read_only)
-        refuse_unless_sub_path(who, self.sub_path)
+        _refuse_unless_sub_path(who, self.sub_path)
 
     def volume(self) -> dict[str, Any]:
         """Return the volume of the pod."""
@@ -129,7 +129,7 @@ class VolumeClaimMount:
     def to_manifest(self) -> dict[str, Any]:
         """Return the mount of the container."""
         name = volume_name("claim", self.claim)
-        return volume_mount(name, self.path, read_only=self.read_only, sub_path=self.sub_path)
+        return _volume_mount(name, self.path, read_only=self.read_only, sub_path=self.sub_path)
 
 
 @named_arguments
@@ -158,7 +158,7 @@ class ConfigMapMount:
         who = "config map mount"
         refuse_unless_mount_path(who, self.path)
         refuse_unless_dotted_name(who, "config_map", self.config_map)
-        refuse_unless_sub_path(who, self.sub_path)
+        _refuse_unless_sub_path(who, self.sub_path)
 
     def volume(self) -> dict[str, Any]:
         """Return the volume of the pod."""
@@ -167,7 +167,7 @@ class ConfigMapMount:
     def to_manifest(self) -> dict[str, Any]:
         """Return the mount of the container."""
         name = volume_name("config", self.config_map)
-        return volume_mount(name, self.path, read_only=True, sub_path=self.sub_path)
+        return _volume_mount(name, self.path, read_only=True, sub_path=self.sub_path)
 
 
 @named_arguments
@@ -214,7 +214,7 @@ class ImageMount:
 
     def to_manifest(self) -> dict[str, Any]:
         """Return the mount of the container."""
-        return volume_mount(self._volume_name, self.path, read_only=True)
+        return _volume_mount(self._volume_name, self.path, read_only=True)
 
 
 @named_arguments
@@ -258,7 +258,7 @@ class ScratchMount:
 
     def to_manifest(self) -> dict[str, Any]:
         """Return the mount of the container."""
-        return volume_mount(self._volume_name, self.path, read_only=False)
+        return _volume_mount(self._volume_name, self.path, read_only=False)
 
 
 @named_arguments
@@ -295,7 +295,7 @@ class SecretMount:
         refuse_unless_whole_number(who, "mode", self.mode, least=0, most=_ANY_MODE, fix="write it as 0o400")
         if not self.mode & _READ_BY_OWNER:
             raise ValueError(f"{who}: mode must allow the owner to read, got {self.mode:#o}; write 0o400")
-        refuse_unless_sub_path(who, self.sub_path)
+        _refuse_unless_sub_path(who, self.sub_path)
 
     def volume(self) -> dict[str, Any]:
         """Return the volume of the pod."""
@@ -305,7 +305,7 @@ class SecretMount:
     def to_manifest(self) -> dict[str, Any]:
         """Return the mount of the container."""
         name = volume_name("secret", self.secret)
-        return volume_mount(name, self.path, read_only=True, sub_path=self.sub_path)
+        return _volume_mount(name, self.path, read_only=True, sub_path=self.sub_path)
 
 
 def _refuse_decimal_mode(who: str, mode: object) -> None:
@@ -330,7 +330,7 @@ def parse_mounts(who: object, mounts: object) -> tuple[Mount, ...]:
     for at, each in enumerate(mounts):
         if not isinstance(each, Mount):
             raise TypeError(f"{who}: mounts must each be one of {', '.join(_KINDS)}, got {each!r}; {_fix(each)}")
-        first = seen.setdefault(same_place(each.path), at)
+        first = seen.setdefault(_same_place(each.path), at)
         if first != at:
             both = " and ".join(f"{mounts[n].path!r} of mounts[{n}], a {type(mounts[n]).__name__}" for n in (first, at))
             raise ValueError(f"{who}: mounts must have different paths, got {both}; change one of them [GPU408]")
@@ -349,7 +349,7 @@ def refuse_shared_memory(who: object, mounts: Iterable[Mount]) -> None:
     Raises:
         ValueError: A mount is at this path.
     """
-    if any(same_place(each.path) == "/dev/shm" for each in mounts):
+    if any(_same_place(each.path) == "/dev/shm" for each in mounts):
         raise ValueError(f"{who}: mounts must not be at /dev/shm, which shm_gib creates, got one; write shm_gib=0")
 
 

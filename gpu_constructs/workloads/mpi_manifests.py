@@ -15,7 +15,7 @@ from gpu_constructs.workloads.pod_spec import DO_NOT_DISRUPT, pod_spec
 from gpu_facts.charts import MPI_OPERATOR
 from gpu_facts.labels import APP_NAME, KUEUE_QUEUE
 
-NCCL_TEST = "nccl-test"
+_NCCL_TEST = "nccl-test"
 _WORKER_SHM_GIB = 16
 # Scaling nodes from zero takes up to half an hour.
 _DEADLINE_SECONDS = 7_200
@@ -201,8 +201,8 @@ def mpi_job(
     if isinstance(queue, KaiQueue):
         queue.put_on(made, *(each["template"] for each in spec["mpiReplicaSpecs"].values()))
     queued = {KUEUE_QUEUE: queue} if isinstance(queue, str) else {}
-    labels = {APP_NAME: NCCL_TEST} | queued | made["metadata"].get("labels", {})
-    name = unique_name(scope, NCCL_TEST, [spec, queued] if queued else spec)
+    labels = {APP_NAME: _NCCL_TEST} | queued | made["metadata"].get("labels", {})
+    name = unique_name(scope, _NCCL_TEST, [spec, queued] if queued else spec)
     return made | {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
 
@@ -210,7 +210,7 @@ def _worker(who: object, pool: Pool, gpus: int, image: str) -> dict[str, Any]:
     """Return a pod with all resources of a node, in which the controller starts SSH."""
     efa = (pool.shape.rows[0].max_efa or 0) if pool.shape.efa else 0
     pod = GpuPod(image=image, gpus=gpus, efa=efa, shm_gib=_WORKER_SHM_GIB)
-    chart = cdk8s.Chart(cdk8s.App(), NCCL_TEST)
+    chart = cdk8s.Chart(cdk8s.App(), _NCCL_TEST)
     k8s.KubePod(chart, "Worker", spec=pod_spec(who, pod, pool, name="worker"))
     spec = chart.to_json()[0]["spec"]
     # An SSH server changes its user and its root.

@@ -108,7 +108,7 @@ def apply_after_queue(applied: Applied, *, cluster: ClusterRef, namespace: str, 
         cluster.queue(namespace, queue).ask(applied)
 
 
-def pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
+def _pods_at_most(who: object, pod: GpuPod, pool: Pool) -> int | None:
     """Return the max number of such pods on all nodes of a pool.
 
     It is ``None`` if the arguments don't determine it: the number of nodes is known only at deployment, an overlay
@@ -158,7 +158,7 @@ def refuse_more_pods_than_room(who: object, argument: str, pods: int, pod: GpuPo
     Raises:
         ValueError: The pool has room for fewer.
     """
-    most = pods_at_most(who, pod, pool)
+    most = _pods_at_most(who, pod, pool)
     if most is not None and pods > most:
         raise ValueError(
             f"{who}: {argument} must be at most {most}, which fit on the {pool.max_nodes} nodes of pool {pool.name!r}, "

@@ -30,9 +30,9 @@ EVICTED_MEMORY: Final = 100 * MIB
 EVICTED_DISK: Final = 0.1
 RESERVED_DISK: Final = GIB
 # Fraction of the memory that the hypervisor and the kernel may use.
-VM_OVERHEAD: Final = 0.075
+_VM_OVERHEAD: Final = 0.075
 # Memory that the kernel reserves on arm64.
-ARM_KERNEL_MIB: Final = 64
+_ARM_KERNEL_MIB: Final = 64
 _NAME = regex(r"([a-z][a-z0-9-]*)\.([a-z0-9-]+)")
 # m8i, c7i-flex, u7in-16tb: series, generation, suffix.
 _FAMILY = regex(r"([a-z]+)(\d+)[a-z]*(-[a-z0-9]+)?")
@@ -91,8 +91,8 @@ def least_memory(row: InstanceType) -> int | None:
     """Return the memory that Karpenter expects, in bytes: the stated memory minus the hypervisor's overhead."""
     if row.memory_mib is None:
         return None
-    mib = row.memory_mib - (ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
-    return (mib - math.ceil(mib * VM_OVERHEAD)) * MIB
+    mib = row.memory_mib - (_ARM_KERNEL_MIB if row.architecture == "arm64" else 0)
+    return (mib - math.ceil(mib * _VM_OVERHEAD)) * MIB
 
 
 @cache
@@ -221,7 +221,7 @@ def allocatable_without_gpus(name: str | None) -> tuple[dict[str, int], dict[str
         return {}, {}
     vcpus, memory_mib = size
     cpu, memory = vcpus * 1000 - reserved_cpu(vcpus), memory_mib * MIB
-    smallest = memory - math.ceil(memory * VM_OVERHEAD) - ARM_KERNEL_MIB * MIB
+    smallest = memory - math.ceil(memory * _VM_OVERHEAD) - _ARM_KERNEL_MIB * MIB
     pods = next((most for size_, most in _MOST_PODS if vcpus <= size_), _MOST_PODS_OF_ALL)
     kept = reserved_memory(pods) + EVICTED_MEMORY
     largest = memory - reserved_memory(0) - EVICTED_MEMORY

@@ -108,7 +108,7 @@ def is_in_every_zone(instance_type: str, region: str) -> bool:
     return bool(every) and every == set(zones_by_region(instance_type).get(region, ()))
 
 
-def zone_id_region(prefix: str) -> str | None:
+def _zone_id_region(prefix: str) -> str | None:
     """Return the region of a zone id prefix such as ``use1-az``, or ``None`` if it is unknown."""
     begins: Mapping[str, str] = _document()["zone_ids_begin_with"]
     return next((region for region, each in begins.items() if each == prefix), None)
@@ -120,12 +120,12 @@ def zone_id_prefix(region: str | None) -> str | None:
     return begins.get(region or "")
 
 
-def is_read(region: str) -> bool:
+def _is_read(region: str) -> bool:
     """Whether the zones of a region are known."""
     return region in _document()["last_zones"]
 
 
-def last_zone(region: str | None) -> int:
+def _last_zone(region: str | None) -> int:
     """Return the number of a region's last zone, or the highest number of all regions if its zones weren't read."""
     last: Mapping[str, int] = _document()["last_zones"]
     return last.get(region or "") or max(last.values())
@@ -186,10 +186,10 @@ def is_reservation_id(text: str) -> bool:
 def _distance_past_last(zone: str) -> int:
     """Return the distance of a zone from the last known one of its region, or 0 if it isn't a zone name."""
     if (named := _NAME.fullmatch(zone)) and region_partition(named[1]) is not None:
-        return ord(named[2]) - ord("a") + 1 - last_zone(named[1])
-    if (numbered := _ZONE_ID.fullmatch(zone)) and zone_id_region(numbered[1]) is not None:
+        return ord(named[2]) - ord("a") + 1 - _last_zone(named[1])
+    if (numbered := _ZONE_ID.fullmatch(zone)) and _zone_id_region(numbered[1]) is not None:
         number = int(numbered[2])
-        return number - last_zone(zone_id_region(numbered[1])) if number else _NEVER
+        return number - _last_zone(_zone_id_region(numbered[1])) if number else _NEVER
     return 0
 
 
@@ -224,8 +224,8 @@ def last_letter(zone: str) -> str:
     named = _NAME.fullmatch(zone)
     if named is None or is_seen_zone(zone):
         return ""
-    last = chr(ord("a") + last_zone(named[1]) - 1)
-    return f"; {named[1]} had zones a to {last} on {offerings_date()}" if is_read(named[1]) else ""
+    last = chr(ord("a") + _last_zone(named[1]) - 1)
+    return f"; {named[1]} had zones a to {last} on {offerings_date()}" if _is_read(named[1]) else ""
 
 
 @cache

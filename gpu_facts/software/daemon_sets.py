@@ -91,7 +91,7 @@ class _Read(Generic[T]):
     exact: bool = True
 
 
-def resolve(software: KnownSoftware, values: object, *, version_was_read: bool) -> tuple[DaemonSetSpec, ...] | None:
+def _resolve(software: KnownSoftware, values: object, *, version_was_read: bool) -> tuple[DaemonSetSpec, ...] | None:
     """Return the DaemonSets of software with some values, or ``None`` if a value installs unknown objects.
 
     If a value has the wrong type, the default applies, and the affected result isn't exact.
@@ -323,7 +323,7 @@ def _daemon_sets(
     wanted = _numbers(_without_build(version)) if isinstance(version, str) else ()
     row = _row(rows, wanted)
     read = sorted(map(_numbers, row.versions))
-    return resolve(row, values, version_was_read=not read or bool(wanted and read[0] <= wanted <= read[-1]))
+    return _resolve(row, values, version_was_read=not read or bool(wanted and read[0] <= wanted <= read[-1]))
 
 
 def _without_build(version: str) -> str:

@@ -20,13 +20,13 @@ from gpu_facts.software.model import (
     tolerates,
 )
 
-NVIDIA_DEVICE = f"{labels.NODE_FEATURE}pci-10de.present=true"
-NVIDIA_CPU = f"{labels.NODE_FEATURE}cpu-model.vendor_id=NVIDIA"
-GPU_PRESENT = f"{labels.GPU_PRESENT}=true"
-NODES_WITH_GPUS = any_label(NVIDIA_DEVICE, NVIDIA_CPU, GPU_PRESENT)
-NVIDIA_DISPLAYS = tuple(f"{labels.NODE_FEATURE}pci-{code}_10de.present=true" for code in ("0302", "0300"))
-MPS = "-mps-control-daemon"
-MPS_CAPABLE = {labels.MPS_CAPABLE: "true"}
+_NVIDIA_DEVICE = f"{labels.NODE_FEATURE}pci-10de.present=true"
+_NVIDIA_CPU = f"{labels.NODE_FEATURE}cpu-model.vendor_id=NVIDIA"
+_GPU_PRESENT = f"{labels.GPU_PRESENT}=true"
+_NODES_WITH_GPUS = any_label(_NVIDIA_DEVICE, _NVIDIA_CPU, _GPU_PRESENT)
+_NVIDIA_DISPLAYS = tuple(f"{labels.NODE_FEATURE}pci-{code}_10de.present=true" for code in ("0302", "0300"))
+_MPS = "-mps-control-daemon"
+_MPS_CAPABLE = {labels.MPS_CAPABLE: "true"}
 _NAMES = ("nameOverride", "fullnameOverride")
 
 
@@ -35,7 +35,7 @@ _WORKER = {"cpu": "5m", "memory": "64Mi"}
 _UPDATER = {"cpu": "50m", "memory": "40Mi"}
 
 
-def node_feature_discovery(
+def _node_feature_discovery(
     chart: str,
     part: str,
     tolerations: Tolerations,
@@ -86,14 +86,14 @@ def _plugin_part(
     source: str,
     as_of: str,
     *switches: Switch,
-    labels_of_nodes: tuple[NodeSelectorTerm, ...] = NODES_WITH_GPUS,
+    labels_of_nodes: tuple[NodeSelectorTerm, ...] = _NODES_WITH_GPUS,
     advertises: tuple[str, ...] = (),
     inexact: tuple[str, ...] = (),
 ) -> KnownDaemonSet:
     return KnownDaemonSet(
         name=f"{charts.DEVICE_PLUGIN}{suffix}",
         tolerations=Tolerations.from_part("", CRITICAL_ADDONS, GPU),
-        nodes=Nodes.from_part("", *labels_of_nodes, selector=MPS_CAPABLE if suffix == MPS else {}),
+        nodes=Nodes.from_part("", *labels_of_nodes, selector=_MPS_CAPABLE if suffix == _MPS else {}),
         containers=(Container(path="resources"),),
         advertises=advertises,
         switches=switches,
@@ -113,7 +113,7 @@ def _plugin(
 ) -> KnownSoftware:
     """Return the chart of the device plugin. Before it supported MPS, it selected nodes only with feature discovery."""
     plugin = Switch(path="devicePlugin.enabled")
-    worker, topology_updater = node_feature_discovery(
+    worker, topology_updater = _node_feature_discovery(
         charts.DEVICE_PLUGIN,
         "nfd",
         Tolerations.from_part(
@@ -130,7 +130,7 @@ def _plugin(
     own = (
         (
             _plugin_part("", source, as_of, plugin, advertises=gpus),
-            _plugin_part(MPS, source, as_of, plugin),
+            _plugin_part(_MPS, source, as_of, plugin),
         )
         if mps
         else (_plugin_part("", source, as_of, labels_of_nodes=(), advertises=gpus, inexact=("gfd.enabled",)),)
@@ -142,19 +142,19 @@ def _plugin(
     )
 
 
-DEVICE_PLUGIN = _plugin(
+_DEVICE_PLUGIN = _plugin(
     ("0.20.0", "0.19.3", "0.19.2", "0.19.1", "0.19.0", "0.18.2", "0.18.1", "0.18.0"),
     asks=True,
     source=_PLUGIN_SOURCE,
     as_of="2026-08-19",
 )
-DEVICE_PLUGIN_0_15 = _plugin(
+_DEVICE_PLUGIN_0_15 = _plugin(
     ("0.17.4", "0.17.3", "0.17.2", "0.17.1", "0.17.0", "0.16.2", "0.16.1", "0.16.0", "0.15.1", "0.15.0"),
     asks=False,
     source=_OLDER_PLUGIN_SOURCE,
     as_of="2026-11-22",
 )
-DEVICE_PLUGIN_0_14 = _plugin(
+_DEVICE_PLUGIN_0_14 = _plugin(
     ("0.14.5", "0.14.4", "0.14.3", "0.14.2", "0.14.1", "0.14.0"),
     asks=False,
     mps=False,
@@ -213,11 +213,11 @@ _OPERANDS = (
         advertises=(resources.GPU,),
     ),
     _operand(
-        f"{charts.DEVICE_PLUGIN}{MPS}",
+        f"{charts.DEVICE_PLUGIN}{_MPS}",
         "device-plugin",
         "devicePlugin",
         enabled("devicePlugin"),
-        selector=MPS_CAPABLE,
+        selector=_MPS_CAPABLE,
     ),
     _operand("gpu-feature-discovery", "gpu-feature-discovery", "gfd", enabled("gfd")),
     _operand(charts.OPERATOR_DCGM_EXPORTER, charts.DCGM_EXPORTER, "dcgmExporter", enabled("dcgmExporter")),
@@ -290,7 +290,7 @@ def _operator(
     """Return the operator's chart for a range of versions with the same result for the same values."""
     source = f"https://github.com/NVIDIA/gpu-operator/tree/v{versions[0]}"
     tolerations = (*worker_tolerates, _control_plane_toleration(labels.CONTROL_PLANE), GPU)
-    discovery = node_feature_discovery(
+    discovery = _node_feature_discovery(
         charts.GPU_OPERATOR,
         "node-feature-discovery",
         Tolerations.from_part("node-feature-discovery.worker", *tolerations),
@@ -310,8 +310,8 @@ def _operator(
 
 
 # The operands of a GPUCluster object were not read.
-GPU_OPERATOR = _operator(("26.7.0",), _OPERANDS, opaque=("gpuCluster.deployCR",), as_of=_OPERATOR_AS_OF)
-GPU_OPERATOR_26_3 = _operator(("26.3.3", "26.3.2", "26.3.1", "26.3.0"), _OPERANDS, as_of="2026-11-22")
+_GPU_OPERATOR = _operator(("26.7.0",), _OPERANDS, opaque=("gpuCluster.deployCR",), as_of=_OPERATOR_AS_OF)
+_GPU_OPERATOR_26_3 = _operator(("26.3.3", "26.3.2", "26.3.1", "26.3.0"), _OPERANDS, as_of="2026-11-22")
 
 # Before 26.3 sandboxes had no modes, and the manager of confidential computing was off and selected its nodes itself.
 _MODES = ("sandboxWorkloads.mode",)
@@ -333,7 +333,7 @@ _OLDER_OPERANDS = (
     ),
     _operand("nvidia-kata-manager", "kata-manager", "kataManager", _SANDBOX, enabled("kataManager", default=False)),
 )
-GPU_OPERATOR_24_6 = _operator(
+_GPU_OPERATOR_24_6 = _operator(
     (
         *("25.10.1", "25.10.0", "25.3.4", "25.3.3", "25.3.2", "25.3.1", "25.3.0"),
         *("24.9.2", "24.9.1", "24.9.0", "24.6.2", "24.6.1", "24.6.0"),
@@ -347,7 +347,7 @@ GPU_OPERATOR_24_6 = _operator(
 _DRA_SOURCE = (
     "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/v0.4.1/deployments/helm/dra-driver-nvidia-gpu"
 )
-DRA_DRIVER = KnownSoftware(
+_DRA_DRIVER = KnownSoftware(
     name=charts.DRA_DRIVER,
     versions=("0.4.1",),
     daemon_sets=(
@@ -355,7 +355,7 @@ DRA_DRIVER = KnownSoftware(
             name=f"{charts.DRA_DRIVER}-kubelet-plugin",
             tolerations=Tolerations.from_part("kubeletPlugin", GPU),
             nodes=Nodes.from_part(
-                "kubeletPlugin", *any_label(NVIDIA_DEVICE, *NVIDIA_DISPLAYS, NVIDIA_CPU, GPU_PRESENT)
+                "kubeletPlugin", *any_label(_NVIDIA_DEVICE, *_NVIDIA_DISPLAYS, _NVIDIA_CPU, _GPU_PRESENT)
             ),
             containers=(
                 *(
@@ -375,7 +375,7 @@ DRA_DRIVER = KnownSoftware(
 )
 
 _EXPORTER_SOURCE = "https://github.com/NVIDIA/dcgm-exporter/tree/4.5.3-4.8.2/deployment"
-DCGM_EXPORTER = KnownSoftware(
+_DCGM_EXPORTER = KnownSoftware(
     name=charts.DCGM_EXPORTER,
     versions=("4.8.2", "4.8.1", "4.8.0", "4.7.1", "4.7.0"),
     daemon_sets=(
@@ -396,7 +396,7 @@ DCGM_EXPORTER = KnownSoftware(
 _KAI_SOURCE = (
     "https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/pkg/operator/operands/numa_placement_exporter"
 )
-KAI_SCHEDULER = KnownSoftware(
+_KAI_SCHEDULER = KnownSoftware(
     name=charts.KAI_SCHEDULER,
     versions=("0.17.0",),
     daemon_sets=(
@@ -420,7 +420,7 @@ KAI_SCHEDULER = KnownSoftware(
 )
 
 CHARTS = (
-    *(DEVICE_PLUGIN, DEVICE_PLUGIN_0_15, DEVICE_PLUGIN_0_14),
-    *(GPU_OPERATOR, GPU_OPERATOR_26_3, GPU_OPERATOR_24_6),
-    *(DRA_DRIVER, DCGM_EXPORTER, KAI_SCHEDULER),
+    *(_DEVICE_PLUGIN, _DEVICE_PLUGIN_0_15, _DEVICE_PLUGIN_0_14),
+    *(_GPU_OPERATOR, _GPU_OPERATOR_26_3, _GPU_OPERATOR_24_6),
+    *(_DRA_DRIVER, _DCGM_EXPORTER, _KAI_SCHEDULER),
 )

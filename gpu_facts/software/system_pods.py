@@ -56,7 +56,7 @@ def _vertical(part: str) -> Controller:
     return Controller(2, 0, 0, (part, "replicas"), (part, "resources", "requests"), (part, "enabled"))
 
 
-CONTROLLERS: Mapping[str, tuple[Controller, ...]] = {
+_CONTROLLERS: Mapping[str, tuple[Controller, ...]] = {
     charts.KUEUE: (
         Controller(
             1, 500, 512, ("controllerManager", "replicas"), ("controllerManager", "manager", "resources", "requests")
@@ -110,7 +110,7 @@ def controller_pods(name: str, values: Mapping[str, Any]) -> tuple[SystemPods, .
     A value that is known only at deployment isn't counted. A chart whose values set tolerations has no such pods,
     because they may run on GPU nodes.
     """
-    controllers = CONTROLLERS.get(name)
+    controllers = _CONTROLLERS.get(name)
     if controllers is None:
         return None
     if _tolerates(values):
