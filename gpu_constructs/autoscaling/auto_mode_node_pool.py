@@ -25,7 +25,7 @@ from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.pools.size import Size, Static
 from gpu_facts.image_releases import LTS
-from gpu_facts.labels import DEVICE_MANAGER, EKS_DOMAIN, KARPENTER_DOMAIN, POOL
+from gpu_facts.labels import DEVICE_MANAGER, EKS_DOMAIN, POOL
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_role
 
@@ -73,16 +73,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
         **node_taints(pool.shape),
         **pool.disruption.node_lifetime(longest_hours=_MAX_AGE_HOURS),
     }
-    return {
-        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
-        "kind": "NodePool",
-        "metadata": {"name": pool.object_name},
-        "spec": {
-            "template": {"metadata": {"labels": labels}, "spec": nodes},
-            **pool.to_size(),
-            "disruption": pool.disruption.to_manifest(),
-        },
-    }
+    return pool.to_manifest(labels=labels, nodes=nodes)
 
 
 @named_arguments
@@ -141,13 +132,8 @@ class AutoModeNodePool(GpuNodes):
         refuse_unless_role(who, "node_role", node_role)
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 
-        self.name = name
-        self.shape = pool.shape
-        self.max_nodes = pool.nodes_for_pods
         self.expects_less_memory = not isinstance(size, Static)
-        self.subnets = network.subnets
-        self._take_name(ref)
-        self._bring_storage(ref)
+        self._register(ref, name=name, shape=pool.shape, max_nodes=pool.nodes_for_pods, subnets=network.subnets)
         self.node_role = node_role if node_role is not None else _shared_role(self, ref)
         role_name = self.node_role.role_name
         made = node_class(pool=pool, role_name=role_name, network=network)

@@ -109,16 +109,7 @@ def node_pool(pool: NodePool) -> dict[str, Any]:
         **node_taints(pool.shape),
         **pool.disruption.node_lifetime(),
     }
-    return {
-        "apiVersion": f"{KARPENTER_DOMAIN}/v1",
-        "kind": "NodePool",
-        "metadata": {"name": pool.object_name},
-        "spec": {
-            "template": {"metadata": {"labels": pool.shape.node_labels(pool.name)}, "spec": nodes},
-            **pool.to_size(),
-            "disruption": pool.disruption.to_manifest(),
-        },
-    }
+    return pool.to_manifest(labels=pool.shape.node_labels(pool.name), nodes=nodes)
 
 
 def _node_overlays(pool: NodePool) -> list[dict[str, Any]]:
@@ -228,14 +219,9 @@ class KarpenterNodePool(GpuNodes):
         shape.refuse_undriven(who, release, ref.stated_version, take=TAKE_WITH_BOTH[shape.os])
         network = place(self, pool, who=who, cluster=ref, subnets=subnets, security_group_ids=security_group_ids)
 
-        self.name = name
-        self.shape = shape
-        self.max_nodes = pool.nodes_for_pods
         self.node_role = role
         open_to_session_manager(shape.host, role)
-        self.subnets = network.subnets
-        self._take_name(ref)
-        self._bring_storage(ref)
+        self._register(ref, name=name, shape=shape, max_nodes=pool.nodes_for_pods, subnets=network.subnets)
         ref.serve_gpus(shape)
         overlays = _node_overlays(pool)
         self._need(karpenter, pool, overlays=bool(overlays))

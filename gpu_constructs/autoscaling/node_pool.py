@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from gpu_constructs.pools.kubelet import Taint
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.size import Size, Static, refuse_unless_size
 from gpu_facts.kubernetes import ARCHITECTURES, refuse_unless_object_name
-from gpu_facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from gpu_facts.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, KARPENTER_DOMAIN, ZONE
 from gpu_facts.named_arguments import named_arguments
 
 # Max length of a label value: nodes have the name as a label.
@@ -146,6 +146,19 @@ class NodePool:
     def to_size(self) -> dict[str, Any]:
         """Return the size limits of the pool, and its rank among pools."""
         return self.size.to_manifest(self.shape, self.capacities)
+
+    def to_manifest(self, *, labels: Mapping[str, str], nodes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the NodePool, for nodes with some labels and fields."""
+        return {
+            "apiVersion": f"{KARPENTER_DOMAIN}/v1",
+            "kind": "NodePool",
+            "metadata": {"name": self.object_name},
+            "spec": {
+                "template": {"metadata": {"labels": labels}, "spec": nodes},
+                **self.to_size(),
+                "disruption": self.disruption.to_manifest(),
+            },
+        }
 
 
 def label_requirement(key: str, values: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, Node
 
 from gpu_constructs.cluster.encryption import granted_key_arn
-from gpu_constructs.cluster.vpc_parts import PodSubnets, PrivateEndpoints
+from gpu_constructs.cluster.vpc_parts import PodSubnets, PrivateEndpoints, address_block_within
 from gpu_constructs.cluster.vpc_parts import pod_block as pod_block_of
 from gpu_constructs.installing.context import stack_place
 from gpu_constructs.installing.registry import Singleton
@@ -307,16 +307,7 @@ def _zones_at_deployment() -> list[str]:
 
 
 def _block(who: object, block: object) -> IPv4Network:
-    if not isinstance(block, str):
-        raise TypeError(f"{who}: block must be an address block, got {block!r}; write one such as '10.0.0.0/16'")
-    found = address_block(who, "block", block, example="10.0.0.0/16")
-    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in _PRIVATE):
-        named = ", ".join(map(str, _PRIVATE))
-        raise ValueError(f"{who}: block must be in one of {named}, got {block!r}; write one such as '10.0.0.0/16'")
-    if not _SHORTEST <= found.prefixlen <= _LONGEST:
-        raise ValueError(
-            f"{who}: block must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}; change its length"
-        )
+    found = address_block_within(who, "block", block, _PRIVATE, lengths=(_SHORTEST, _LONGEST), example="10.0.0.0/16")
     if found.overlaps(IPv4Network(SERVICE_CIDR)):
         raise ValueError(
             f"{who}: block must not overlap {SERVICE_CIDR} of the cluster's services, got {block!r}; use another one"

@@ -253,14 +253,36 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
         TypeError: ``block`` isn't a string.
         ValueError: It isn't in the range for pods, or a VPC can't have it.
     """
+    return address_block_within(
+        who, argument, block, (_FOR_PODS,), lengths=(_SHORTEST, _LONGEST), example="100.64.0.0/16"
+    )
+
+
+def address_block_within(
+    who: object,
+    argument: str,
+    block: object,
+    ranges: Sequence[IPv4Network],
+    *,
+    lengths: tuple[int, int],
+    example: str,
+) -> IPv4Network:
+    """Return an IPv4 address block that is in one of some ranges.
+
+    Raises:
+        TypeError: ``block`` isn't a string.
+        ValueError: It is in none of the ranges, or has another length.
+    """
     if not isinstance(block, str):
-        raise TypeError(f"{who}: {argument} must be an address block, got {block!r}; write one such as '100.64.0.0/16'")
-    found = address_block(who, argument, block, example="100.64.0.0/16")
-    if not isinstance(found, IPv4Network) or not found.subnet_of(_FOR_PODS):
-        raise ValueError(f"{who}: {argument} must be in {_FOR_PODS}, got {block!r}; write one such as '100.64.0.0/16'")
-    if not _SHORTEST <= found.prefixlen <= _LONGEST:
+        raise TypeError(f"{who}: {argument} must be an address block, got {block!r}; write one such as {example!r}")
+    found = address_block(who, argument, block, example=example)
+    if not isinstance(found, IPv4Network) or not any(found.subnet_of(each) for each in ranges):
+        named = f"{'one of ' if len(ranges) > 1 else ''}{', '.join(map(str, ranges))}"
+        raise ValueError(f"{who}: {argument} must be in {named}, got {block!r}; write one such as {example!r}")
+    shortest, longest = lengths
+    if not shortest <= found.prefixlen <= longest:
         raise ValueError(
-            f"{who}: {argument} must have a length of /{_SHORTEST} to /{_LONGEST}, got {block!r}; change its length"
+            f"{who}: {argument} must have a length of /{shortest} to /{longest}, got {block!r}; change its length"
         )
     return found
 

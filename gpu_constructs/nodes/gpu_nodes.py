@@ -77,13 +77,17 @@ class GpuNodes(Construct):
         """
         return tolerations(self)
 
-    def _bring_storage(self, cluster: ClusterRef) -> None:
-        """Install the drivers that remove the startup taints of these nodes.
+    def _register(
+        self, cluster: ClusterRef, *, name: str, shape: NodeShape, max_nodes: int, subnets: Sequence[ec2.ISubnet]
+    ) -> None:
+        """Set the attributes, take the name, and install the drivers that remove the startup taints of these nodes.
 
         Raises:
-            ValueError: A driver of the cluster is too old for that.
+            ValueError: The cluster has a pool of this name, or a driver that is too old to remove its taint.
         """
-        bring_drivers(PathOf(self), cluster, self.shape.storage_drivers)
+        self.name, self.shape, self.max_nodes, self.subnets = name, shape, max_nodes, subnets
+        self._take_name(cluster)
+        bring_drivers(PathOf(self), cluster, shape.storage_drivers)
 
     def _take_name(self, cluster: ClusterRef) -> None:
         """Register this pool as the only one with its name in the cluster.

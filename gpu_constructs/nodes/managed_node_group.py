@@ -161,12 +161,7 @@ class ManagedNodeGroup(GpuNodes):
         placed = network(who, shape, ref)
         boots = _image(who, ref, shape, name, ami_release, bootstrap)
 
-        self.name = name
-        self.shape = shape
-        self.max_nodes = max_nodes
-        self.subnets = chosen
-        self._take_name(ref)
-        self._bring_storage(ref)
+        self._register(ref, name=name, shape=shape, max_nodes=max_nodes, subnets=chosen)
         ref.serve_gpus(shape)
         self.node_role = node_role if node_role is not None else shared_node_role(self, ref)
         open_to_session_manager(shape.host, self.node_role)

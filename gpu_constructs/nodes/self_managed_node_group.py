@@ -115,12 +115,7 @@ class SelfManagedNodeGroup(GpuNodes):
         refuse_session_manager(who, shape, node_role)
         placed = network(who, shape, ref, joins_by_itself=True)
 
-        self.name = name
-        self.shape = shape
-        self.max_nodes = max_nodes
-        self.subnets = chosen
-        self._take_name(ref)
-        self._bring_storage(ref)
+        self._register(ref, name=name, shape=shape, max_nodes=max_nodes, subnets=chosen)
         ref.serve_gpus(shape)
         if node_role is None:
             joining = _shared(self, ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from constructs import Construct
 
@@ -53,18 +53,12 @@ class GpuUtilization:
 
     percent: int = 70
 
+    # DCGM fields that measure it, and the name of Prometheus' record of it.
+    fields: ClassVar[tuple[str, ...]] = (GPU_UTIL,)
+    record: ClassVar[str] = UTILIZATION_RECORD
+
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu utilization", self.percent)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """DCGM fields that measure it."""
-        return (GPU_UTIL,)
-
-    @property
-    def record(self) -> str:
-        """Name of Prometheus' record of it."""
-        return UTILIZATION_RECORD
 
     def query(self, pods: str) -> str:
         """Return the sum over pods. Each pod counts once, for any number of GPUs."""
@@ -91,18 +85,12 @@ class SmActivity:
 
     percent: int = 70
 
+    # DCGM fields that measure it, and the name of Prometheus' record of it.
+    fields: ClassVar[tuple[str, ...]] = (SM_ACTIVE,)
+    record: ClassVar[str] = SM_RECORD
+
     def __post_init__(self) -> None:
         _refuse_unless_percent("sm activity", self.percent)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """DCGM fields that measure it."""
-        return (SM_ACTIVE,)
-
-    @property
-    def record(self) -> str:
-        """Name of Prometheus' record of it."""
-        return SM_RECORD
 
     def query(self, pods: str) -> str:
         """Return the sum over pods. Each pod counts once, for any number of GPUs."""
@@ -126,18 +114,12 @@ class GpuMemory:
 
     percent: int = 85
 
+    # DCGM fields that measure it, and the name of Prometheus' record of it.
+    fields: ClassVar[tuple[str, ...]] = (FB_USED, FB_FREE)
+    record: ClassVar[str] = MEMORY_RECORD
+
     def __post_init__(self) -> None:
         _refuse_unless_percent("gpu memory", self.percent)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """DCGM fields that measure it."""
-        return (FB_USED, FB_FREE)
-
-    @property
-    def record(self) -> str:
-        """Name of Prometheus' record of it."""
-        return MEMORY_RECORD
 
     def query(self, pods: str) -> str:
         """Return the sum over pods. Each pod counts by its fullest GPU."""

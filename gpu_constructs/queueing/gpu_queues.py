@@ -15,7 +15,7 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, apply_manifests
 from gpu_constructs.installing.registry import Applied, PathOf
-from gpu_constructs.pools.pool import Pool, counts_huge_pages, refuse_unless_pool
+from gpu_constructs.pools.pool import Pool, counts_huge_pages, node_selector, refuse_unless_pool, tolerations
 from gpu_constructs.queueing.kueue import Kueue
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.labels import KUEUE_DOMAIN, NAMESPACE_NAME, POOL
@@ -31,11 +31,7 @@ _WHOLE_COHORT = 2
 
 def _flavor(pool: Pool, topology_name: str | None) -> dict[str, Any]:
     """Return the flavor of a pool. Jobs that are admitted to it run on its nodes and tolerate their taints."""
-    tolerations = [
-        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-        for taint in pool.shape.node_taints
-    ]
-    spec: dict[str, Any] = {"nodeLabels": {POOL: pool.name}, "tolerations": tolerations}
+    spec: dict[str, Any] = {"nodeLabels": node_selector(pool), "tolerations": tolerations(pool)}
     if topology_name is not None:
         spec["topologyName"] = topology_name
     return {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": pool.name}, "spec": spec}

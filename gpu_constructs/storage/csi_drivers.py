@@ -132,14 +132,6 @@ class EbsCsiDriver(Construct):
         )
 
 
-def ebs_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
-    made_here = cluster.auto_mode is not None
-    if made_here and EBS_CSI_DRIVER not in cluster.csi_drivers:
-        EbsCsiDriver(cluster.shared(cluster.stack), "EbsCsiDriver", cluster=cluster.cluster)
-    return cluster.csi_drivers.get(EBS_CSI_DRIVER)
-
-
 @named_arguments
 class FsxCsiDriver(Construct):
     """The EKS add-on ``aws-fsx-csi-driver``, with a role that has no permissions.
@@ -176,14 +168,6 @@ class FsxCsiDriver(Construct):
         self.driver = _csi_addon(
             self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
         )
-
-
-def fsx_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
-    made_here = cluster.auto_mode is not None
-    if made_here and FSX_CSI_DRIVER not in cluster.csi_drivers:
-        FsxCsiDriver(cluster.shared(cluster.stack), "FsxCsiDriver", cluster=cluster.cluster)
-    return cluster.csi_drivers.get(FSX_CSI_DRIVER)
 
 
 @named_arguments
@@ -243,19 +227,19 @@ class S3CsiDriver(Construct):
         )
 
 
-def s3_csi_driver(cluster: ClusterRef) -> CsiDriver | None:
-    """Return the driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
-    made_here = cluster.auto_mode is not None
-    if made_here and S3_CSI_DRIVER not in cluster.csi_drivers:
-        S3CsiDriver(cluster.shared(cluster.stack), "S3CsiDriver", cluster=cluster.cluster)
-    return cluster.csi_drivers.get(S3_CSI_DRIVER)
-
-
-_BRING: Mapping[StorageDriver, Callable[[ClusterRef], CsiDriver | None]] = {
-    "ebs": ebs_csi_driver,
-    "fsx": fsx_csi_driver,
-    "s3": s3_csi_driver,
+_DRIVERS: Mapping[StorageDriver, tuple[str, Callable[..., Construct]]] = {
+    "ebs": (EBS_CSI_DRIVER, EbsCsiDriver),
+    "fsx": (FSX_CSI_DRIVER, FsxCsiDriver),
+    "s3": (S3_CSI_DRIVER, S3CsiDriver),
 }
+
+
+def csi_driver(cluster: ClusterRef, kind: StorageDriver) -> CsiDriver | None:
+    """Return a driver of a cluster, or install it into a cluster of this app. An imported one may have its own."""
+    name, construct = _DRIVERS[kind]
+    if cluster.auto_mode is not None and name not in cluster.csi_drivers:
+        construct(cluster.shared(cluster.stack), construct.__name__, cluster=cluster.cluster)
+    return cluster.csi_drivers.get(name)
 
 
 def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
@@ -265,7 +249,7 @@ def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDri
         ValueError: A driver exists, and its version is too old to remove its startup taint.
     """
     for each in drivers:
-        made = _BRING[each](cluster)
+        made = csi_driver(cluster, each)
         version = made.addon.addon_version if made is not None else None
         if keeps_its_taint(DRIVER_NAMES[each], version):
             first, second = TAINT_REMOVED_SINCE[DRIVER_NAMES[each]]

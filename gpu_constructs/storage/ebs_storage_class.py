@@ -15,7 +15,7 @@ from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.disk import Gp3
-from gpu_constructs.storage.csi_drivers import ebs_csi_driver
+from gpu_constructs.storage.csi_drivers import csi_driver
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_bool, refuse_unless_key
@@ -83,7 +83,7 @@ class EbsStorageClass(Construct):
             ref.claim(who, "default StorageClass", why="Kubernetes uses the newest of several")
 
         self.name = name
-        driver = None if in_auto_mode else ebs_csi_driver(ref)
+        driver = None if in_auto_mode else csi_driver(ref, "ebs")
         # Imported here because cdk8s takes a second to load.
         from gpu_constructs.storage.manifests import storage_class_chart
 

@@ -18,7 +18,7 @@ from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluste
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import refuse_unless_vpc, subnet_zone
-from gpu_constructs.storage.csi_drivers import fsx_csi_driver, refuse_unless_short, volume_name
+from gpu_constructs.storage.csi_drivers import csi_driver, refuse_unless_short, volume_name
 from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments, named_call
@@ -390,7 +390,7 @@ class LustreFileSystem(Construct):
             zone=self._zone,
         )
         resource = apply_chart(scope, "Resource", cluster=self._cluster, chart=chart)
-        driver = fsx_csi_driver(self._cluster)
+        driver = csi_driver(self._cluster, "fsx")
         if driver is not None:
             resource.node.add_dependency(driver.addon)
         return resource

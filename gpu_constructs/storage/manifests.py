@@ -35,26 +35,49 @@ def lustre_chart(
 
     With a zone, only nodes in it run pods with the claim, and autoscalers launch nodes there.
     """
+    return _claimed_volume(
+        name,
+        namespace,
+        volume,
+        capacity=k8s.Quantity.from_string(f"{size_gib}Gi"),
+        request=_REQUEST,
+        # Without it, the client rejects file locks.
+        mount_options=["flock"],
+        csi=k8s.CsiPersistentVolumeSource(
+            driver=FSX,
+            volume_handle=file_system_id,
+            volume_attributes={"dnsname": dns_name, "mountname": mount_name},
+        ),
+        node_affinity=_zone_affinity(zone) if zone is not None else None,
+    )
+
+
+def _claimed_volume(
+    name: str,
+    namespace: str,
+    volume: str,
+    *,
+    capacity: k8s.Quantity,
+    request: k8s.Quantity,
+    mount_options: list[str],
+    csi: k8s.CsiPersistentVolumeSource,
+    node_affinity: k8s.VolumeNodeAffinity | None = None,
+) -> cdk8s.Chart:
+    """Return a volume that is reserved for one claim, and that claim."""
     chart = cdk8s.Chart(cdk8s.App(), name)
-    modes, size = ["ReadWriteMany"], k8s.Quantity.from_string(f"{size_gib}Gi")
     k8s.KubePersistentVolume(
         chart,
         "Volume",
         metadata=k8s.ObjectMeta(name=volume),
         spec=k8s.PersistentVolumeSpec(
-            capacity={"storage": size},
-            access_modes=modes,
+            capacity={"storage": capacity},
+            access_modes=_MODES,
             persistent_volume_reclaim_policy="Retain",
             storage_class_name=_NO_CLASS,
             claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
-            # Without it, the client rejects file locks.
-            mount_options=["flock"],
-            csi=k8s.CsiPersistentVolumeSource(
-                driver=FSX,
-                volume_handle=file_system_id,
-                volume_attributes={"dnsname": dns_name, "mountname": mount_name},
-            ),
-            node_affinity=_zone_affinity(zone) if zone is not None else None,
+            mount_options=mount_options,
+            csi=csi,
+            node_affinity=node_affinity,
         ),
     )
     k8s.KubePersistentVolumeClaim(
@@ -62,9 +85,9 @@ def lustre_chart(
         "Claim",
         metadata=k8s.ObjectMeta(name=name, namespace=namespace),
         spec=k8s.PersistentVolumeClaimSpec(
-            access_modes=modes,
+            access_modes=_MODES,
             storage_class_name=_NO_CLASS,
-            resources=k8s.ResourceRequirements(requests={"storage": _REQUEST}),
+            resources=k8s.ResourceRequirements(requests={"storage": request}),
             volume_name=volume,
         ),
     )
@@ -86,38 +109,16 @@ def s3_volume_chart(
     If a pod has two volumes with one handle, Kubernetes mounts only one. So the handle is the name of the volume,
     unique in the cluster. The region is set, because the metadata service doesn't answer pods.
     """
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    attributes = {
-        "bucketName": bucket_name,
-        "authenticationSource": "pod" if by_pod else "driver",
-        **mount.attributes,
-    }
-    k8s.KubePersistentVolume(
-        chart,
-        "Volume",
-        metadata=k8s.ObjectMeta(name=volume),
-        spec=k8s.PersistentVolumeSpec(
-            capacity={"storage": _SIZE},
-            access_modes=_MODES,
-            persistent_volume_reclaim_policy="Retain",
-            storage_class_name=_NO_CLASS,
-            claim_ref=k8s.ObjectReference(namespace=namespace, name=name),
-            mount_options=[*mount.options, f"region {region}", *([f"prefix {prefix}"] if prefix else [])],
-            csi=k8s.CsiPersistentVolumeSource(driver=S3, volume_handle=volume, volume_attributes=attributes),
-        ),
+    attributes = {"bucketName": bucket_name, "authenticationSource": "pod" if by_pod else "driver", **mount.attributes}
+    return _claimed_volume(
+        name,
+        namespace,
+        volume,
+        capacity=_SIZE,
+        request=_SIZE,
+        mount_options=[*mount.options, f"region {region}", *([f"prefix {prefix}"] if prefix else [])],
+        csi=k8s.CsiPersistentVolumeSource(driver=S3, volume_handle=volume, volume_attributes=attributes),
     )
-    k8s.KubePersistentVolumeClaim(
-        chart,
-        "Claim",
-        metadata=k8s.ObjectMeta(name=name, namespace=namespace),
-        spec=k8s.PersistentVolumeClaimSpec(
-            access_modes=_MODES,
-            storage_class_name=_NO_CLASS,
-            resources=k8s.ResourceRequirements(requests={"storage": _SIZE}),
-            volume_name=volume,
-        ),
-    )
-    return chart
 
 
 def storage_class_chart(

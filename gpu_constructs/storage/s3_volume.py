@@ -19,7 +19,7 @@ from gpu_constructs.installing.context import owning_stack
 from gpu_constructs.installing.delivery import apply_chart
 from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import CsiDriver, PathOf
-from gpu_constructs.storage.csi_drivers import refuse_unless_short, s3_csi_driver, volume_name
+from gpu_constructs.storage.csi_drivers import csi_driver, refuse_unless_short, volume_name
 from gpu_constructs.storage.s3_mount import S3Mount, refuse_unless_bucket, refuse_unless_prefix, resolve_bucket_region
 from gpu_facts.access import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_facts.kubernetes import refuse_unless_object_name
@@ -296,7 +296,7 @@ class S3Volume(Construct):
         ref.claim(who, f"volume {namespace}/{name}", why="they are one object of the cluster")
 
         self.name, self.namespace = name, namespace
-        driver = s3_csi_driver(ref)
+        driver = csi_driver(ref, "s3")
         # Imported here because cdk8s takes a second to load.
         from gpu_constructs.storage.manifests import s3_volume_chart
 
@@ -323,7 +323,7 @@ class S3Volume(Construct):
     def _grant_driver_access(
         self, ref: ClusterRef, bucket: s3.IBucket, statements: list[dict[str, Any]], mount: S3Mount
     ) -> None:
-        driver = s3_csi_driver(ref)
+        driver = csi_driver(ref, "s3")
         if driver is None:
             cdk.Annotations.of(self).add_warning_v2(
                 "gpu-constructs:bucketUnread",

@@ -177,9 +177,9 @@ def _find_value(values: Any, path: str) -> Any:
     return values
 
 
-def _one(name: str, version: str, repository: str, at: str, *, tag: str = "", source: str, as_of: str) -> ChartImages:
+def _one(name: str, version: str, repository: str, at: str = "image", *, tag: str = "", source: str) -> ChartImages:
     image = ChartImage(repository=repository, tag=tag or version, at=at)
-    return ChartImages(name=name, version=version, images=(image,), source=source, as_of=as_of)
+    return ChartImages(name=name, version=version, images=(image,), source=source, as_of=_READ)
 
 
 def _karpenter(version: str, digest: str = "") -> tuple[ChartImages, ...]:
@@ -380,30 +380,24 @@ CHARTS: tuple[ChartImages, ...] = (
         "v0.5.30",
         # In the ECR of us-west-2, for clusters in any region.
         "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin",
-        "image",
         tag="v0.5.20",
         source="https://github.com/aws/eks-charts/tree/master/stable/aws-efa-k8s-device-plugin",
-        as_of=_READ,
     ),
     _GPU_OPERATOR,
     _one(
         charts.DRA_DRIVER,
         "0.4.1",
         "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
-        "image",
         tag="v0.4.1",
         source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/v0.4.1/deployments/helm",
-        as_of=_READ,
     ),
     _PROMETHEUS_STACK,
     _one(
         charts.PROMETHEUS_ADAPTER,
         "5.3.0",
         "registry.k8s.io/prometheus-adapter/prometheus-adapter",
-        "image",
         tag="v0.12.0",
         source="https://github.com/prometheus-community/helm-charts/tree/prometheus-adapter-5.3.0",
-        as_of=_READ,
     ),
     _KEDA,
     _VERTICAL_POD_AUTOSCALER,
@@ -413,10 +407,8 @@ CHARTS: tuple[ChartImages, ...] = (
         charts.JOBSET,
         "0.12.0",
         "registry.k8s.io/jobset/jobset",
-        "image",
         tag="v0.12.0",
         source="https://github.com/kubernetes-sigs/jobset/tree/v0.12.0/charts/jobset",
-        as_of=_READ,
     ),
     _one(
         charts.LEADER_WORKER_SET,
@@ -425,35 +417,28 @@ CHARTS: tuple[ChartImages, ...] = (
         "image.manager",
         tag="v0.10.0",
         source="https://github.com/kubernetes-sigs/lws/tree/v0.10.0/charts/lws",
-        as_of=_READ,
     ),
     _one(
         charts.KUBERAY,
         "1.7.0",
         "quay.io/kuberay/operator",
-        "image",
         tag="v1.7.0",
         source="https://github.com/ray-project/kuberay/tree/v1.7.0/helm-chart/kuberay-operator",
-        as_of=_READ,
     ),
     _KAI,
     _one(
         charts.NODE_TERMINATION_HANDLER,
         "0.27.6",
         "public.ecr.aws/aws-ec2/aws-node-termination-handler",
-        "image",
         tag="v1.25.6",
         source="https://github.com/aws/aws-node-termination-handler/tree/v1.25.6/config/helm",
-        as_of=_READ,
     ),
     _one(
         charts.LOAD_BALANCER_CONTROLLER,
         "3.5.0",
         "public.ecr.aws/eks/aws-load-balancer-controller",
-        "image",
         tag="v3.5.0",
         source="https://github.com/aws/eks-charts/tree/master/stable/aws-load-balancer-controller",
-        as_of="2026-11-22",
     ),
 )
 _BY_CHART = {(each.name, each.version): each for each in CHARTS}

@@ -57,6 +57,21 @@ def test_a_static_pool_has_its_nodes_and_what_replaces_one(nodes: int, spare: in
     assert made.to_size() == {"replicas": nodes, "limits": {"nodes": str(nodes + above)}}
 
 
+def test_the_manifest_has_the_labels_the_nodes_and_the_size() -> None:
+    made = spec(disruption=Disruption.training())
+
+    assert made.to_manifest(labels={"team": "a"}, nodes={"taints": []}) == {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "l4"},
+        "spec": {
+            "template": {"metadata": {"labels": {"team": "a"}}, "spec": {"taints": []}},
+            "limits": {"nvidia.com/gpu": "8"},
+            "disruption": Disruption.training().to_manifest(),
+        },
+    }
+
+
 def test_of_several_ways_of_buying_one_that_is_not_counted_leaves_a_spare_node() -> None:
     assert static(2, capacity=(A, OnDemand())).max_nodes == 3
     assert static(2, capacity=(A, B)).max_nodes == 2
