@@ -18,12 +18,7 @@ SHARED_GPU: Final = f"{GPU}{SHARED}"
 
 # Resources that HAMi's scheduler reads from pods and that no node has: memory in MiB, shares in percent, a priority.
 # Source: Project-HAMi/HAMi docs/config.md, and kubernetes-sigs/kueue v0.19.2 sample-hami.yaml (2026-08)
-OF_HAMI: Final = (
-    "nvidia.com/gpucores",
-    "nvidia.com/gpumem",
-    "nvidia.com/gpumem-percentage",
-    "nvidia.com/priority",
-)
+OF_HAMI: Final = ("nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/priority")
 
 # Prefix of MIG slices if slices of several sizes have different names.
 MIG: Final = "nvidia.com/mig-"

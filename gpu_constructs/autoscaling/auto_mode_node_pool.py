@@ -41,11 +41,7 @@ def node_class(*, pool: NodePool, role_name: str, network: Network) -> dict[str,
     Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html
     """
     disk = pool.shape.disk
-    storage: dict[str, Any] = {
-        "size": f"{disk.size_gib}Gi",
-        "iops": disk.iops,
-        "throughput": disk.throughput_mib_s,
-    }
+    storage: dict[str, Any] = {"size": f"{disk.size_gib}Gi", "iops": disk.iops, "throughput": disk.throughput_mib_s}
     if disk.kms_key_arn is not None:
         storage["kmsKeyID"] = disk.kms_key_arn
     found: dict[str, Any] = {

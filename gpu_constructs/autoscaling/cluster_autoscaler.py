@@ -164,10 +164,7 @@ def _discovery_tags(cluster_name: str) -> dict[str, str]:
     Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html. The values are observed, not
     documented.
     """
-    return {
-        AUTOSCALED_TAG: "true",
-        f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned",
-    }
+    return {AUTOSCALED_TAG: "true", f"{AUTOSCALED_BY_TAG}{cluster_name}": "owned"}
 
 
 def _autoscaler_statements(

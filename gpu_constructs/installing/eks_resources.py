@@ -19,13 +19,7 @@ from gpu_facts.refusals import has_token
 
 # They are in ``aws_eks_v2`` since aws-cdk-lib 2.268, before only in ``aws_eks``.
 if TYPE_CHECKING or hasattr(aws_eks_v2, "CfnCluster"):
-    from aws_cdk.aws_eks_v2 import (
-        CfnAccessEntry,
-        CfnAddon,
-        CfnCluster,
-        CfnNodegroup,
-        CfnPodIdentityAssociation,
-    )
+    from aws_cdk.aws_eks_v2 import CfnAccessEntry, CfnAddon, CfnCluster, CfnNodegroup, CfnPodIdentityAssociation
 else:
     from aws_cdk.aws_eks import CfnAccessEntry, CfnAddon, CfnCluster, CfnNodegroup, CfnPodIdentityAssociation
 

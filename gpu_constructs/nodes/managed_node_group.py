@@ -37,11 +37,7 @@ from gpu_facts.labels import RESOURCE_TAG, TAGS_RESOURCE
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import is_number_token, refuse_unless_bool, refuse_unless_role, refuse_unless_whole_number
 
-_MANAGED_EFFECT = {
-    "NoSchedule": "NO_SCHEDULE",
-    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
-    "NoExecute": "NO_EXECUTE",
-}
+_MANAGED_EFFECT = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
 _EKS_CHOOSES = Release()
 
 
@@ -251,11 +247,7 @@ def _image(
         release = Release(kubernetes_version=release.kubernetes_version)
     boots = LATEST if release.ami_release is None else release.ami_release
     shape.refuse_undriven(who, boots, release.kubernetes_version, take=f"'{LATEST}'")
-    return _Image(
-        ami_type=nvidia_ami_type(shape.os, shape.architecture),
-        release=release,
-        user_data=user_data(shape),
-    )
+    return _Image(ami_type=nvidia_ami_type(shape.os, shape.architecture), release=release, user_data=user_data(shape))
 
 
 def _identity(shape: NodeShape, name: str, block: CapacityBlock | None) -> str:

@@ -27,14 +27,7 @@ from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler
 from gpu_constructs.pools.size import ScalingOptions
 from gpu_facts.image_releases import TAKE_WITH_BOTH
-from gpu_facts.labels import (
-    AUTOSCALED_BY_TAG,
-    AUTOSCALED_TAG,
-    CLUSTER_TAG,
-    LABEL_TAG,
-    RESOURCE_TAG,
-    TAINT_TAG,
-)
+from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG, CLUSTER_TAG, LABEL_TAG, RESOURCE_TAG, TAINT_TAG
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import refuse_unless_role
 

@@ -140,11 +140,7 @@ def _nodeadm_environment(host: Host) -> dict[str, Any]:
     """
     if host.proxy is None:
         return {}
-    said = {
-        "HTTP_PROXY": host.proxy.url,
-        "HTTPS_PROXY": host.proxy.url,
-        "NO_PROXY": ",".join(host.proxy.exceptions),
-    }
+    said = {"HTTP_PROXY": host.proxy.url, "HTTPS_PROXY": host.proxy.url, "NO_PROXY": ",".join(host.proxy.exceptions)}
     # Some programs read only one spelling.
     both = said | {name.lower(): value for name, value in said.items()}
     return {"instance": {"environment": {"default": both}}}

@@ -313,11 +313,7 @@ class Team(Construct):
         self.groups: dict[Right, str] = {each: _group(namespace, each) for each in get_args(Right)}
         # Not 'enforce' alone: that rejects pods, and a user who applies a Job would get no message.
         level = {ENFORCED_LEVEL: pod_security, WARNED_LEVEL: pod_security}
-        made = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace, "labels": level | own_labels},
-        }
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": level | own_labels}}
         # Not RETAIN_ON_UPDATE_OR_DELETE: a namespace that was taken over would be deleted if the deployment fails.
         policy = cdk.RemovalPolicy.RETAIN if retain else cdk.RemovalPolicy.DESTROY
         self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=[made], removal_policy=policy)

@@ -192,14 +192,7 @@ class GpuJob(Construct):
         )
         manifests = [manifest]
         if gang:
-            _refuse_unless_gang(
-                who,
-                job=manifest["metadata"]["name"],
-                pods=pods,
-                parallel=parallel,
-                pool=pool,
-                pod=pod,
-            )
+            _refuse_unless_gang(who, job=manifest["metadata"]["name"], pods=pods, parallel=parallel, pool=pool, pod=pod)
             manifests.append(_make_gang(manifest))
         template = manifest["spec"]["template"]
         template["spec"] = with_overlay(who, template["spec"], pod.overlay)

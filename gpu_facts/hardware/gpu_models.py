@@ -11,24 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_AMPERE_80 = {
-    "1g.10gb": 7,
-    "1g.10gb+me": 1,
-    "1g.20gb": 4,
-    "2g.20gb": 3,
-    "3g.40gb": 2,
-    "4g.40gb": 1,
-    "7g.80gb": 1,
-}
-_HOPPER_141 = {
-    "1g.18gb": 7,
-    "1g.18gb+me": 1,
-    "1g.35gb": 4,
-    "2g.35gb": 3,
-    "3g.71gb": 2,
-    "4g.71gb": 1,
-    "7g.141gb": 1,
-}
+_AMPERE_80 = {"1g.10gb": 7, "1g.10gb+me": 1, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "4g.40gb": 1, "7g.80gb": 1}
+_HOPPER_141 = {"1g.18gb": 7, "1g.18gb+me": 1, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2, "4g.71gb": 1, "7g.141gb": 1}
 
 # Max instances of each profile on one GPU, by EC2 family. Families without an entry accept any name, because no source
 # states their profiles.

@@ -36,10 +36,7 @@ _OF_KAI = {
     "crdupgrader.image": "crd-upgrader",
     "numaPlacementExporter.image": "numa-placement-exporter",
 }
-_OF_KAI_SCALING = {
-    "nodescaleadjuster.image": "nodescaleadjuster",
-    "nodescaleadjuster.scalingPodImage": "scalingpod",
-}
+_OF_KAI_SCALING = {"nodescaleadjuster.image": "nodescaleadjuster", "nodescaleadjuster.scalingPodImage": "scalingpod"}
 _KAI_SCALES = Switch(path="global.clusterAutoscaling", default=False)
 _VPA = "registry.k8s.io/autoscaling/vpa"
 _VPA_PARTS = {"admissionController": "admission-controller", "recommender": "recommender", "updater": "updater"}
