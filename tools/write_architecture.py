@@ -29,7 +29,7 @@ NOUNS = {
     "gpu_constructs.pools": "NodeShape Spot Mig",
     "gpu_constructs.installing": "ClusterRef",
     "gpu_constructs.identity": "WorkloadIdentity",
-    "gpu_constructs.storage": "S3Volume Gp3",
+    "gpu_constructs.storage": "S3Volume S3Mount",
     "gpu_constructs.exposure": "Internal Public",
     "gpu_constructs.nodes": "ManagedNodeGroup",
     "gpu_constructs.devices": "DevicePlugin",
