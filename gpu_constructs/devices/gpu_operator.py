@@ -25,77 +25,56 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import did_you_mean, refuse_unless_bool
 from gpu_facts.versions import GPU_OPERATOR
 
+# Names of most sections: of an image, and of a part that runs it.
+_IMAGE = "image imagePullPolicy imagePullSecrets repository version"
+_PART = f"{_IMAGE} enabled env hostNetwork resources"
 # Names by section. A section without names accepts any.
 KNOWN: Mapping[str, frozenset[str]] = {
     section: frozenset(names.split())
     for section, names in {
-        "ccManager": (
-            "defaultMode enabled hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
-        ),
+        "ccManager": f"{_IMAGE} defaultMode enabled hostNetwork resources",
         "cdi": "enabled nriPluginEnabled",
         "clusterPolicy": "deployCR",
         "daemonsets": "annotations labels priorityClassName rollingUpdate tolerations updateStrategy",
         "dcgm": "args enabled env hostNetwork image imagePullPolicy repository resources version",
         "dcgmExporter": (
-            "annotations config enablePodLabels enablePodUID enabled env hostNetwork hostPID hpcJobMapping "
-            "image imagePullPolicy podLabelAllowlistRegex repository resources service serviceMonitor "
-            "version"
+            "annotations config enablePodLabels enablePodUID enabled env hostNetwork hostPID "
+            "hpcJobMapping image imagePullPolicy podLabelAllowlistRegex repository resources service "
+            "serviceMonitor version"
         ),
-        "devicePlugin": (
-            "args config enabled env hostNetwork image imagePullPolicy imagePullSecrets mps repository "
-            "resources version"
-        ),
-        "draDriver": "computeDomains featureGates gpus image imagePullPolicy imagePullSecrets repository version",
+        "devicePlugin": f"{_PART} args config mps",
+        "draDriver": f"{_IMAGE} computeDomains featureGates gpus",
         "driver": (
-            "certConfig enabled env hostNetwork image imagePullPolicy imagePullSecrets kernelModuleConfig "
-            "kernelModuleType licensingConfig manager nvidiaDriverCRD rdma repoConfig repository resources "
-            "secretEnv startupProbe upgradePolicy usePrecompiled version virtualTopology"
+            f"{_PART} certConfig kernelModuleConfig kernelModuleType licensingConfig manager "
+            "nvidiaDriverCRD rdma repoConfig secretEnv startupProbe upgradePolicy usePrecompiled "
+            "virtualTopology"
         ),
         "extraObjects": "",
-        "gdrcopy": "args enabled env image imagePullPolicy imagePullSecrets repository version",
-        "gds": "args enabled env image imagePullPolicy imagePullSecrets repository version",
-        "gfd": "enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version",
+        "gdrcopy": f"{_IMAGE} args enabled env",
+        "gds": f"{_IMAGE} args enabled env",
+        "gfd": _PART,
         "gpuCluster": "deployCR",
         "hostPaths": "driverInstallDir kubeletRootDir rootFS",
         "kataManager": "config enabled env hostNetwork imagePullPolicy imagePullSecrets resources",
-        "kataSandboxDevicePlugin": (
-            "args enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
-        ),
+        "kataSandboxDevicePlugin": f"{_PART} args",
         "mig": "strategy",
-        "migManager": (
-            "config enabled env gpuClientsConfig hostNetwork image imagePullPolicy imagePullSecrets "
-            "repository resources version"
-        ),
+        "migManager": f"{_PART} config gpuClientsConfig",
         "nfd": "enabled nodefeaturerules",
         "node-feature-discovery": "",
-        "nodeStatusExporter": (
-            "enabled hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
-        ),
+        "nodeStatusExporter": f"{_IMAGE} enabled hostNetwork resources",
         "operator": (
-            "affinity annotations cleanupCRD env image imagePullPolicy imagePullSecrets logging metrics "
-            "nodeSelector priorityClassName repository resources runtimeClass tolerations upgradeCRD "
-            "use_ocp_driver_toolkit version"
+            f"{_IMAGE} affinity annotations cleanupCRD env logging metrics nodeSelector priorityClassName "
+            "resources runtimeClass tolerations upgradeCRD use_ocp_driver_toolkit"
         ),
         "platform": "openshift",
         "psa": "enabled",
-        "sandboxDevicePlugin": (
-            "args enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
-        ),
+        "sandboxDevicePlugin": f"{_PART} args",
         "sandboxWorkloads": "defaultWorkload enabled mode",
-        "toolkit": (
-            "enabled env hostNetwork image imagePullPolicy imagePullSecrets installDir repository resources version"
-        ),
-        "validator": "args env hostNetwork image imagePullPolicy imagePullSecrets plugin repository resources version",
-        "vfioManager": (
-            "driverManager enabled env hostNetwork image imagePullPolicy imagePullSecrets repository resources version"
-        ),
-        "vgpuDeviceManager": (
-            "config enabled env hostNetwork image imagePullPolicy imagePullSecrets repository version"
-        ),
-        "vgpuManager": (
-            "driverManager enabled env hostNetwork image imagePullPolicy imagePullSecrets "
-            "kernelModuleConfig repository resources version"
-        ),
+        "toolkit": f"{_PART} installDir",
+        "validator": f"{_IMAGE} args env hostNetwork plugin resources",
+        "vfioManager": f"{_PART} driverManager",
+        "vgpuDeviceManager": f"{_IMAGE} config enabled env hostNetwork",
+        "vgpuManager": f"{_PART} driverManager kernelModuleConfig",
     }.items()
 }
 _NAMESPACE = NAMESPACES[GPU_OPERATOR.name]
