@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import os
@@ -28,6 +27,9 @@ else:
 
         Without a check of assignments at run time, the creation of an instance takes half the time.
         """
+        # Imported here because packages with lazy names need no dataclass, and it takes 9 ms.
+        import dataclasses
+
         if cls is None:
             return lambda each: dataclass(each, frozen=frozen, order=order, **options)
         if order:
@@ -41,6 +43,8 @@ else:
 
 
 def _compare_fields(made: Any, frozen: bool) -> None:
+    import dataclasses
+
     compared = attrgetter(*(each.name for each in dataclasses.fields(made) if each.compare))
 
     def equal(self: object, other: object) -> bool:
@@ -55,6 +59,8 @@ def _compare_fields(made: Any, frozen: bool) -> None:
 
 
 def _repr(self: Any) -> str:
+    import dataclasses
+
     said = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
     return f"{type(self).__qualname__}({said})"
 
