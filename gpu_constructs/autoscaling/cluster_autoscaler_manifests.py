@@ -14,51 +14,40 @@ from gpu_facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
 _PORT = 8085
 _LABELS = {APP_NAME: CLUSTER_AUTOSCALER}
 
-Rule = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
+# An API group, and the resources, verbs and names of objects, each separated by spaces.
+Rule = tuple[str, str, str, str]
 
-# API groups, resources, verbs, names. If the process may not list or watch one of these, it runs and is ready, but
-# never finishes its first loop. Source: kubernetes/autoscaler cluster-autoscaler-1.36.1
+# If the process may not list or watch one of these, it runs and is ready, but never finishes its first loop.
+# Source: kubernetes/autoscaler cluster-autoscaler-1.36.1
 # cluster-autoscaler/cloudprovider/aws/examples/cluster-autoscaler-autodiscover.yaml
 CLUSTER_RULES: tuple[Rule, ...] = (
-    ([""], ["events", "endpoints"], ["create", "patch"], []),
-    ([""], ["pods/eviction"], ["create"], []),
-    ([""], ["pods/status"], ["update"], []),
-    ([""], ["endpoints"], ["get", "update"], [CLUSTER_AUTOSCALER]),
-    ([""], ["nodes"], ["watch", "list", "get", "update"], []),
+    ("", "events endpoints", "create patch", ""),
+    ("", "pods/eviction", "create", ""),
+    ("", "pods/status", "update", ""),
+    ("", "endpoints", "get update", CLUSTER_AUTOSCALER),
+    ("", "nodes", "watch list get update", ""),
     (
-        [""],
-        [
-            "namespaces",
-            "pods",
-            "services",
-            "replicationcontrollers",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-        ],
-        ["watch", "list", "get"],
-        [],
+        "",
+        "namespaces pods services replicationcontrollers persistentvolumeclaims persistentvolumes",
+        "watch list get",
+        "",
     ),
-    (["policy"], ["poddisruptionbudgets"], ["watch", "list"], []),
-    (["apps"], ["statefulsets", "replicasets", "daemonsets"], ["watch", "list", "get"], []),
-    (["resource.k8s.io"], ["deviceclasses", "resourceslices", "resourceclaims"], ["watch", "list", "get"], []),
+    ("policy", "poddisruptionbudgets", "watch list", ""),
+    ("apps", "statefulsets replicasets daemonsets", "watch list get", ""),
+    ("resource.k8s.io", "deviceclasses resourceslices resourceclaims", "watch list get", ""),
     (
-        ["storage.k8s.io"],
-        ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
-        ["watch", "list", "get"],
-        [],
+        "storage.k8s.io",
+        "storageclasses csinodes csidrivers csistoragecapacities volumeattachments",
+        "watch list get",
+        "",
     ),
-    (["batch"], ["jobs"], ["get", "list", "watch", "patch"], []),
-    (["coordination.k8s.io"], ["leases"], ["create"], []),
-    (["coordination.k8s.io"], ["leases"], ["get", "update"], [CLUSTER_AUTOSCALER]),
+    ("batch", "jobs", "get list watch patch", ""),
+    ("coordination.k8s.io", "leases", "create", ""),
+    ("coordination.k8s.io", "leases", "get update", CLUSTER_AUTOSCALER),
 )
 _NAMESPACE_RULES: tuple[Rule, ...] = (
-    ([""], ["configmaps"], ["create", "list", "watch"], []),
-    (
-        [""],
-        ["configmaps"],
-        ["delete", "get", "update", "watch"],
-        ["cluster-autoscaler-status", PRIORITY_EXPANDER],
-    ),
+    ("", "configmaps", "create list watch", ""),
+    ("", "configmaps", "delete get update watch", f"cluster-autoscaler-status {PRIORITY_EXPANDER}"),
 )
 
 
@@ -127,9 +116,9 @@ def cluster_autoscaler_chart(
 def _rules(rules: Sequence[Rule]) -> list[k8s.PolicyRule]:
     return [
         k8s.PolicyRule(
-            api_groups=list(groups), resources=list(resources), verbs=list(verbs), resource_names=list(names) or None
+            api_groups=[group], resources=resources.split(), verbs=verbs.split(), resource_names=names.split() or None
         )
-        for groups, resources, verbs, names in rules
+        for group, resources, verbs, names in rules
     ]
 
 
