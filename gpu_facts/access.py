@@ -1,4 +1,4 @@
-"""What grants access: IAM policies, and access tokens, to find tokens in the wrong place.
+"""IAM policies, and formats of access tokens, to find tokens in the wrong place.
 
 Source of the sizes of policies:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entity-length (2026-11)

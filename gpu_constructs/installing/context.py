@@ -1,4 +1,4 @@
-"""What a construct takes from its app: its stack, with account and region, and the context keys of this library.
+"""The app around a construct: the stack, with its account and region, and the context keys of this library.
 
 Set the keys for a whole app or for part of its tree.
 """

@@ -31,7 +31,7 @@ _NAME_LENGTH = 100
 
 
 class _Identified(Protocol):
-    """A cluster with a value that differs from those of other clusters in the app."""
+    """A cluster with a value that no other cluster of the app has."""
 
     @property
     def identity(self) -> str: ...

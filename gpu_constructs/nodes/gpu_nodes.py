@@ -1,4 +1,4 @@
-"""What all pools of GPU nodes have in common, independent of the autoscaler, and the roles of nodes."""
+"""The common part of all pools of GPU nodes, for any autoscaler, and the roles of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals for the scaling of GPU pods, and what serves them: metrics-server and the Prometheus adapter."""
+"""Signals for the scaling of GPU pods, and their servers: metrics-server and the Prometheus adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet registers a node with, and its settings: labels, taints, reservations and limits."""
+"""The settings of a kubelet: labels and taints of its node, reservations and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What places the pods of a workload: its name, its queue, its claim of GPUs, and the room on its pool."""
+"""Placement of the pods of a workload: its name, its queue, its claim of GPUs, and the room on its pool."""
 
 from __future__ import annotations
 
