@@ -55,8 +55,8 @@ _EBS_CSI_DRIVER = Addon(
     name=charts.EBS_CSI_DRIVER,
     id="EbsCsiDriver",
     needs_nodes=True,
-    service_account=csi_drivers.SERVICE_ACCOUNT,
-    policy=csi_drivers.POLICY,
+    service_account=csi_drivers.EBS_SERVICE_ACCOUNT,
+    policy=csi_drivers.EBS_POLICY,
 )
 # A string, as in the schema of the add-on.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html (2026-11)

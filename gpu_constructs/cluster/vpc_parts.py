@@ -23,14 +23,14 @@ from gpu_constructs.installing.subnets import (
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import address_block, refuse_unless_bool, refuse_unless_choice, words
 
-_ID = "Pods"
+_POD_SUBNETS = "Pods"
 # EKS recommends this block, because companies seldom route it. It also recommends 198.19.0.0/16, which a VPC can't have
 # next to a private block.
 # Sources: https://docs.aws.amazon.com/eks/latest/best-practices/custom-networking.html,
 # https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
 _FOR_PODS = IPv4Network("100.64.0.0/10")
 # Source: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html (2026-11)
-_SHORTEST, _LONGEST = 16, 24
+_MIN_PREFIX, _MAX_PREFIX = 16, 24
 # Services that nodes, EKS add-ons, cluster autoscaler, Karpenter and the termination handler call, and the kubectl
 # function, which calls another function. S3 has a gateway endpoint instead.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html,
@@ -219,7 +219,7 @@ class PodSubnets(Construct):
     """
 
     def __init__(self, vpc: ec2.Vpc, *, block: IPv4Network, beside: Sequence[ec2.ISubnet]) -> None:
-        super().__init__(vpc, _ID)
+        super().__init__(vpc, _POD_SUBNETS)
         self.association = ec2.CfnVPCCidrBlock(self, "Block", vpc_id=vpc.vpc_id, cidr_block=str(block))
         blocks = block.subnets(prefixlen_diff=(len(beside) - 1).bit_length())
         self.by_zone: Mapping[str, str] = {
@@ -254,7 +254,7 @@ def pod_block(who: object, argument: str, block: object) -> IPv4Network:
         ValueError: It isn't in the range for pods, or a VPC can't have it.
     """
     return address_block_within(
-        who, argument, block, (_FOR_PODS,), lengths=(_SHORTEST, _LONGEST), example="100.64.0.0/16"
+        who, argument, block, (_FOR_PODS,), lengths=(_MIN_PREFIX, _MAX_PREFIX), example="100.64.0.0/16"
     )
 
 
@@ -289,7 +289,7 @@ def address_block_within(
 
 def _find_pod_subnets(vpc: ec2.IVpc) -> PodSubnets | None:
     """Return the pod subnets of a VPC of `gpu_vpc`, if it has some."""
-    own = vpc.node.try_find_child(_ID)
+    own = vpc.node.try_find_child(_POD_SUBNETS)
     return own if isinstance(own, PodSubnets) else None
 
 

@@ -30,9 +30,9 @@ from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import is_token, refuse_unless_whole_number
 from gpu_facts.versions import PROMETHEUS_ADAPTER
 
-_ONE = "metrics server"
+_METRICS_SERVER = "metrics server"
 _QUEUE_URL = re.compile(r"https://sqs\.[\w.-]+/\d{12}/[\w.-]+", re.ASCII)
-_FULL = 100
+_MAX_PERCENT = 100
 
 
 @named_arguments
@@ -214,8 +214,8 @@ Signal = GpuUse | CpuUtilization | Demand | SqsQueue
 
 def _refuse_unless_percent(who: str, percent: object) -> None:
     refuse_unless_whole_number(who, "percent", percent, least=1, fix="write a percentage, 70 and not 0.7")
-    if isinstance(percent, int) and percent > _FULL:
-        raise ValueError(f"{who}: percent must be at most {_FULL}, got {percent}; lower it")
+    if isinstance(percent, int) and percent > _MAX_PERCENT:
+        raise ValueError(f"{who}: percent must be at most {_MAX_PERCENT}, got {percent}; lower it")
 
 
 @named_arguments
@@ -245,7 +245,7 @@ class MetricsServer(Construct):
         ref = cluster_ref(who, cluster)
         if version is not None and (not isinstance(version, str) or not version):
             raise TypeError(f"{who}: version must be a string, got {version!r}; write one such as 'v0.8.0-eksbuild.2'")
-        ref.claim(who, _ONE, why="both provide the API of resource metrics")
+        ref.claim(who, _METRICS_SERVER, why="both provide the API of resource metrics")
         self.resource = eks_resources.CfnAddon(
             self,
             "Resource",
@@ -264,7 +264,7 @@ class MetricsServer(Construct):
 def bring_metrics_server(cluster: ClusterRef) -> None:
     """Install it once into a cluster of this app. An imported one may have its own, which the app can't detect."""
     made_here = cluster.auto_mode is not None
-    if made_here and cluster.holder(_ONE) is None:
+    if made_here and cluster.holder(_METRICS_SERVER) is None:
         MetricsServer(cluster.shared(cluster.stack), "MetricsServer", cluster=cluster.cluster)
 
 

@@ -22,19 +22,19 @@ from gpu_facts.refusals import words
 from gpu_facts.storage import TAINT_REMOVED_SINCE, keeps_its_taint
 
 # Max length of a label value.
-_LONGEST = 63
+_MAX_LABEL = 63
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html (2026-08)
-SERVICE_ACCOUNT = "ebs-csi-controller-sa"
+EBS_SERVICE_ACCOUNT = "ebs-csi-controller-sa"
 # With AmazonEBSCSIDriverPolicyV2 the driver couldn't manage volumes without its tag, for example volumes that you
 # created by hand. AWS' reference and the driver's own docs name different ARNs (2026-11). One of them fails the
 # deployment.
-POLICY = "service-role/AmazonEBSCSIDriverPolicy"
+EBS_POLICY = "service-role/AmazonEBSCSIDriverPolicy"
 # Service account of its controller. The service account of its DaemonSet needs no role.
 # Source: kubernetes-sigs/aws-fsx-csi-driver v1.9.0 charts/aws-fsx-csi-driver/values.yaml
-_SERVICE_ACCOUNT = "fsx-csi-controller-sa"
+_FSX_SERVICE_ACCOUNT = "fsx-csi-controller-sa"
 # Service account of its DaemonSet, which mounts. The controller has another one, and calls no AWS API.
 # Source: awslabs/mountpoint-s3-csi-driver 2.7.0 charts/aws-mountpoint-s3-csi-driver/values.yaml
-_S3_ACCOUNT = "s3-csi-driver-sa"
+_S3_SERVICE_ACCOUNT = "s3-csi-driver-sa"
 # Source: https://github.com/awslabs/mountpoint-s3-csi-driver/issues/504 (2025-06)
 _WITHOUT_POD_IDENTITY = ("v0.", "v1.")
 
@@ -121,12 +121,12 @@ class EbsCsiDriver(Construct):
                 f"{who}: cluster must not use Auto Mode, which has its own driver, got {ref.path!r}; remove the driver"
             )
         ref.claim(who, registry.EBS_CSI_DRIVER, why="both would manage the same volumes")
-        policy = iam.ManagedPolicy.from_aws_managed_policy_name(POLICY)
+        policy = iam.ManagedPolicy.from_aws_managed_policy_name(EBS_POLICY)
         self.driver = _csi_addon(
             self,
             cluster=ref,
             name=EBS_CSI_DRIVER,
-            service_account=SERVICE_ACCOUNT,
+            service_account=EBS_SERVICE_ACCOUNT,
             version=version,
             managed_policy_arns=[policy.managed_policy_arn],
         )
@@ -166,7 +166,7 @@ class FsxCsiDriver(Construct):
         _refuse_unless_version(who, version)
         ref.claim(who, registry.FSX_CSI_DRIVER, why="both would manage the same volumes")
         self.driver = _csi_addon(
-            self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_SERVICE_ACCOUNT, version=version
+            self, cluster=ref, name=FSX_CSI_DRIVER, service_account=_FSX_SERVICE_ACCOUNT, version=version
         )
 
 
@@ -223,7 +223,7 @@ class S3CsiDriver(Construct):
         if keys:
             values["controller"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in keys]}
         self.driver = _csi_addon(
-            self, cluster=ref, name=S3_CSI_DRIVER, service_account=_S3_ACCOUNT, version=version, values=values
+            self, cluster=ref, name=S3_CSI_DRIVER, service_account=_S3_SERVICE_ACCOUNT, version=version, values=values
         )
 
 
@@ -270,8 +270,8 @@ def refuse_unless_short(who: object, name: str, namespace: str) -> None:
     Raises:
         ValueError: They are too long together.
     """
-    if len(volume_name(name, namespace)) > _LONGEST:
+    if len(volume_name(name, namespace)) > _MAX_LABEL:
         raise ValueError(
-            f"{who}: name must be at most {_LONGEST - len(volume_name('', namespace))} characters in namespace "
+            f"{who}: name must be at most {_MAX_LABEL - len(volume_name('', namespace))} characters in namespace "
             f"{namespace!r}, got {name!r}; shorten it"
         )
