@@ -20,6 +20,7 @@ from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.installing.subnets import refuse_unless_vpc, subnet_zone
 from gpu_constructs.storage.csi_drivers import csi_driver, refuse_unless_short, volume_name
 from gpu_constructs.storage.s3_mount import refuse_unless_bucket, refuse_unless_prefix
+from gpu_facts import storage as facts
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments, named_call
 from gpu_facts.refusals import (
@@ -28,14 +29,6 @@ from gpu_facts.refusals import (
     refuse_unless_instance,
     refuse_unless_key,
     refuse_unless_whole_number,
-)
-from gpu_facts.storage import (
-    LUSTRE_MAX_BACKUP_DAYS,
-    LUSTRE_MIN_GIB,
-    LUSTRE_PORTS,
-    LUSTRE_VERSION,
-    is_lustre_size,
-    lustre_sizes,
 )
 
 # Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
@@ -174,7 +167,7 @@ class PersistentLustre:
         ValueError: FSx doesn't support such a file system.
     """
 
-    size_gib: int = LUSTRE_MIN_GIB
+    size_gib: int = facts.LUSTRE_MIN_GIB
     mb_s_per_tib: MbPerSecondPerTib = 125
     compress: bool = False
     backup_days: int = 0
@@ -188,7 +181,9 @@ class PersistentLustre:
                 "one"
             )
         refuse_unless_bool("lustre", "compress", self.compress)
-        refuse_unless_whole_number("lustre", "backup_days", self.backup_days, least=0, most=LUSTRE_MAX_BACKUP_DAYS)
+        refuse_unless_whole_number(
+            "lustre", "backup_days", self.backup_days, least=0, most=facts.LUSTRE_MAX_BACKUP_DAYS
+        )
 
     def configuration(self) -> dict[str, object]:
         """Return the ``LustreConfiguration``."""
@@ -218,7 +213,7 @@ class ScratchLustre:
         ValueError: FSx doesn't support such a file system.
     """
 
-    size_gib: int = LUSTRE_MIN_GIB
+    size_gib: int = facts.LUSTRE_MIN_GIB
     compress: bool = False
 
     def __post_init__(self) -> None:
@@ -234,9 +229,9 @@ LustreStorage: TypeAlias = PersistentLustre | ScratchLustre
 
 
 def _refuse_unless_size(size: object) -> None:
-    refuse_unless_whole_number("lustre", "size_gib", size, least=LUSTRE_MIN_GIB)
-    if isinstance(size, int) and not is_lustre_size(size):
-        raise ValueError(f"lustre: size_gib must be {lustre_sizes()}, got {size}; round it up")
+    refuse_unless_whole_number("lustre", "size_gib", size, least=facts.LUSTRE_MIN_GIB)
+    if isinstance(size, int) and not facts.is_lustre_size(size):
+        raise ValueError(f"lustre: size_gib must be {facts.lustre_sizes()}, got {size}; round it up")
 
 
 def _compression(compress: bool) -> str:
@@ -339,7 +334,7 @@ class LustreFileSystem(Construct):
             "Resource",
             file_system_type="LUSTRE",
             # FSx' own default is older than the client on the nodes.
-            file_system_type_version=LUSTRE_VERSION,
+            file_system_type_version=facts.LUSTRE_VERSION,
             storage_capacity=storage.size_gib,
             storage_type="SSD",
             subnet_ids=[chosen.subnet_id],
@@ -443,7 +438,7 @@ class LustreFileSystem(Construct):
     def _open(self, clients: Sequence[str]) -> None:
         """Allow traffic between the file system and nodes, and between its servers, in both directions."""
         own = self.security_group.security_group_id
-        for first, last in LUSTRE_PORTS:
+        for first, last in facts.LUSTRE_PORTS:
             self.security_group.add_ingress_rule(self.security_group, ec2.Port.tcp_range(first, last), "Its servers")
             for number, each in enumerate(clients, start=1):
                 # The rules for nodes are separate resources, not part of the group. Otherwise a retained group would
