@@ -193,7 +193,7 @@ def test_scaling_options_of_many_groups_take_one_policy(stack: cdk.Stack, cluste
             r"ami_release must be one with NVIDIA driver 595, which g7.2xlarge needs, got '1.36.3-20260903', which "
             r"has 580; use 'latest' \[GPU006\]",
         ),
-        ({"ami_release": 1}, TypeError, "must be a string, got 1; write one such as '1.36.3-20260903'"),
+        ({"ami_release": 1}, TypeError, "ami_release must be a string, got 1; write one such as '1.36.3-20260903'"),
         (
             {"ami_release": "1.36.3-20260903", "shape": NodeShape(instance_types=("g6.xlarge",), image=IMAGE)},
             ValueError,

@@ -106,7 +106,7 @@ def test_a_workspace_of_aws_is_read_with_kedas_own_permissions(
     [
         (
             {"url": "https://prometheus.example.com"},
-            "got 'https://prometheus.example.com'; write 'https://aps-workspaces",
+            "url must be the endpoint of a workspace, got 'https://prometheus.example.com'; write 'https://aps-workspaces",
         ),
         ({"url": None}, "url must be the endpoint of a workspace, got None"),
         ({"region": "US"}, "region must be a region, got 'US'"),
@@ -250,7 +250,11 @@ def test_the_chain_is_there_before_its_end(app: App) -> None:
     [
         ({"target": "chat"}, TypeError, r"target must be a GpuDeployment, got 'chat'"),
         ({"signals": []}, ValueError, r"signals must name at least one, got none"),
-        ({"signals": GpuUtilization()}, TypeError, r"must be a list of signals, got .*; write \[GpuUtilization"),
+        (
+            {"signals": GpuUtilization()},
+            TypeError,
+            r"signals must be a list of signals, got .*; write \[GpuUtilization",
+        ),
         ({"signals": ["cpu"]}, TypeError, "signals must be a list of signals"),
         (
             {"min_replicas": 0},

@@ -65,7 +65,7 @@ def test_refuses_an_override(changes: dict[str, Any], error: type[Exception], me
         (
             {"max_unhealthy": "lots"},
             ValueError,
-            "must be a number or a percentage, got 'lots'; write one such as '20%'",
+            "max_unhealthy must be a number or a percentage, got 'lots'; write one such as '20%'",
         ),
         ({"max_unhealthy": "101%"}, ValueError, r"max_unhealthy must be a number .* got '101%'"),
         ({"max_parallel": 0}, ValueError, r"max_parallel must be at least 1, got 0"),

@@ -23,7 +23,7 @@ TOKEN = -1.8881545897087626e289
             UpTo,
             {"gpus": TOKEN},
             ValueError,
-            "size: gpus must be known at synth, got a token",
+            "size: gpus must be known at synth, got a token; write a number",
         ),
         (UpTo, {"gpus": 8, "vcpus": "9"}, TypeError, "size: vcpus must be a whole number, got '9'"),
         (UpTo, {"gpus": 8, "vcpus": -1}, ValueError, "size: vcpus must be at least 0, got -1"),

@@ -164,18 +164,17 @@ def test_refuses_scratch_that_no_node_of_the_pool_has(stack: cdk.Stack, cluster:
         (
             {},
             {"cpus": 5},
-            "must request at most 3.92 cpus for an init container, or for itself with its sidecars, got 5; request "
-            "less",
+            "at most 3.92 cpus for an init container, or for itself with its sidecars, got 5; request less",
         ),
-        ({}, {"memory_gib": 17}, "must request at most 15 memory_gib for an init container, .* got 17"),
-        ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most 3.92 cpus, .* got 4.5"),
-        ({"memory_gib": 12}, {"cpus": 0.5, "memory_gib": 5, "sidecar": True}, "at most 15 memory_gib, .* got 17"),
+        ({}, {"memory_gib": 17}, "at most 15 memory_gib for an init container, .* got 17"),
+        ({"cpus": 3}, {"cpus": 1.5, "sidecar": True}, "at most 3.92 cpus for .* got 4.5"),
+        ({"memory_gib": 12}, {"cpus": 0.5, "memory_gib": 5, "sidecar": True}, "at most 15 memory_gib for .* got 17"),
     ],
 )
 def test_refuses_init_containers_that_no_node_has_room_for(
     stack: cdk.Stack, cluster: eks.ICluster, pod: dict[str, Any], init: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"Test/Job: pod must have {message}"):
+    with pytest.raises(ValueError, match=f"Test/Job: pod must request {message}"):
         job(stack, cluster, pod | {"init_containers": [InitContainer(name="load", image=IMAGE, **init)]})
 
 
