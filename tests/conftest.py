@@ -78,6 +78,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     return Scheduling(config, log)
 
 
+class _WithoutAliases(yaml.SafeDumper):
+    """Writes an object that is in two places twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Whether to write an object again."""
+        return True
+
+
 class _Yaml(SingleFileSnapshotExtension):
     """One YAML file a snapshot, keys in the order they are emitted."""
 
@@ -86,8 +94,8 @@ class _Yaml(SingleFileSnapshotExtension):
 
     def serialize(self, data: Any, **_: Any) -> str:
         if isinstance(data, list):
-            return yaml.safe_dump_all(data, sort_keys=False, width=120)
-        return yaml.safe_dump(data, sort_keys=False, width=120)
+            return yaml.dump_all(data, Dumper=_WithoutAliases, sort_keys=False, width=120)
+        return yaml.dump(data, Dumper=_WithoutAliases, sort_keys=False, width=120)
 
 
 class _TypesAndIds(_Yaml):

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from constructs import Construct
 
+from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_manifests
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.context import stack_place
-from gpu_constructs.installing.delivery import apply_chart
+from gpu_constructs.installing.delivery import apply_manifests
 from gpu_constructs.installing.gitops import to_yaml
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
@@ -106,11 +107,8 @@ class ClusterAutoscaler(Construct):
         )
         command = flags(name, priorities=ranks is not None, balance_similar=balance_similar, claims=by_claim)
         text = _priorities_text(ranks) if ranks is not None else None
-        # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.autoscaling.cluster_autoscaler_manifests import cluster_autoscaler_chart
-
-        chart = cluster_autoscaler_chart(region=place.region, image=chosen, command=command, priorities=text)
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=chart)
+        manifests = cluster_autoscaler_manifests(region=place.region, image=chosen, command=command, priorities=text)
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=manifests)
         # A pod gets credentials only if the association exists when the pod starts. It needs the association until it
         # is deleted.
         self.resource.node.add_dependency(self.identity)

@@ -1,11 +1,12 @@
-"""The Kubernetes objects of cluster autoscaler."""
+"""The Kubernetes objects of cluster autoscaler.
+
+They are literals, because cdk8s-plus takes a quarter of a second to load. Keys are in the order of cdk8s.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import cdk8s
-from cdk8s_plus_28 import k8s
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpu_facts.charts import CLUSTER_AUTOSCALER, PRIORITY_EXPANDER
 from gpu_facts.kubernetes import CLUSTER_CRITICAL, KUBE_SYSTEM
@@ -13,6 +14,14 @@ from gpu_facts.labels import APP_NAME, POOL, SAFE_TO_EVICT
 
 _PORT = 8085
 _LABELS = {APP_NAME: CLUSTER_AUTOSCALER}
+_ANNOTATIONS = {
+    # The autoscaler must not remove its own node.
+    SAFE_TO_EVICT: "false",
+    "prometheus.io/port": str(_PORT),
+    "prometheus.io/scrape": "true",
+}
+_RBAC = "rbac.authorization.k8s.io"
+_RBAC_VERSION = f"{_RBAC}/v1"
 
 # An API group, and the resources, verbs and names of objects, each separated by spaces.
 Rule = tuple[str, str, str, str]
@@ -51,114 +60,85 @@ _NAMESPACE_RULES: tuple[Rule, ...] = (
 )
 
 
-def cluster_autoscaler_chart(
+def cluster_autoscaler_manifests(
     *, region: str, image: str, command: Sequence[str], priorities: str | None = None
-) -> cdk8s.Chart:
+) -> list[dict[str, Any]]:
     """Return service account, RBAC, Deployment and disruption budget, and the ranks of groups if there are any."""
-    chart = cdk8s.Chart(cdk8s.App(), CLUSTER_AUTOSCALER)
-    here = k8s.ObjectMeta(name=CLUSTER_AUTOSCALER, namespace=KUBE_SYSTEM, labels=_LABELS)
-    everywhere = k8s.ObjectMeta(name=CLUSTER_AUTOSCALER, labels=_LABELS)
-    subject = k8s.Subject(kind="ServiceAccount", name=CLUSTER_AUTOSCALER, namespace=KUBE_SYSTEM)
-    group = "rbac.authorization.k8s.io"
-
-    k8s.KubeServiceAccount(chart, "ServiceAccount", metadata=here)
-    k8s.KubeClusterRole(chart, "ClusterRole", metadata=everywhere, rules=_rules(CLUSTER_RULES))
-    k8s.KubeClusterRoleBinding(
-        chart,
-        "ClusterRoleBinding",
-        metadata=everywhere,
-        role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=CLUSTER_AUTOSCALER),
-        subjects=[subject],
-    )
-    k8s.KubeRole(chart, "Role", metadata=here, rules=_rules(_NAMESPACE_RULES))
-    k8s.KubeRoleBinding(
-        chart,
-        "RoleBinding",
-        metadata=here,
-        role_ref=k8s.RoleRef(api_group=group, kind="Role", name=CLUSTER_AUTOSCALER),
-        subjects=[subject],
-    )
-    if priorities is not None:
-        name = k8s.ObjectMeta(name=PRIORITY_EXPANDER, namespace=KUBE_SYSTEM, labels=_LABELS)
-        k8s.KubeConfigMap(chart, "Priorities", metadata=name, data={"priorities": priorities})
-    k8s.KubeDeployment(
-        chart,
-        "Deployment",
-        metadata=here,
-        spec=k8s.DeploymentSpec(
-            replicas=1,
-            selector=k8s.LabelSelector(match_labels=_LABELS),
-            template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(
-                    labels=_LABELS,
-                    annotations={
-                        # It must not remove its own node.
-                        SAFE_TO_EVICT: "false",
-                        "prometheus.io/scrape": "true",
-                        "prometheus.io/port": str(_PORT),
-                    },
-                ),
-                spec=_pod(command=command, region=region, image=image),
-            ),
+    named = {"labels": _LABELS, "name": CLUSTER_AUTOSCALER}
+    namespaced = {**named, "namespace": KUBE_SYSTEM}
+    pod = _pod(command=command, region=region, image=image)
+    template = {"metadata": {"annotations": _ANNOTATIONS, "labels": _LABELS}, "spec": pod}
+    selector = {"matchLabels": _LABELS}
+    ranks = {"metadata": {**namespaced, "name": PRIORITY_EXPANDER}, "data": {"priorities": priorities}}
+    objects: list[tuple[str, str, Mapping[str, Any]]] = [
+        ("v1", "ServiceAccount", {"metadata": namespaced}),
+        (_RBAC_VERSION, "ClusterRole", {"metadata": named, "rules": _rules(CLUSTER_RULES)}),
+        (_RBAC_VERSION, "ClusterRoleBinding", {"metadata": named, **_binding("ClusterRole")}),
+        (_RBAC_VERSION, "Role", {"metadata": namespaced, "rules": _rules(_NAMESPACE_RULES)}),
+        (_RBAC_VERSION, "RoleBinding", {"metadata": namespaced, **_binding("Role")}),
+        *([("v1", "ConfigMap", ranks)] if priorities is not None else []),
+        (
+            "apps/v1",
+            "Deployment",
+            {"metadata": namespaced, "spec": {"replicas": 1, "selector": selector, "template": template}},
         ),
-    )
-    k8s.KubePodDisruptionBudget(
-        chart,
-        "PodDisruptionBudget",
-        metadata=here,
-        spec=k8s.PodDisruptionBudgetSpec(
-            max_unavailable=k8s.IntOrString.from_number(1), selector=k8s.LabelSelector(match_labels=_LABELS)
+        (
+            "policy/v1",
+            "PodDisruptionBudget",
+            {"metadata": namespaced, "spec": {"maxUnavailable": 1, "selector": selector}},
         ),
-    )
-    return chart
+    ]
+    return [{"apiVersion": version, "kind": kind, **parts} for version, kind, parts in objects]
 
 
-def _rules(rules: Sequence[Rule]) -> list[k8s.PolicyRule]:
+def _rules(rules: Sequence[Rule]) -> list[dict[str, Any]]:
     return [
-        k8s.PolicyRule(
-            api_groups=[group], resources=resources.split(), verbs=verbs.split(), resource_names=names.split() or None
-        )
+        {
+            "apiGroups": [group],
+            **({"resourceNames": names.split()} if names else {}),
+            "resources": resources.split(),
+            "verbs": verbs.split(),
+        }
         for group, resources, verbs, names in rules
     ]
 
 
-def _pod(*, command: Sequence[str], region: str, image: str) -> k8s.PodSpec:
-    memory = k8s.Quantity.from_string("600Mi")
-    not_on_gpu_nodes = k8s.NodeSelectorRequirement(key=POOL, operator="DoesNotExist")
-    term = k8s.NodeSelectorTerm(match_expressions=[not_on_gpu_nodes])
-    return k8s.PodSpec(
-        service_account_name=CLUSTER_AUTOSCALER,
-        priority_class_name=CLUSTER_CRITICAL,
-        security_context=k8s.PodSecurityContext(
-            run_as_non_root=True,
-            run_as_user=65534,
-            fs_group=65534,
-            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
-        ),
-        affinity=k8s.Affinity(
-            node_affinity=k8s.NodeAffinity(
-                required_during_scheduling_ignored_during_execution=k8s.NodeSelector(node_selector_terms=[term])
-            )
-        ),
-        tolerations=[k8s.Toleration(key="CriticalAddonsOnly", operator="Exists")],
-        containers=[
-            k8s.Container(
-                name=CLUSTER_AUTOSCALER,
-                image=image,
-                command=["./cluster-autoscaler", *command],
-                env=[k8s.EnvVar(name="AWS_REGION", value=region)],
-                ports=[k8s.ContainerPort(name="metrics", container_port=_PORT)],
-                liveness_probe=k8s.Probe(
-                    http_get=k8s.HttpGetAction(path="/health-check", port=k8s.IntOrString.from_number(_PORT))
-                ),
-                resources=k8s.ResourceRequirements(
-                    requests={"cpu": k8s.Quantity.from_string("100m"), "memory": memory}, limits={"memory": memory}
-                ),
-                security_context=k8s.SecurityContext(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=k8s.Capabilities(drop=["ALL"]),
-                ),
-            )
+def _binding(role: str) -> dict[str, Any]:
+    """Return the fields of a binding of the autoscaler's service account to its role of a kind."""
+    return {
+        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": CLUSTER_AUTOSCALER},
+        "subjects": [{"kind": "ServiceAccount", "name": CLUSTER_AUTOSCALER, "namespace": KUBE_SYSTEM}],
+    }
+
+
+def _pod(*, command: Sequence[str], region: str, image: str) -> dict[str, Any]:
+    not_on_gpu_nodes = {"nodeSelectorTerms": [{"matchExpressions": [{"key": POOL, "operator": "DoesNotExist"}]}]}
+    memory = "600Mi"
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": not_on_gpu_nodes}},
+        "containers": [
+            {
+                "command": ["./cluster-autoscaler", *command],
+                "env": [{"name": "AWS_REGION", "value": region}],
+                "image": image,
+                "livenessProbe": {"httpGet": {"path": "/health-check", "port": _PORT}},
+                "name": CLUSTER_AUTOSCALER,
+                "ports": [{"containerPort": _PORT, "name": "metrics"}],
+                "resources": {"limits": {"memory": memory}, "requests": {"cpu": "100m", "memory": memory}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "readOnlyRootFilesystem": True,
+                },
+            }
         ],
-    )
+        "priorityClassName": CLUSTER_CRITICAL,
+        "securityContext": {
+            "fsGroup": 65534,
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "serviceAccountName": CLUSTER_AUTOSCALER,
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
+    }

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Protocol, cast, get_args
 import aws_cdk as cdk
 from constructs import Construct
 
+from gpu_constructs.devices.device_plugin_manifests import device_plugin_manifests, sharing_manifests
 from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, ClusterRef, cluster_ref
-from gpu_constructs.installing.delivery import apply_chart, install_helm_chart
+from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
 from gpu_constructs.pools.sharing import DeviceManagerName, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from gpu_facts.kubernetes import KUBE_SYSTEM
@@ -69,16 +70,13 @@ class DevicePlugin(Construct):
         ref.claim(who, registry.DEVICE_MANAGER, why="two advertise every GPU twice")
         warn_of_both(self, ref)
 
-        # Imported here because cdk8s takes a second to load.
-        from gpu_constructs.devices import device_plugin_manifests as manifests
-
         def serve(sharing: Sharing) -> None:
             """Add the DaemonSet for another way of sharing."""
             if not isinstance(sharing, Exclusive):
-                chart = manifests.sharing_chart(image, sharing, plugin_config(sharing))
-                apply_chart(self, f"Sharing-{sharing.profile}", cluster=ref, chart=chart)
+                manifests = sharing_manifests(image, sharing, plugin_config(sharing))
+                apply_manifests(self, f"Sharing-{sharing.profile}", cluster=ref, manifests=manifests)
 
-        self.resource = apply_chart(self, "Resource", cluster=ref, chart=manifests.device_plugin_chart(image))
+        self.resource = apply_manifests(self, "Resource", cluster=ref, manifests=device_plugin_manifests(image))
         for each in sharing:
             ref.sharing.ask(each)
         ref.sharing.serve(serve)

@@ -1,15 +1,16 @@
 """The Kubernetes objects of NVIDIA's device plugin: one DaemonSet for each way of sharing GPUs.
 
+They are literals, because most clusters have them, and cdk8s-plus takes a quarter of a second to load. Keys are in the
+order of cdk8s.
+
 Source: NVIDIA/k8s-device-plugin v0.20.0 deployments/static/, deployments/helm/nvidia-device-plugin/templates/
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-
-import cdk8s
-from cdk8s_plus_28 import k8s
+from collections.abc import Mapping
+from typing import Any
 
 from gpu_constructs.pools.sharing import Mig, Mps, Sharing
 from gpu_facts.charts import DEVICE_PLUGIN
@@ -23,99 +24,96 @@ _MPS_ROOT = "/run/nvidia/mps"
 _CONFIG = "/config/config.yaml"
 
 
-def device_plugin_chart(image: str) -> cdk8s.Chart:
+def device_plugin_manifests(image: str) -> list[dict[str, Any]]:
     """Return the DaemonSet for nodes without GPU sharing."""
-    chart = cdk8s.Chart(cdk8s.App(), _NAME)
-    _daemon_set(chart, "DaemonSet", name=_NAME, pod=_plugin(image, None))
-    return chart
+    return [_daemon_set(_NAME, _plugin(image, None))]
 
 
-def sharing_chart(image: str, sharing: Sharing, config: Mapping[str, object]) -> cdk8s.Chart:
+def sharing_manifests(image: str, sharing: Sharing, config: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the DaemonSet for nodes with one way of sharing, its configuration, and with MPS the control daemon."""
     name = f"{_NAME}-{sharing.profile}"
-    chart = cdk8s.Chart(cdk8s.App(), name)
-    # The plugin reads YAML, which includes JSON.
-    data = {"config.yaml": json.dumps(config, indent=2)}
-    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name, namespace=_NAMESPACE), data=data)
-    _daemon_set(chart, "DaemonSet", name=name, pod=_plugin(image, sharing))
-    if isinstance(sharing, Mps):
-        _daemon_set(chart, "ControlDaemon", name=f"{name}-control", pod=_control_daemon(image, sharing))
-    return chart
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": _NAMESPACE},
+        # The plugin reads YAML, which includes JSON.
+        "data": {"config.yaml": json.dumps(config, indent=2)},
+    }
+    control = [_daemon_set(f"{name}-control", _control_daemon(image, sharing))] if isinstance(sharing, Mps) else []
+    return [config_map, _daemon_set(name, _plugin(image, sharing)), *control]
 
 
-def _daemon_set(chart: cdk8s.Chart, id: str, *, name: str, pod: k8s.PodSpec) -> None:
+def _daemon_set(name: str, pod: Mapping[str, Any]) -> dict[str, Any]:
     labels = {APP_NAME: name}
-    k8s.KubeDaemonSet(
-        chart,
-        id,
-        metadata=k8s.ObjectMeta(name=name, namespace=_NAMESPACE, labels=labels),
-        spec=k8s.DaemonSetSpec(
-            selector=k8s.LabelSelector(match_labels=labels),
-            update_strategy=k8s.DaemonSetUpdateStrategy(type="RollingUpdate"),
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=pod),
-        ),
-    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"labels": labels, "name": name, "namespace": _NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "updateStrategy": {"type": "RollingUpdate"},
+        },
+    }
 
 
-def _plugin(image: str, sharing: Sharing | None) -> k8s.PodSpec:
-    mount = k8s.VolumeMount(name="device-plugins", mount_path=_SOCKETS)
-    sockets = k8s.Volume(name=mount.name, host_path=k8s.HostPathVolumeSource(path=_SOCKETS, type="Directory"))
-    return k8s.PodSpec(
-        priority_class_name=NODE_CRITICAL,
-        automount_service_account_token=False,
-        tolerations=[k8s.Toleration(operator="Exists")],
-        affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
-        containers=[
-            k8s.Container(
-                name=_NAME,
-                image=image,
-                env=_environment(sharing),
-                resources=_resources(limited=True),
-                security_context=_security(sharing),
-                volume_mounts=[mount, *_mounts(sharing)],
-            )
+def _plugin(image: str, sharing: Sharing | None) -> dict[str, Any]:
+    name = "device-plugins"
+    return {
+        "affinity": _served_nodes(sharing),
+        "automountServiceAccountToken": False,
+        "containers": [
+            {
+                "env": _environment(sharing),
+                "image": image,
+                "name": _NAME,
+                "resources": _resources(limited=True),
+                "securityContext": _security(sharing),
+                "volumeMounts": [{"mountPath": _SOCKETS, "name": name}, *_mounts(sharing)],
+            }
         ],
-        volumes=[sockets, *_volumes(sharing)],
-    )
+        "priorityClassName": NODE_CRITICAL,
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": [{"hostPath": {"path": _SOCKETS, "type": "Directory"}, "name": name}, *_volumes(sharing)],
+    }
 
 
-def _control_daemon(image: str, sharing: Mps) -> k8s.PodSpec:
-    root = k8s.VolumeMount(name="mps", mount_path="/mps", mount_propagation="Bidirectional")
-    privileged = k8s.SecurityContext(privileged=True)
-    return k8s.PodSpec(
-        priority_class_name=NODE_CRITICAL,
-        automount_service_account_token=False,
-        tolerations=[k8s.Toleration(operator="Exists")],
-        affinity=k8s.Affinity(node_affinity=_served_nodes(sharing)),
-        # The server reads its own process under /proc by the id that the driver reports.
-        host_pid=True,
-        init_containers=[
-            k8s.Container(
-                name="mount-shm",
-                image=image,
-                command=["mps-control-daemon", "mount-shm"],
-                resources=_resources(limited=True),
-                security_context=privileged,
-                volume_mounts=[root],
-            )
-        ],
-        containers=[
-            k8s.Container(
-                name="mps-control-daemon",
-                image=image,
-                command=["mps-control-daemon"],
-                env=[_variable("NVIDIA_VISIBLE_DEVICES", "all"), *_environment(sharing)],
+def _control_daemon(image: str, sharing: Mps) -> dict[str, Any]:
+    privileged = {"privileged": True}
+    return {
+        "affinity": _served_nodes(sharing),
+        "automountServiceAccountToken": False,
+        "containers": [
+            {
+                "command": ["mps-control-daemon"],
+                "env": [_variable("NVIDIA_VISIBLE_DEVICES", "all"), *_environment(sharing)],
+                "image": image,
+                "name": "mps-control-daemon",
                 # Its server may hold memory that clients pinned.
-                resources=_resources(limited=False),
-                security_context=privileged,
-                volume_mounts=_mounts(sharing),
-            )
+                "resources": _resources(limited=False),
+                "securityContext": privileged,
+                "volumeMounts": _mounts(sharing),
+            }
         ],
-        volumes=_volumes(sharing),
-    )
+        # The server reads its own process under /proc by the id that the driver reports.
+        "hostPID": True,
+        "initContainers": [
+            {
+                "command": ["mps-control-daemon", "mount-shm"],
+                "image": image,
+                "name": "mount-shm",
+                "resources": _resources(limited=True),
+                "securityContext": privileged,
+                "volumeMounts": [{"mountPath": "/mps", "mountPropagation": "Bidirectional", "name": "mps"}],
+            }
+        ],
+        "priorityClassName": NODE_CRITICAL,
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": _volumes(sharing),
+    }
 
 
-def _environment(sharing: Sharing | None) -> list[k8s.EnvVar]:
+def _environment(sharing: Sharing | None) -> list[dict[str, str]]:
     # Explicit, because some releases enable it by default and then take over the EFA devices from EFA's plugin.
     found = [_variable("MOFED_ENABLED", "false")]
     if sharing is not None:
@@ -127,66 +125,51 @@ def _environment(sharing: Sharing | None) -> list[k8s.EnvVar]:
     return found
 
 
-def _mounts(sharing: Sharing | None) -> list[k8s.VolumeMount]:
-    found = []
+def _mounts(sharing: Sharing | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     if sharing is not None:
-        found.append(k8s.VolumeMount(name="config", mount_path="/config", read_only=True))
+        found.append({"mountPath": "/config", "name": "config", "readOnly": True})
     if isinstance(sharing, Mps):
-        found.append(k8s.VolumeMount(name="mps", mount_path="/mps"))
-        found.append(k8s.VolumeMount(name="mps-shm", mount_path="/dev/shm"))
+        found += [{"mountPath": "/mps", "name": "mps"}, {"mountPath": "/dev/shm", "name": "mps-shm"}]
     return found
 
 
-def _volumes(sharing: Sharing | None) -> list[k8s.Volume]:
-    found = []
+def _volumes(sharing: Sharing | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     if sharing is not None:
-        name = f"{_NAME}-{sharing.profile}"
-        found.append(k8s.Volume(name="config", config_map=k8s.ConfigMapVolumeSource(name=name)))
+        found.append({"configMap": {"name": f"{_NAME}-{sharing.profile}"}, "name": "config"})
     if isinstance(sharing, Mps):
-        root = k8s.HostPathVolumeSource(path=_MPS_ROOT, type="DirectoryOrCreate")
-        found.append(k8s.Volume(name="mps", host_path=root))
-        found.append(k8s.Volume(name="mps-shm", host_path=k8s.HostPathVolumeSource(path=f"{_MPS_ROOT}/shm")))
+        found.append({"hostPath": {"path": _MPS_ROOT, "type": "DirectoryOrCreate"}, "name": "mps"})
+        found.append({"hostPath": {"path": f"{_MPS_ROOT}/shm"}, "name": "mps-shm"})
     return found
 
 
-def _security(sharing: Sharing | None) -> k8s.SecurityContext:
-    seccomp = k8s.SeccompProfile(type="RuntimeDefault")
+def _security(sharing: Sharing | None) -> dict[str, Any]:
+    seccomp = {"type": "RuntimeDefault"}
     if isinstance(sharing, Mig):
         # Reading MIG devices needs this capability.
-        return k8s.SecurityContext(capabilities=k8s.Capabilities(add=["SYS_ADMIN"]), seccomp_profile=seccomp)
-    return k8s.SecurityContext(
-        allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"]), seccomp_profile=seccomp
-    )
+        return {"capabilities": {"add": ["SYS_ADMIN"]}, "seccompProfile": seccomp}
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "seccompProfile": seccomp}
 
 
-def _resources(*, limited: bool) -> k8s.ResourceRequirements:
-    quantity = k8s.Quantity.from_string
-    return k8s.ResourceRequirements(
-        requests={"cpu": quantity("10m"), "memory": quantity("64Mi")},
-        # Far more than it needs, because a node without its plugin has no GPUs.
-        limits={"memory": quantity("512Mi")} if limited else None,
-    )
+def _resources(*, limited: bool) -> dict[str, Any]:
+    requests = {"cpu": "10m", "memory": "64Mi"}
+    # Far more than it needs, because a node without its plugin has no GPUs.
+    return {"limits": {"memory": "512Mi"}, "requests": requests} if limited else {"requests": requests}
 
 
-def _variable(name: str, value: str) -> k8s.EnvVar:
-    return k8s.EnvVar(name=name, value=value)
+def _variable(name: str, value: str) -> dict[str, str]:
+    return {"name": name, "value": value}
 
 
-def _served_nodes(sharing: Sharing | None) -> k8s.NodeAffinity:
-    if sharing is None:
-        shared = _expression(SHARING, "DoesNotExist", None)
-    else:
-        shared = _expression(SHARING, "In", [sharing.profile])
+def _served_nodes(sharing: Sharing | None) -> dict[str, Any]:
+    shared: dict[str, Any] = {"key": SHARING, "operator": "DoesNotExist"}
+    if sharing is not None:
+        shared = {"key": SHARING, "operator": "In", "values": [sharing.profile]}
     served = [
-        _expression(DEVICE_MANAGER, "In", ["device-plugin"]),
-        _expression(COMPUTE_TYPE, "NotIn", ["auto"]),
+        {"key": DEVICE_MANAGER, "operator": "In", "values": ["device-plugin"]},
+        {"key": COMPUTE_TYPE, "operator": "NotIn", "values": ["auto"]},
         shared,
     ]
-    term = k8s.NodeSelectorTerm(match_expressions=served)
-    return k8s.NodeAffinity(
-        required_during_scheduling_ignored_during_execution=k8s.NodeSelector(node_selector_terms=[term])
-    )
-
-
-def _expression(key: str, operator: str, values: Sequence[str] | None) -> k8s.NodeSelectorRequirement:
-    return k8s.NodeSelectorRequirement(key=key, operator=operator, values=list(values) if values else None)
+    required = {"nodeSelectorTerms": [{"matchExpressions": served}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

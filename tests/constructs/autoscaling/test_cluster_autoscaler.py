@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import ClusterAutoscaler, ManagedNodeGroup, NodeShape, Spot
 from gpu_constructs.autoscaling.cluster_autoscaler import flags
-from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_chart
+from gpu_constructs.autoscaling.cluster_autoscaler_manifests import CLUSTER_RULES, cluster_autoscaler_manifests
 from gpu_constructs.nodes import ZonalNodeGroups
 from tests.templates import (
     depends_on,
@@ -37,13 +37,13 @@ def image_of(stack: cdk.Stack) -> str:
 
 
 def test_manifests(snapshot_yaml: SnapshotAssertion) -> None:
-    chart = cluster_autoscaler_chart(
+    manifests = cluster_autoscaler_manifests(
         region="us-east-1",
         image="registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1",
         command=flags("demo"),
     )
 
-    assert chart.to_json() == snapshot_yaml
+    assert manifests == snapshot_yaml
 
 
 def test_identity(stack: cdk.Stack, cluster: eks.ICluster, snapshot_yaml: SnapshotAssertion) -> None:

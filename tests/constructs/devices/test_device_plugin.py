@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_constructs import DevicePlugin, ManagedNodeGroup, Mig, Mps, NodeShape, Taint, TimeSlicing
 from gpu_constructs.devices.device_plugin import plugin_config
-from gpu_constructs.devices.device_plugin_manifests import device_plugin_chart, sharing_chart
+from gpu_constructs.devices.device_plugin_manifests import device_plugin_manifests, sharing_manifests
 from gpu_constructs.pools import Sharing
 from tests.schemas import validate
 from tests.templates import manifests_of, resources_of
@@ -26,13 +26,15 @@ def plugin(stack: cdk.Stack, cluster: eks.ICluster, /, **changes: Any) -> Device
 
 
 def test_manifest(snapshot_yaml: SnapshotAssertion) -> None:
-    assert device_plugin_chart(IMAGE).to_json() == snapshot_yaml
+    assert device_plugin_manifests(IMAGE) == snapshot_yaml
 
 
 def selects(node_labels: dict[str, str], sharing: Sharing | None = None) -> bool:
     """Whether the DaemonSet's affinity matches a node, by the operators it uses."""
-    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing, plugin_config(sharing))
-    daemon_set = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")
+    manifests = (
+        device_plugin_manifests(IMAGE) if sharing is None else sharing_manifests(IMAGE, sharing, plugin_config(sharing))
+    )
+    daemon_set = next(each for each in manifests if each["kind"] == "DaemonSet")
     affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     matches: dict[str, Callable[[str, Any], bool]] = {
@@ -62,9 +64,11 @@ def test_runs_on_the_nodes_it_manages(labels: dict[str, str], served: bool) -> N
 
 @pytest.mark.parametrize("sharing", [None, SLICED, MPS, MIG])
 def test_the_plugin_has_the_runtimes_seccomp_profile_and_a_limit_of_memory(sharing: Sharing | None) -> None:
-    chart = device_plugin_chart(IMAGE) if sharing is None else sharing_chart(IMAGE, sharing, plugin_config(sharing))
+    manifests = (
+        device_plugin_manifests(IMAGE) if sharing is None else sharing_manifests(IMAGE, sharing, plugin_config(sharing))
+    )
 
-    plugin = next(each for each in chart.to_json() if each["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    plugin = next(each for each in manifests if each["kind"] == "DaemonSet")["spec"]["template"]["spec"]
     [container] = plugin["containers"]
     assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["resources"]["limits"] == {"memory": "512Mi"}
@@ -73,7 +77,7 @@ def test_the_plugin_has_the_runtimes_seccomp_profile_and_a_limit_of_memory(shari
 def test_every_container_of_the_control_daemon_states_what_it_takes() -> None:
     [daemon] = [
         each
-        for each in sharing_chart(IMAGE, MPS, plugin_config(MPS)).to_json()
+        for each in sharing_manifests(IMAGE, MPS, plugin_config(MPS))
         if each["metadata"]["name"].endswith("-control")
     ]
 
@@ -85,7 +89,7 @@ def test_every_container_of_the_control_daemon_states_what_it_takes() -> None:
 
 
 def test_tolerates_every_taint() -> None:
-    [daemon_set] = device_plugin_chart(IMAGE).to_json()
+    [daemon_set] = device_plugin_manifests(IMAGE)
 
     # Without key and effect, "Exists" matches every taint, also the ones a pool adds.
     assert daemon_set["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
@@ -174,7 +178,7 @@ SHARED = [
 
 @pytest.mark.parametrize(("sharing", "shape"), SHARED)
 def test_manifests_of_sharing(sharing: Sharing, shape: NodeShape, snapshot_yaml: SnapshotAssertion) -> None:
-    assert sharing_chart(IMAGE, sharing, plugin_config(sharing)).to_json() == snapshot_yaml
+    assert sharing_manifests(IMAGE, sharing, plugin_config(sharing)) == snapshot_yaml
 
 
 @pytest.mark.parametrize(("sharing", "shape"), SHARED)
@@ -232,5 +236,5 @@ def test_nodes_with_a_plugin_of_their_own_are_none_of_its_business(stack: cdk.St
 @pytest.mark.parametrize("minor", ["1.33", "1.34", "1.35", "1.36"])
 def test_manifests_of_sharing_are_valid(minor: str) -> None:
     for sharing in (TimeSlicing(4), Mps(4), Mig(geometry={"1g.10gb": 7})):
-        for each in sharing_chart(IMAGE, sharing, plugin_config(sharing)).to_json():
+        for each in sharing_manifests(IMAGE, sharing, plugin_config(sharing)):
             validate(each, minor)
