@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpu_rehearsal.assemblies import Assembly, why_not_played
-from gpu_rehearsal.pools import gpu_pools
+from gpu_rehearsal.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome, Report
-from gpu_rehearsal.scenarios.create import SCENARIO as CREATE
-from gpu_rehearsal.scenarios.create import create, daemon_sets
-from gpu_rehearsal.scenarios.destroy import account, destroy
-from gpu_rehearsal.scenarios.failure import Failures
-from gpu_rehearsal.scenarios.permissions import check_roles, check_service_accounts, network
+from gpu_rehearsal.scenarios.deletion import Failures, account, destroy
+from gpu_rehearsal.scenarios.deployment import CREATE, Announce, create, daemon_sets, update
+from gpu_rehearsal.scenarios.deployment import CREATE as UPDATE
+from gpu_rehearsal.scenarios.pools import gpu_pools
 from gpu_rehearsal.scenarios.scale import STEP_SECONDS, run_pool_jobs, scale
-from gpu_rehearsal.scenarios.update import SCENARIO as UPDATE
-from gpu_rehearsal.scenarios.update import Announce, update
-from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, ended_in_order, stage
+from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, Stage, ended_in_order, stage
 
 
 class _Ended(Exception):
@@ -135,3 +133,89 @@ def _why_no_control_plane(assembly: Assembly, props: Props) -> str:
     except LookupError as error:
         return str(error)
     return ""
+
+
+PERMISSIONS = "Permissions"
+_ACCOUNT = "system:serviceaccount:"
+_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+def check_roles(stage: Stage) -> Iterator[Line]:
+    """Check every call of AWS that was made in all scenarios before."""
+    calls = [each for each in stage.aws.calls if each.principal]
+    for role in sorted({each.principal for each in calls}):
+        own = [each for each in calls if each.principal == role]
+        refused = sorted({f"{each.action} ({each.message})" for each in own if not each.allowed})
+        yield Line(
+            scenario=PERMISSIONS,
+            promise=f"role {role.rpartition('/')[2]} may do what it does",
+            outcome=Outcome.FAILED if refused else Outcome.HELD,
+            text="; ".join(refused) or f"{len({each.action for each in own})} actions",
+        )
+
+
+def check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
+    """Check the calls of the API server in all scenarios before.
+
+    Args:
+        since: How many calls are left out: those of creations that were rolled back. While a release is removed, its
+            pods lose their permissions before they end.
+    """
+    controllers = _controllers(stage)
+    by_user = defaultdict(list)
+    for use in list(rbac_uses(stage.plane.audit))[since:]:
+        if use.user.startswith(_ACCOUNT) and use.user not in controllers:
+            by_user[use.user].append(use)
+    for user, own in sorted(by_user.items()):
+        refused = sorted({f"{each.verb} {each.resource or each.path}" for each in own if each.decision != "allow"})
+        yield Line(
+            scenario=PERMISSIONS,
+            promise=f"account {user.removeprefix(_ACCOUNT).replace(':', '/')} may do what it does",
+            outcome=Outcome.FAILED if refused else Outcome.HELD,
+            text="; ".join(refused) or f"{len({(each.verb, each.resource) for each in own})} kinds of call",
+        )
+
+
+def _controllers(stage: Stage) -> set[str]:
+    """Return the accounts of Kubernetes' own controllers, which no stack configures.
+
+    Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles
+    """
+    return {
+        f"{_ACCOUNT}{subject['namespace']}:{subject['name']}"
+        for each in stage.client.list(_BINDINGS)
+        if each["roleRef"]["name"].startswith("system:controller:")
+        for subject in each.get("subjects", ())
+        if subject["kind"] == "ServiceAccount"
+    }
+
+
+NETWORK = "Network"
+_NOT_CHECKED = (
+    "network ACLs, DNS options of the VPC, policies of endpoints, transit gateways, peering and firewalls "
+    "aren't checked"
+)
+
+
+def network(stage: Stage) -> Iterator[Line]:
+    """Report on the instances of all scenarios before; nothing if there were none."""
+    kubelets, never = stage.nodes.kubelets, stage.nodes.never
+    if not kubelets and not never:
+        return
+    yield _line("every instance that starts becomes a node", len(kubelets), never.values())
+    if kubelets:
+        unreached = [why for why in kubelets.values() if why]
+        yield _line("the API server reaches the kubelet of every node (port 10250)", len(kubelets), unreached)
+    yield Line(
+        scenario=NETWORK, promise="the rest of the network is open", outcome=Outcome.NOT_PLAYED, text=_NOT_CHECKED
+    )
+
+
+def _line(promise: str, count: int, faults: Iterable[str]) -> Line:
+    said = "; ".join(sorted(set(faults)))
+    return Line(
+        scenario=NETWORK,
+        promise=promise,
+        outcome=Outcome.FAILED if said else Outcome.HELD,
+        text=said or f"{count} of {count}",
+    )

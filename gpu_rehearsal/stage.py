@@ -30,17 +30,16 @@ from gpu_rehearsal.assemblies import (
     find_principals,
 )
 from gpu_rehearsal.aws.server import Aws
-from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cloudformation.stack import Stack
 from gpu_rehearsal.cloudformation.template import bootstrap
 from gpu_rehearsal.cluster.addons import GROUPS, Addons, Definitions, Webhooks
-from gpu_rehearsal.cluster.authenticator import Authenticator
 from gpu_rehearsal.cluster.client import Client
 from gpu_rehearsal.cluster.container import Programs, Starter
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane
 from gpu_rehearsal.cluster.devices import Devices
-from gpu_rehearsal.cluster.kubelet import Kubelet
-from gpu_rehearsal.cluster.nodes import Nodes
+from gpu_rehearsal.cluster.identities import Authenticator
+from gpu_rehearsal.cluster.nodes import Kubelet, Nodes
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.internet import Charts, Internet
 

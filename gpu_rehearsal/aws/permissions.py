@@ -1,22 +1,314 @@
-"""The permission check of each call: its actions, resources and keys, and the policies of the caller.
-
-Source: https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
-"""
+"""The permission check of each call: its actions, resources and keys, and the policies of the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from botocore.exceptions import ClientError
 from moto.iam.exceptions import NotFoundException
+from moto.iam.models import iam_backends
 
 from gpu_rehearsal.aws.api import AwsRefusal, Request
-from gpu_rehearsal.aws.other_services import function_name
-from gpu_rehearsal.aws.policies import Question, Unjudged, decide, pairs, resource_tags, role_statements, role_tags
-from gpu_rehearsal.aws.policy_resources import OF_EC2, OF_IAM
-from gpu_rehearsal.aws.region import Call, Region
+from gpu_rehearsal.aws.policies import (
+    Question,
+    Unjudged,
+    decide,
+    pairs,
+    request_tags,
+    resource_tags,
+    role_statements,
+    role_tags,
+)
+from gpu_rehearsal.aws.region import Call, Region, function_name, tags_kept
+
+
+def pass_role(role: str, service: str) -> Question:
+    """Ask whether somebody may give a role to a service.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
+
+    Args:
+        role: ARN of the role.
+        service: ``ec2.amazonaws.com``.
+    """
+    return Question(action="iam:PassRole", resource=role, context={"iam:PassedToService": (service,)})
+
+
+def _instance_profile(region: Region, request: Request) -> Iterable[Question]:
+    """Ask about an instance profile and, where one is given to it, about the role.
+
+    A profile that is made with tags asks nothing of ``iam:TagInstanceProfile``: Karpenter makes such with a policy that
+    allows that action for profiles that have its tags already.
+    Source: https://karpenter.sh/v1.14/reference/cloudformation/
+    """
+    asked = request.parameters
+    name = str(asked["InstanceProfileName"])
+    iam = region.service("iam")
+    try:
+        found = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+    except iam.exceptions.NoSuchEntityException:
+        found = {}
+    arn = found.get("Arn") or f"arn:aws:iam::{region.account}:instance-profile{asked.get('Path', '/')}{name}"
+    context = request_tags(pairs(asked.get("Tags"))) | resource_tags(pairs(found.get("Tags")))
+    yield Question(action=f"iam:{request.name}", resource=arn, context=context)
+    if request.name == "AddRoleToInstanceProfile":
+        role = iam.get_role(RoleName=asked["RoleName"])["Role"]["Arn"]
+        yield pass_role(role, "ec2.amazonaws.com")
+
+
+def _role(region: Region, request: Request) -> Iterable[Question]:
+    name = str(request.parameters["RoleName"])
+    yield Question(action=f"iam:{request.name}", resource=f"arn:aws:iam::{region.account}:role/{name}")
+
+
+def _profiles(region: Region, _: Request) -> Iterable[Question]:
+    yield Question(action="iam:ListInstanceProfiles", resource=f"arn:aws:iam::{region.account}:instance-profile/")
+
+
+OF_IAM: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
+    "AddRoleToInstanceProfile": _instance_profile,
+    "CreateInstanceProfile": _instance_profile,
+    "DeleteInstanceProfile": _instance_profile,
+    "GetInstanceProfile": _instance_profile,
+    "GetRole": _role,
+    "ListInstanceProfiles": _profiles,
+    "RemoveRoleFromInstanceProfile": _instance_profile,
+    "TagInstanceProfile": _instance_profile,
+}
+
+
+# What a launch makes, whatever it is told.
+_MADE = ("instance", "network-interface", "volume")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launched:
+    """One way to launch.
+
+    Attributes:
+        data: What is launched, as data of a launch template.
+        template: Id of the template; empty without one.
+        tags: Tags of what is made, by kind.
+    """
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    template: str = ""
+    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_template(cls, region: Region, reference: Mapping[str, Any] | None) -> Launched:
+        """Return what a launch template launches.
+
+        Args:
+            region: Where the template is.
+            reference: Id or name, and version; ``None`` for a launch without one.
+        """
+        if not reference:
+            return cls()
+        named = {key: reference[key] for key in ("LaunchTemplateId", "LaunchTemplateName") if reference.get(key)}
+        version = str(reference.get("Version") or "$Default")
+        told = region.service("ec2").describe_launch_template_versions(**named, Versions=[version])
+        found = told["LaunchTemplateVersions"][0]
+        return cls(template=found["LaunchTemplateId"]).overridden(found["LaunchTemplateData"])
+
+    def overridden(self, data: Mapping[str, Any], *, spot: bool = False) -> Launched:
+        """Return the launch with other data over its own.
+
+        Args:
+            data: What is said besides.
+            spot: Whether a fleet buys it on the spot market.
+        """
+        tags = {kind: dict(said) for kind, said in self.tags.items()}
+        for one in data.get("TagSpecifications", ()):
+            tags.setdefault(one["ResourceType"], {}).update(pairs(one["Tags"]))
+        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
+        return Launched(data={**self.data, **data, **market}, template=self.template, tags=tags)
+
+    def questions(self, region: Region, action: str, *, created_by: str) -> Iterator[Question]:
+        """Yield what has to be allowed.
+
+        Args:
+            region: Where it is launched.
+            action: Action that launches.
+            created_by: Operation by which tags get on what is made.
+        """
+        for arn, context in self._used(region):
+            yield Question(action=action, resource=arn, context=context)
+        for kind in self._created_kinds():
+            arn, tags = region.arn("ec2", f"{kind}/*"), self.tags.get(kind, {})
+            yield Question(action=action, resource=arn, context=request_tags(tags))
+            if tags:
+                context = {**request_tags(tags), "ec2:CreateAction": (created_by,)}
+                yield Question(action="ec2:CreateTags", resource=arn, context=context)
+        profile = self.data.get("IamInstanceProfile", {})
+        if profile:
+            yield pass_role(_profile_role(region, profile), "ec2.amazonaws.com")
+
+    def _created_kinds(self) -> tuple[str, ...]:
+        spot = self.data.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
+        return (*_MADE, "spot-instances-request") if spot else _MADE
+
+    def _used(self, region: Region) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the resources that must be there, with their tags."""
+        data, interfaces = self.data, self.data.get("NetworkInterfaces", ())
+        subnets = [data.get("SubnetId"), *(one.get("SubnetId") for one in interfaces)]
+        groups = [*data.get("SecurityGroupIds", ()), *(each for one in interfaces for each in one.get("Groups", ()))]
+        reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        used = {
+            "launch-template": [self.template],
+            "subnet": subnets,
+            "security-group": groups,
+            "capacity-reservation": [reserved.get("CapacityReservationId")],
+            "placement-group": [data.get("Placement", {}).get("GroupName")],
+        }
+        if data.get("ImageId"):
+            yield f"arn:aws:ec2:{region.name}::image/{data['ImageId']}", {}
+        for kind, identities in used.items():
+            for identity in filter(None, dict.fromkeys(identities)):
+                yield region.arn("ec2", f"{kind}/{identity}"), self._existing_tags(region, identity)
+
+    @staticmethod
+    def _existing_tags(region: Region, identity: str) -> dict[str, Any]:
+        return resource_tags(tags_kept(region, identity), "ec2")
+
+
+def _profile_role(region: Region, profile: Mapping[str, str]) -> str:
+    name = profile.get("Name") or profile["Arn"].rpartition("/")[2]
+    roles = iam_backends[region.account]["aws"].get_instance_profile(name).roles
+    return str(roles[0].arn) if roles else ""
+
+
+# Kind of a resource, by the beginning of its id.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
+_KINDS = {
+    "eni": "network-interface",
+    "fleet": "fleet",
+    "i": "instance",
+    "lt": "launch-template",
+    "sg": "security-group",
+    "sgr": "security-group-rule",
+    "sir": "spot-instances-request",
+    "subnet": "subnet",
+    "vol": "volume",
+    "vpc": "vpc",
+}
+
+
+def existing(region: Region, action: str, identity: str, tags: Mapping[str, str] | None = None) -> Question:
+    """Ask about something that is there, which has tags, and may get others.
+
+    Raises:
+        Unjudged: It is not known what has such an id.
+    """
+    kind = _KINDS.get(identity.partition("-")[0])
+    if kind is None:
+        raise Unjudged(f"the kind of {identity}")
+    context = resource_tags(tags_kept(region, identity), "ec2") | request_tags(tags or {})
+    return Question(action=action, resource=region.arn("ec2", f"{kind}/{identity}"), context=context)
+
+
+def _create_tags(region: Region, request: Request) -> Iterator[Question]:
+    tags = pairs(request.parameters["Tags"])
+    for identity in request.parameters["Resources"]:
+        yield existing(region, "ec2:CreateTags", identity, tags)
+
+
+def _terminate(region: Region, request: Request) -> Iterator[Question]:
+    for identity in request.parameters["InstanceIds"]:
+        yield existing(region, "ec2:TerminateInstances", identity)
+
+
+def _delete_template(region: Region, request: Request) -> Iterator[Question]:
+    identity = request.parameters.get("LaunchTemplateId")
+    if not identity:
+        identity = _template_id(region, str(request.parameters["LaunchTemplateName"]))
+    yield existing(region, "ec2:DeleteLaunchTemplate", identity)
+
+
+def _create_tagged(region: Region, request: Request, *, kind: str) -> Iterator[Question]:
+    arn, tags = region.arn("ec2", f"{kind}/*"), _requested_tags(request, kind)
+    yield Question(action=f"ec2:{request.name}", resource=arn, context=request_tags(tags))
+    if tags:
+        context = {**request_tags(tags), "ec2:CreateAction": (request.name,)}
+        yield Question(action="ec2:CreateTags", resource=arn, context=context)
+
+
+def _security_group(region: Region, request: Request) -> Iterator[Question]:
+    identity = request.parameters.get("GroupId")
+    if not identity:
+        raise Unjudged(f"the group of ec2:{request.name}")
+    yield existing(region, f"ec2:{request.name}", identity)
+
+
+def _network_interface(region: Region, request: Request) -> Iterator[Question]:
+    yield existing(region, f"ec2:{request.name}", str(request.parameters["NetworkInterfaceId"]))
+
+
+def _create_interface(region: Region, request: Request) -> Iterator[Question]:
+    asked = request.parameters
+    for resource in ("network-interface/*", f"subnet/{asked['SubnetId']}"):
+        yield Question(action="ec2:CreateNetworkInterface", resource=region.arn("ec2", resource))
+    for group in asked.get("Groups", ()):
+        yield existing(region, "ec2:CreateNetworkInterface", str(group))
+
+
+def _run(region: Region, request: Request) -> Iterator[Question]:
+    asked = request.parameters
+    launched = Launched.from_template(region, asked.get("LaunchTemplate")).overridden(asked)
+    yield from launched.questions(region, "ec2:RunInstances", created_by="RunInstances")
+
+
+def _fleet(region: Region, request: Request) -> Iterator[Question]:
+    """Ask for a fleet: both for the fleet and for the instances that the caller runs with it.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-prerequisites.html
+    """
+    arn, tags = region.arn("ec2", "fleet/*"), _requested_tags(request, "fleet")
+    yield Question(action="ec2:CreateFleet", resource=arn, context=request_tags(tags))
+    if tags:
+        context = {**request_tags(tags), "ec2:CreateAction": ("CreateFleet",)}
+        yield Question(action="ec2:CreateTags", resource=arn, context=context)
+    spot = request.parameters["TargetCapacitySpecification"].get("DefaultTargetCapacityType") == "spot"
+    for config in request.parameters["LaunchTemplateConfigs"]:
+        template = Launched.from_template(region, config["LaunchTemplateSpecification"]).overridden(request.parameters)
+        for override in config.get("Overrides") or [{}]:
+            launched = template.overridden(override, spot=spot)
+            yield from launched.questions(region, "ec2:CreateFleet", created_by="CreateFleet")
+            yield from launched.questions(region, "ec2:RunInstances", created_by="CreateFleet")
+
+
+def _template_id(region: Region, name: str) -> str:
+    found = region.service("ec2").describe_launch_templates(LaunchTemplateNames=[name])["LaunchTemplates"]
+    return str(found[0]["LaunchTemplateId"])
+
+
+def _requested_tags(request: Request, kind: str) -> dict[str, str]:
+    said: list[dict[str, Any]] = list(request.parameters.get("TagSpecifications", ()))
+    return {key: value for one in said if one["ResourceType"] == kind for key, value in pairs(one["Tags"]).items()}
+
+
+OF_EC2: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
+    "AssignPrivateIpAddresses": _network_interface,
+    "AuthorizeSecurityGroupEgress": _security_group,
+    "AuthorizeSecurityGroupIngress": _security_group,
+    "CreateFleet": _fleet,
+    "CreateLaunchTemplate": partial(_create_tagged, kind="launch-template"),
+    "CreateNetworkInterface": _create_interface,
+    "CreateTags": _create_tags,
+    "CreateVolume": partial(_create_tagged, kind="volume"),
+    "DeleteLaunchTemplate": _delete_template,
+    "DeleteNetworkInterface": _network_interface,
+    "RevokeSecurityGroupEgress": _security_group,
+    "RevokeSecurityGroupIngress": _security_group,
+    "RunInstances": _run,
+    "TerminateInstances": _terminate,
+    "UnassignPrivateIpAddresses": _network_interface,
+}
+
 
 Ask = Callable[[Region, Request], Iterable[Question]]
 

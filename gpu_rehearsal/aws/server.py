@@ -17,6 +17,7 @@ from werkzeug.serving import make_server
 from werkzeug.test import run_wsgi_app
 from werkzeug.wrappers import Response
 
+from gpu_rehearsal.aws.access import Access
 from gpu_rehearsal.aws.api import (
     AwsRefusal,
     Play,
@@ -31,15 +32,13 @@ from gpu_rehearsal.aws.api import (
     register_validation,
     rewind,
 )
-from gpu_rehearsal.aws.eks.addons import Addons, Identities
-from gpu_rehearsal.aws.eks.clusters import Access, Clusters, Tags
-from gpu_rehearsal.aws.eks.nodegroups import Nodegroups, Outcome
+from gpu_rehearsal.aws.clusters import Addons, Clusters, Identities, Tags
 from gpu_rehearsal.aws.fleets import Catalogue, Fleets
 from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, Images, Launches, Notices
-from gpu_rehearsal.aws.other_services import Invoke, OtherServices, Roles
+from gpu_rehearsal.aws.node_groups import Nodegroups, Outcome
 from gpu_rehearsal.aws.permissions import Judge, access_denied_error
 from gpu_rehearsal.aws.reachability import Reachability, have_network
-from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Principals, Region
+from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Invoke, OtherServices, Principals, Region, Roles
 from gpu_rehearsal.aws.scaling import Groups
 from gpu_rehearsal.credentials import Credentials, Source
 from gpu_rehearsal.processes import LOOPBACK, free_port

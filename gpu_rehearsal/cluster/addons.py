@@ -20,9 +20,8 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Object, Refused
+from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Loop, Looped, Object, Refused
 from gpu_rehearsal.cluster.pod_status import is_ready
-from gpu_rehearsal.cluster.process import Loop, Looped
 from gpu_rehearsal.credentials import Authority, Cloud
 from gpu_rehearsal.processes import LOOPBACK, Handler, Server
 

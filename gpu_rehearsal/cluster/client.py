@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from urllib3 import HTTPHeaderDict, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
+
+from gpu_rehearsal import processes
 
 Object = dict[str, Any]
 
@@ -169,3 +173,70 @@ def _message(text: bytes) -> str:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
         return text.decode(errors="replace")
+
+
+POLL_SECONDS = 0.2
+
+
+class Loop:
+    """A step that is repeated in a thread of its own.
+
+    Attributes:
+        refusals: What the API server said no to, each once; the step was tried again.
+    """
+
+    def __init__(self, name: str, step: Callable[[], None], *, seconds: float = POLL_SECONDS) -> None:
+        self.refusals: dict[str, None] = {}
+        self._step, self._seconds = step, seconds
+        self._stopping, self._failure = threading.Event(), list[BaseException]()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the step that goes on.
+
+        Raises:
+            RuntimeError: A step failed: nothing was done after it.
+        """
+        self._stopping.set()
+        self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Say so where it has failed.
+
+        Raises:
+            RuntimeError: A step failed.
+        """
+        if self._failure and not processes.stopping():
+            raise RuntimeError(f"{self._thread.name} failed: {self._failure[0]}") from self._failure[0]
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._seconds):
+            try:
+                self._step()
+            except (Refused, HTTPError) as refused:
+                # Another was faster, or the server ends: the next step sees what is there then.
+                self.refusals[str(refused)] = None
+            except BaseException as error:
+                self._failure.append(error)
+                return
+
+
+_Looped = TypeVar("_Looped", bound="Looped")
+
+
+class Looped:
+    """A simulator whose loop runs while its ``with`` block lasts."""
+
+    loop: Loop
+
+    def __enter__(self: _Looped) -> _Looped:
+        self.loop.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.stop()

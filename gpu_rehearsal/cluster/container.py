@@ -14,12 +14,11 @@ from typing import Any
 
 from gpu_rehearsal.cluster import pod_status as status
 from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.identities import PodCredentials, has_token, write_kubeconfig
 from gpu_rehearsal.cluster.instances import Node, now
-from gpu_rehearsal.cluster.pod_identity import PodCredentials, has_token, write_kubeconfig
 from gpu_rehearsal.cluster.pod_status import ContainerState, environment, expanded
-from gpu_rehearsal.cluster.process import Process, listens
 from gpu_rehearsal.credentials import Cloud
-from gpu_rehearsal.processes import LOOPBACK, free_port
+from gpu_rehearsal.processes import LOOPBACK, Process, free_port, listens
 
 CLUSTER_AUTOSCALER = "GPU_CONSTRUCTS_CLUSTER_AUTOSCALER"
 _PROBE_SECONDS = 1.0

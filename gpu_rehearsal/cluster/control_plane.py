@@ -15,8 +15,7 @@ from typing import Any
 from urllib3.exceptions import HTTPError
 
 from gpu_rehearsal.cluster.client import Client, Object, Refused
-from gpu_rehearsal.cluster.process import Process, listens
-from gpu_rehearsal.processes import LOOPBACK, free_port
+from gpu_rehearsal.processes import LOOPBACK, Process, free_port, listens
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 

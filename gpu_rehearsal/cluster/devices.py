@@ -20,10 +20,9 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, Client, Object, Refused
+from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, Client, Loop, Looped, Object, Refused
 from gpu_rehearsal.cluster.instances import Image, Instance, Instances, Node
 from gpu_rehearsal.cluster.pod_status import environment, is_ready
-from gpu_rehearsal.cluster.process import Loop, Looped
 
 # Its own words for making instances of a MIG GPU, on all GPUs where it names none.
 # Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#creating-gpu-instances

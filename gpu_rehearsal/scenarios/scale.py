@@ -12,10 +12,10 @@ from gpu_facts.resources import DEVICE_CLASS, GPU, NVIDIA
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.container import CLUSTER_AUTOSCALER
 from gpu_rehearsal.cluster.pod_status import is_over, is_ready, owner
-from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Moment, Outcome, Report
-from gpu_rehearsal.scenarios.witnesses import (
+from gpu_rehearsal.scenarios.pools import (
     AUTO_MODE,
+    GpuPool,
     cause,
     explain_pod,
     is_auto_mode,

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from gpu_rehearsal.cluster.client import THREADS, Object, Refused
 from gpu_rehearsal.cluster.control_plane import ControlPlane
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.processes import wait_until
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
 
 DECIDE_SECONDS = 60.0

@@ -13,7 +13,7 @@ from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.reading.inputs import read_input
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.processes import wait_until
 from tests import behind_taints
 from tests.behind_taints import CLAIMED, DAEMON, DEVICE_CLASS, POOL_OF, RUNS
 from tests.e2e.case import Case

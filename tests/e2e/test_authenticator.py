@@ -10,9 +10,9 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpu_rehearsal.cluster.authenticator import Authenticator
 from gpu_rehearsal.cluster.client import Client, Object, Refused
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, rbac_uses
+from gpu_rehearsal.cluster.identities import Authenticator
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, played_cloud
 from tools import build_e2e_tools
 

@@ -16,9 +16,9 @@ import yaml
 from gpu_constructs.installing.lambda_functions import rights
 from gpu_facts import versions
 from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Refused
-from gpu_rehearsal.cluster.process import wait_until
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.internet import Charts, Internet
+from gpu_rehearsal.processes import wait_until
 from tests.cloudformation import Answers, event_of
 from tests.e2e.helm import Helm
 from tests.e2e.test_charts import EMITTED

@@ -30,7 +30,7 @@ from gpu_facts import versions
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.software.daemon_sets import daemon_sets_of_chart
 from gpu_rehearsal.cluster.client import Client, Object, Refused
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.processes import wait_until
 from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 

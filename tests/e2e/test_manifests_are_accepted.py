@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_rehearsal.cluster.client import Client, Object, Refused
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.processes import wait_until
 from tests import test_serving_page
 from tests.conftest import FLAGS
 from tests.emitted import EXAMPLES, run

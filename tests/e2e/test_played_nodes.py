@@ -17,10 +17,9 @@ from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.container import Programs, Starter
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane
 from gpu_rehearsal.cluster.devices import Devices
-from gpu_rehearsal.cluster.kubelet import Kubelet
-from gpu_rehearsal.cluster.nodes import Nodes
+from gpu_rehearsal.cluster.nodes import Kubelet, Nodes
 from gpu_rehearsal.cluster.pod_status import is_ready, owner
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.processes import wait_until
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, node_config, played_cloud
 from tools import build_e2e_tools
 

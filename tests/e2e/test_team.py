@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cluster.authenticator import AccessPolicies
 from gpu_rehearsal.cluster.client import Client, Object, Refused
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
-from gpu_rehearsal.cluster.process import wait_until
+from gpu_rehearsal.cluster.identities import AccessPolicies
+from gpu_rehearsal.processes import wait_until
 from tests.e2e.rig import UNDISTURBED
 from tests.e2e.test_manifests_are_accepted import documents, is_served
 from tests.templates import manifests_of, of_type

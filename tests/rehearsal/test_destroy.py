@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation.events import Event
-from gpu_rehearsal.scenarios.destroy import helm_keeps, retained_resources
+from gpu_rehearsal.cloudformation.changes import Event
+from gpu_rehearsal.scenarios.deletion import helm_keeps, retained_resources
 
 RELEASE = {"meta.helm.sh/release-name": "kueue"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+from gpu_rehearsal.play import network
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenarios.permissions import network
 from gpu_rehearsal.stage import Stage
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_rehearsal.aws.server import Aws
-from gpu_rehearsal.pools import GpuPool, gpu_pools
+from gpu_rehearsal.scenarios.pools import GpuPool, gpu_pools
 
 POOLS, OVERLAYS = "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 

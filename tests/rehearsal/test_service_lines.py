@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenarios.create import workloads
+from gpu_rehearsal.scenarios.deployment import workloads
 from gpu_rehearsal.stage import Stage
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenarios.failure import to_fail
-from gpu_rehearsal.scenarios.update import Announced, Pod, compare
+from gpu_rehearsal.scenarios.deletion import to_fail
+from gpu_rehearsal.scenarios.deployment import Announced, Pod, compare
 from tools.changes_played import CHANGES
 from tools.write_changes import rows
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpu_rehearsal.assemblies import Assembly
 from gpu_rehearsal.report import Report
-from gpu_rehearsal.scenarios.create import create
+from gpu_rehearsal.scenarios.deployment import create
 from gpu_rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import many_pools
 from tools import build_e2e_tools, rehearse

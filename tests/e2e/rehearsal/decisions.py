@@ -17,7 +17,7 @@ from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import NODE_POOL
 from gpu_rehearsal.cluster.client import CONFLICT, THREADS, Object, Refused
 from gpu_rehearsal.processes import LOOPBACK
-from gpu_rehearsal.scenarios.witnesses import wait_until_found, wait_until_none
+from gpu_rehearsal.scenarios.pools import wait_until_found, wait_until_none
 from gpu_rehearsal.stage import Stage
 
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.

@@ -10,10 +10,9 @@ from itertools import product
 from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.pod_status import is_ready
-from gpu_rehearsal.pools import GpuPool
 from gpu_rehearsal.report import Line, Outcome, Report
-from gpu_rehearsal.scenarios.scale import STEP_SECONDS, why_not_played
-from gpu_rehearsal.scenarios.witnesses import (
+from gpu_rehearsal.scenarios.pools import (
+    GpuPool,
     conditions,
     event_messages,
     explain_pod,
@@ -21,6 +20,7 @@ from gpu_rehearsal.scenarios.witnesses import (
     pool_nodes,
     wait_until_found,
 )
+from gpu_rehearsal.scenarios.scale import STEP_SECONDS, why_not_played
 from gpu_rehearsal.stage import Stage
 
 _LABEL = "rehearsal.gpu-constructs.io/server"

@@ -17,7 +17,7 @@ from gpu_facts.labels import NODE_POOL
 from gpu_preflight.scheduling import fitting
 from gpu_rehearsal.assemblies import Assembly
 from gpu_rehearsal.report import Report
-from gpu_rehearsal.scenarios.witnesses import wait_until_found
+from gpu_rehearsal.scenarios.pools import wait_until_found
 from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import drawn_pods, many_pools
 from tests.e2e.rehearsal.agree import MOST_UNKNOWN, SLOTS, Pair, Said, Told, agree, lines, verdicts

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_rehearsal.assemblies import why_not_played
 from gpu_rehearsal.report import Outcome, Report
-from gpu_rehearsal.scenarios.create import create
+from gpu_rehearsal.scenarios.deployment import create
 from gpu_rehearsal.stage import Props, stage
 from tools.plays import PLAYS, ROOT, assemblies_of
 from tools.rehearse import DEFINITIONS

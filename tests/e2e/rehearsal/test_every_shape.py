@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from gpu_rehearsal.pools import GpuPool, gpu_pools
 from gpu_rehearsal.report import Outcome, Report
+from gpu_rehearsal.scenarios.pools import GpuPool, gpu_pools
 from gpu_rehearsal.scenarios.scale import scale
 from gpu_rehearsal.stage import Stage
 from tests.e2e.rehearsal import many_pools

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_rehearsal.pools import gpu_pools
 from gpu_rehearsal.report import Report
-from gpu_rehearsal.scenarios.create import create
+from gpu_rehearsal.scenarios.deployment import create
+from gpu_rehearsal.scenarios.pools import gpu_pools
 from gpu_rehearsal.stage import Props, stage
 from tests.e2e.rehearsal.conftest import default_stack
 from tests.e2e.rehearsal.hardship import SCENARIO, hardship

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rehearsal.assemblies import Assembly
-from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenarios.destroy import account, nothing_left, retained_resources
+from gpu_rehearsal.scenarios.deletion import account, nothing_left, retained_resources
 from gpu_rehearsal.stage import Props, Stage, stage
 from tools.plays import ROOT, assemblies_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation.events import MOST, Answers, checked
+from gpu_rehearsal.cloudformation.changes import MOST, Answers, checked
 from gpu_rehearsal.credentials import Authority
 
 REQUEST = {"StackId": "stack", "RequestId": "request", "LogicalResourceId": "Thing"}

@@ -12,11 +12,18 @@ import pytest
 from botocore.exceptions import ParamValidationError
 
 from gpu_facts.schemas import replacement_properties
-from gpu_rehearsal.cloudformation.creation import Creation, CreationFailed, Deployed, Made
-from gpu_rehearsal.cloudformation.events import Clients, Deployment, StackIdentity
+from gpu_rehearsal.cloudformation.changes import (
+    Clients,
+    Creation,
+    CreationFailed,
+    Deployed,
+    Deployment,
+    Made,
+    StackIdentity,
+)
 from gpu_rehearsal.cloudformation.intrinsics import evaluate, resolve
 from gpu_rehearsal.cloudformation.invocation import Functions
-from gpu_rehearsal.cloudformation.resource_types.table import CUSTOM, TYPES, find_type
+from gpu_rehearsal.cloudformation.resource_types import CUSTOM, TYPES, find_type
 from gpu_rehearsal.cloudformation.template import Resource
 from tests.emitted import Template
 from tests.rehearsal.cloudformation.accounts import REGION, UnsentAccount

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation.events import Event
-from gpu_rehearsal.cloudformation.resource_types import lambdas as custom_resources
+from gpu_rehearsal.cloudformation import lambdas as custom_resources
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cloudformation.stack import Stack
 from gpu_rehearsal.cloudformation.template import bootstrap
 from gpu_rehearsal.credentials import Authority

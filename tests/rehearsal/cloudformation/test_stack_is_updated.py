@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from gpu_facts.schemas import replacement_properties
-from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cloudformation.stack import Stack
 from tests.rehearsal.cloudformation.accounts import MotoAccount, moto_account
 from tests.rehearsal.cloudformation.test_stack_is_created import ROLE

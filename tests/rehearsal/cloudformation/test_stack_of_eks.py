@@ -10,7 +10,7 @@ import pytest
 
 from gpu_facts.schemas import replacement_properties
 from gpu_rehearsal.aws.server import Aws
-from gpu_rehearsal.cloudformation.events import Event
+from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cloudformation.stack import Stack
 
 COMBINED = "Version and ReleaseVersion updates cannot be combined with other updates"

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_rehearsal.cluster.client import Client, Object
-from gpu_rehearsal.cluster.pod_identity import has_token
+from gpu_rehearsal.cluster.identities import has_token
 from gpu_rehearsal.cluster.pod_status import environment, expanded, missing
 
 HELD: dict[str, Object] = {

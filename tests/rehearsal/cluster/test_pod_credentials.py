@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from gpu_rehearsal.aws.server import Aws
 from gpu_rehearsal.cluster.client import Client, Object
+from gpu_rehearsal.cluster.identities import PodCredentials
 from gpu_rehearsal.cluster.instances import Instance, Node
-from gpu_rehearsal.cluster.pod_identity import PodCredentials
 from tests.rehearsal.aws.conftest import Role, aws, cluster, role, subnets, world
 
 __all__ = ["aws", "cluster", "role", "subnets", "world"]

@@ -10,7 +10,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpu_rehearsal.cluster.authenticator import BadToken, read_token
+from gpu_rehearsal.cluster.identities import BadToken, read_token
 
 
 def signed(cluster: str = "training", *, action: str = "GetCallerIdentity", secret: str = "secret") -> str:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_rehearsal.cloudformation.creation import Creation, Made
+from gpu_rehearsal.cloudformation.changes import Creation, Made
 from gpu_rehearsal.cloudformation.intrinsics import Shaping
 from gpu_rehearsal.cloudformation.template import region_partition
 

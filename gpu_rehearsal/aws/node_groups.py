@@ -1,22 +1,19 @@
-"""Managed node groups: an Auto Scaling group behind each, launched from a template that EKS makes of the group's own.
-
-Sources: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html,
-https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
-"""
+"""Managed node groups: an Auto Scaling group behind each, launched from a template that EKS makes of the group's own."""
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
+from ipaddress import ip_network
 from typing import Any
 
+from gpu_rehearsal.aws.access import Access, Membership, bottlerocket, nodeadm
 from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.eks.clusters import Access, Cluster, Clusters, done
-from gpu_rehearsal.aws.eks.joining import Joining, own_name
+from gpu_rehearsal.aws.clusters import Cluster, Clusters, done
 from gpu_rehearsal.aws.launches import Images, Launches, with_tags
-from gpu_rehearsal.aws.other_services import Roles
-from gpu_rehearsal.aws.region import Region
+from gpu_rehearsal.aws.region import Region, Roles
 from gpu_rehearsal.aws.scaling import Groups
 
 Outcome = Callable[[str], "str | None"]
@@ -309,3 +306,126 @@ def _without_own_tags(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _group_name(described: Mapping[str, Any]) -> str:
     return str(described["resources"]["autoScalingGroups"][0]["name"])
+
+
+# Effects, as kubelet names them.
+# Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+# What EKS takes for the most pods of a node, unless its user data says otherwise.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
+_MOST_PODS, _MOST_PODS_OF_BIG, _BIG_VCPUS = 110, 250, 30
+
+
+class Joining:
+    """What nodes of managed groups need."""
+
+    def __init__(self, region: Region, images: Images) -> None:
+        self._region, self._images = region, images
+
+    def complete(
+        self, data: Mapping[str, Any], cluster: Cluster, described: Mapping[str, Any], kinds: list[str]
+    ) -> dict[str, Any]:
+        """Return data of a launch template by which a node joins.
+
+        Raises:
+            AwsRefusal: The template says what only the group may.
+        """
+        if data.get("IamInstanceProfile"):
+            raise AwsRefusal("InvalidParameterException", "Instance profile should not be specified in launch template")
+        if data.get("NetworkInterfaces") and any(one.get("SubnetId") for one in data["NetworkInterfaces"]):
+            raise AwsRefusal("InvalidParameterException", "Subnets should not be specified in the launch template")
+        completed = dict(data) | {"IamInstanceProfile": {"Name": self._profile(described)}}
+        completed |= self._groups(data, cluster)
+        if described.get("capacityType") != "CAPACITY_BLOCK":
+            completed.pop("InstanceType", None)
+        if data.get("ImageId"):
+            return completed
+        kind = str(described.get("amiType") or "AL2023_x86_64_STANDARD")
+        self._check_architecture(kind, kinds)
+        image = self._images.managed_group_image(kind, str(described["version"]), described.get("releaseVersion"))
+        membership = self._membership(cluster, described, image, kinds)
+        write = bottlerocket if kind.startswith("BOTTLEROCKET") else nodeadm
+        own = base64.b64decode(data.get("UserData") or "").decode()
+        return completed | {"ImageId": image, "UserData": base64.b64encode(write(own, membership).encode()).decode()}
+
+    def _groups(self, data: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
+        """Return the cluster's own security group, unless the template has groups of its own."""
+        group = cluster.description["resourcesVpcConfig"]["clusterSecurityGroupId"]
+        interfaces = data.get("NetworkInterfaces")
+        if interfaces:
+            return {
+                "NetworkInterfaces": [one if one.get("Groups") else one | {"Groups": [group]} for one in interfaces]
+            }
+        return {} if data.get("SecurityGroupIds") else {"SecurityGroupIds": [group]}
+
+    def _membership(self, cluster: Cluster, described: Mapping[str, Any], image: str, kinds: list[str]) -> Membership:
+        source = described["launchTemplate"]
+        labels = dict(described["labels"]) | {
+            "eks.amazonaws.com/nodegroup": described["nodegroupName"],
+            "eks.amazonaws.com/nodegroup-image": image,
+            "eks.amazonaws.com/capacityType": described["capacityType"],
+        }
+        if source:
+            labels |= {
+                "eks.amazonaws.com/sourceLaunchTemplateId": source["id"],
+                "eks.amazonaws.com/sourceLaunchTemplateVersion": source["version"],
+            }
+        taints = [(one["key"], one.get("value", ""), _EFFECTS[one["effect"]]) for one in described["taints"]]
+        cidr = cluster.description["kubernetesNetworkConfig"]["serviceIpv4Cidr"]
+        return Membership(
+            cluster=cluster.name,
+            endpoint=cluster.description["endpoint"],
+            certificate_authority=cluster.description["certificateAuthority"]["data"],
+            service_cidr=cidr,
+            dns_ip=str(ip_network(cidr)[10]),
+            max_pods=min(self._most_pods(kind) for kind in kinds),
+            labels=labels,
+            taints=tuple(taints),
+        )
+
+    def _check_architecture(self, ami_type: str, kinds: list[str]) -> None:
+        """Reject instance types of another architecture than the AMI type.
+
+        Source of the words: https://github.com/eksctl-io/eksctl/issues/7754 (2026-11)
+        """
+        wanted = self._images.architecture(ami_type)
+        types = self._region.service("ec2").describe_instance_types(InstanceTypes=kinds)["InstanceTypes"]
+        others = [
+            each["InstanceType"] for each in types if wanted not in each["ProcessorInfo"]["SupportedArchitectures"]
+        ]
+        if others:
+            message = f"[{', '.join(others)}] is not a valid instance type for requested amiType {ami_type}"
+            raise AwsRefusal("InvalidParameterException", message)
+
+    def _most_pods(self, kind: str) -> int:
+        found = self._region.service("ec2").describe_instance_types(InstanceTypes=[kind])["InstanceTypes"][0]
+        network = found["NetworkInfo"]
+        addresses = network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2
+        most = _MOST_PODS if found["VCpuInfo"]["DefaultVCpus"] <= _BIG_VCPUS else _MOST_PODS_OF_BIG
+        return int(min(addresses, most))
+
+    def _profile(self, described: Mapping[str, Any]) -> str:
+        """Return the instance profile of a group, created when it is first needed."""
+        iam, name = self._region.service("iam"), own_name(described)
+        try:
+            iam.create_instance_profile(InstanceProfileName=name)
+        except iam.exceptions.EntityAlreadyExistsException:
+            return name
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=_role(described))
+        return name
+
+    def forget(self, described: Mapping[str, Any]) -> None:
+        """Delete the launch template and the instance profile that EKS made for a group."""
+        iam, name = self._region.service("iam"), own_name(described)
+        self._region.service("ec2").delete_launch_template(LaunchTemplateName=name)
+        iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=_role(described))
+        iam.delete_instance_profile(InstanceProfileName=name)
+
+
+def own_name(described: Mapping[str, Any]) -> str:
+    """Return the name of the launch template and the instance profile that EKS makes for a group."""
+    return f"eks-{described['nodegroupArn'].rpartition('/')[2]}"
+
+
+def _role(described: Mapping[str, Any]) -> str:
+    return str(described["nodeRole"]).rpartition("/")[2]

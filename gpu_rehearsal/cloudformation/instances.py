@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_rehearsal.cloudformation.creation import AS_NAMED, Creation, Made
+from gpu_rehearsal.cloudformation.changes import AS_NAMED, Creation, Made
 from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 
 _QUEUE = Shaping(documents=frozenset({"Attributes.RedriveAllowPolicy", "Attributes.RedrivePolicy"}))

@@ -1,8 +1,4 @@
-"""Clusters of EKS, their tags, and access entries: which role is whom in a cluster, and what its access policies allow.
-
-Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,
-https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html
-"""
+"""Clusters of EKS, their tags, add-ons and Pod Identity associations, as the API returns them."""
 
 from __future__ import annotations
 
@@ -15,35 +11,15 @@ from datetime import datetime, timezone
 from ipaddress import ip_network
 from threading import RLock
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.region import Principals, Region
+from gpu_rehearsal.aws.region import Region
 
 # Used unless the VPC has addresses of them.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
 _ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
-CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11)
-POLICIES = (
-    "AmazonEKSAdminPolicy",
-    "AmazonEKSClusterAdminPolicy",
-    "AmazonEKSAdminViewPolicy",
-    "AmazonEKSEditPolicy",
-    "AmazonEKSViewPolicy",
-    "AmazonEKSSecretReaderPolicy",
-    "AmazonEKSAutoNodePolicy",
-    "AmazonEKSBlockStoragePolicy",
-    "AmazonEKSLoadBalancingPolicy",
-    "AmazonEKSNetworkingPolicy",
-    "AmazonEKSComputePolicy",
-)
-# What a type of entry makes of a node's role; a person's role has what its entry says.
-# Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
-NODES = {
-    "EC2_LINUX": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
-    "EC2": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
-}
 
 
 @dataclass(kw_only=True)
@@ -271,192 +247,212 @@ class Tags:
         raise AwsRefusal("NotFoundException", f"Resource was not found: {arn}")
 
 
-class Access:
-    """The access entries of every cluster."""
+class Identities:
+    """The associations of every cluster."""
 
-    def __init__(self, region: Region, clusters: Clusters, principals: Principals) -> None:
-        self._region, self._clusters, self._principals = region, clusters, principals
-        self._entries: dict[tuple[str, str], dict[str, Any]] = {}
-        self._policies: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+        self._associations: dict[str, dict[str, Any]] = {}
 
-    @plays("eks", "CreateAccessEntry")
+    @plays("eks", "CreatePodIdentityAssociation")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Let a role in."""
-        asked = request.parameters
-        cluster = self._clusters.find(asked["clusterName"], active=True)
-        self._require_api_mode(cluster)
-        principal = str(asked["principalArn"])
-        if (cluster.name, principal) in self._known(cluster):
-            message = "The specified access entry resource is already in use on this cluster."
-            raise AwsRefusal("ResourceInUseException", message)
-        return {"accessEntry": self._add(cluster, principal, asked)}
+        """Give the pods of a service account a role."""
+        cluster = self._clusters.find(request.parameters["clusterName"], active=True)
+        return {"association": self.add(cluster, request.parameters)}
 
-    @plays("eks", "DescribeAccessEntry")
+    @plays("eks", "DescribePodIdentityAssociation")
     def describe(self, request: Request) -> Mapping[str, Any]:
-        """Return one entry."""
-        return {"accessEntry": self._entry(request)}
+        """Return one association."""
+        return {"association": self._association(request)}
 
-    @plays("eks", "ListAccessEntries")
+    @plays("eks", "ListPodIdentityAssociations")
     def listed(self, request: Request) -> Mapping[str, Any]:
-        """Return the principals of a cluster's entries, or of those with a policy."""
-        cluster, policy = (
-            self._clusters.find(request.parameters["clusterName"]),
-            request.parameters.get("associatedPolicyArn"),
-        )
-        names = [principal for name, principal in self._known(cluster) if name == cluster.name]
-        if policy:
-            names = [each for each in names if policy in self._policies.get((cluster.name, each), {})]
-        return {"accessEntries": sorted(names)}
+        """Return the associations of a cluster, of a namespace or of a service account."""
+        asked = request.parameters
+        self._clusters.find(asked["clusterName"])
+        named = [key for key in ("clusterName", "namespace", "serviceAccount") if asked.get(key)]
+        found = [one for one in self._associations.values() if all(one[key] == asked[key] for key in named)]
+        return {"associations": found}
 
-    @plays("eks", "UpdateAccessEntry")
-    def update(self, request: Request) -> Mapping[str, Any]:
-        """Change the groups and the user name of a role."""
-        entry, asked = self._entry(request), request.parameters
-        _check_groups(asked)
-        entry |= {key: asked[key] for key in ("kubernetesGroups", "username") if asked.get(key) is not None}
-        return {"accessEntry": entry}
-
-    @plays("eks", "DeleteAccessEntry")
+    @plays("eks", "DeletePodIdentityAssociation")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """Keep a role out again."""
-        entry = self._entry(request)
-        key = (entry["clusterName"], entry["principalArn"])
-        del self._entries[key]
-        self._policies.pop(key, None)
-        return {}
+        """Take the role away."""
+        association = self._association(request)
+        del self._associations[association["associationId"]]
+        return {"association": association}
 
-    @plays("eks", "AssociateAccessPolicy")
-    def associate(self, request: Request) -> Mapping[str, Any]:
-        """Give a role one of EKS's policies."""
-        asked, entry = request.parameters, self._entry(request)
-        policy = str(asked["policyArn"])
-        if policy.partition("cluster-access-policy/")[2] not in POLICIES:
-            raise AwsRefusal("InvalidParameterException", f"The policyArn parameter format is not valid: {policy}")
-        if entry["type"] in NODES and entry["type"] != "EC2":
-            message = f"Access policies cannot be associated with an entry of type {entry['type']}"
-            raise AwsRefusal("InvalidRequestException", message)
-        key = (entry["clusterName"], entry["principalArn"])
-        associated = _associated(policy, dict(asked["accessScope"]))
-        self._policies.setdefault(key, {})[policy] = associated
-        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicy": associated}
-
-    @plays("eks", "DisassociateAccessPolicy")
-    def disassociate(self, request: Request) -> Mapping[str, Any]:
-        """Take it away."""
-        entry = self._entry(request)
-        self._policies.get((entry["clusterName"], entry["principalArn"]), {}).pop(request.parameters["policyArn"], None)
-        return {}
-
-    @plays("eks", "ListAssociatedAccessPolicies")
-    def associated(self, request: Request) -> Mapping[str, Any]:
-        """Return the policies of a role in a cluster."""
-        entry = self._entry(request)
-        key = (entry["clusterName"], entry["principalArn"])
-        policies = list(self._policies.get(key, {}).values())
-        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicies": policies}
-
-    def add_nodes(self, cluster: Cluster, role: str) -> None:
-        """Let the role of a managed group in, as EKS does by itself.
-
-        Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-        """
-        takes_entries = cluster.description["accessConfig"]["authenticationMode"] != "CONFIG_MAP"
-        if takes_entries and (cluster.name, role) not in self._known(cluster):
-            self._add(cluster, role, {"type": "EC2_LINUX"})
+    @plays("eks", "UpdatePodIdentityAssociation")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Give a service account another role."""
+        association = self._association(request)
+        association |= {
+            key: request.parameters[key]
+            for key in ("roleArn", "targetRoleArn", "disableSessionTags")
+            if request.parameters.get(key) is not None
+        }
+        return {"association": association}
 
     def described(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
-        return self._entries.values()
+        return self._associations.values()
 
-    def _add(self, cluster: Cluster, principal: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self._check_role(principal)
-        kind = str(asked.get("type") or "STANDARD")
-        if kind in NODES and (asked.get("kubernetesGroups") or asked.get("username")):
-            raise AwsRefusal(
-                "InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours"
-            )
-        _check_groups(asked)
-        username, groups = NODES.get(kind, (_username(principal), []))
+    def remove_owned(self, owner: str) -> None:
+        """Remove the associations of an add-on."""
+        self._associations = {key: one for key, one in self._associations.items() if one.get("ownerArn") != owner}
+
+    def add(self, cluster: Cluster, asked: Mapping[str, Any], *, owner: str | None = None) -> dict[str, Any]:
+        """Add an association, of somebody's or of an add-on.
+
+        Args:
+            cluster: Where the service account is.
+            asked: What was asked for, by the names of the API.
+            owner: ARN of the add-on that it belongs to.
+
+        Raises:
+            AwsRefusal: The service account has a role already.
+        """
+        namespace, account = str(asked["namespace"]), str(asked["serviceAccount"])
+        if self.find_association(cluster, namespace, account):
+            message = f"Association already exists: {cluster.name}, {namespace}/{account}"
+            raise AwsRefusal("ResourceInUseException", message)
+        identity = "a-" + hashlib.sha256(f"{cluster.arn}/{namespace}/{account}".encode()).hexdigest()[:17]
         now = datetime.now(timezone.utc)
-        entry = {
+        arn = f"{cluster.arn.replace(':cluster/', ':podidentityassociation/')}/{identity}"
+        association = dict(asked) | {
             "clusterName": cluster.name,
-            "principalArn": principal,
-            "accessEntryArn": f"{cluster.arn.replace(':cluster/', ':access-entry/')}/role/{_name(principal)}",
-            "type": kind,
-            "username": asked.get("username") or username,
-            "kubernetesGroups": list(asked.get("kubernetesGroups") or groups),
-            "tags": dict(asked.get("tags", {})),
+            "associationId": identity,
+            "associationArn": arn,
             "createdAt": now,
             "modifiedAt": now,
         }
-        self._entries[cluster.name, principal] = entry
-        return entry
+        if owner:
+            association["ownerArn"] = owner
+        self._associations[identity] = association
+        return association
 
-    def _known(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return all entries, with that of a cluster's creator, which EKS makes with the cluster."""
-        access, key = cluster.description["accessConfig"], "bootstrapped"
-        if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
-            access[key] = True
-            principal = self._principals.resolve_role(cluster.creator) or self._principals.administrator
-            now = datetime.now(timezone.utc)
-            self._entries[cluster.name, principal] = {
-                "clusterName": cluster.name,
-                "principalArn": principal,
-                "type": "STANDARD",
-                "username": _username(principal),
-                "kubernetesGroups": [],
-                "createdAt": now,
-                "modifiedAt": now,
-            }
-            self._policies[cluster.name, principal] = {CLUSTER_ADMIN: _associated(CLUSTER_ADMIN, {"type": "cluster"})}
-        return self._entries
+    def find_association(self, cluster: Cluster, namespace: str, account: str) -> dict[str, Any] | None:
+        """Return the association of a service account."""
+        wanted = (cluster.name, namespace, account)
+        for one in self._associations.values():
+            if (one["clusterName"], one["namespace"], one["serviceAccount"]) == wanted:
+                return one
+        return None
 
-    def _entry(self, request: Request) -> dict[str, Any]:
-        cluster = self._clusters.find(request.parameters["clusterName"])
-        found = self._known(cluster).get((cluster.name, request.parameters["principalArn"]))
-        if found is None:
-            message = f"The specified principalArn could not be found: {request.parameters['principalArn']}"
+    def session_tags(self, cluster: Cluster, namespace: str, account: str, pod: str) -> dict[str, str]:
+        """Return the tags of the session that a pod gets.
+
+        Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+        """
+        return {
+            "eks-cluster-arn": cluster.arn,
+            "eks-cluster-name": cluster.name,
+            "kubernetes-namespace": namespace,
+            "kubernetes-service-account": account,
+            "kubernetes-pod-name": pod,
+            "kubernetes-pod-uid": str(uuid5(NAMESPACE_URL, f"{cluster.arn}/{namespace}/{pod}")),
+        }
+
+    def _association(self, request: Request) -> dict[str, Any]:
+        found = self._associations.get(request.parameters["associationId"])
+        if found is None or found["clusterName"] != request.parameters["clusterName"]:
+            message = f"Association was not found: {request.parameters['associationId']}"
             raise AwsRefusal("ResourceNotFoundException", message)
         return found
 
-    def _check_role(self, principal: str) -> None:
-        """Refuse a role or user that is not there, as EKS does."""
-        if principal == self._principals.administrator:
-            return
-        iam = self._region.service("iam")
-        try:
-            if ":user/" in principal:
-                found = iam.get_user(UserName=_name(principal))["User"]["Arn"]
-            else:
-                found = iam.get_role(RoleName=_name(principal))["Role"]["Arn"]
-        except iam.exceptions.NoSuchEntityException:
-            found = ""
-        if found != principal:
-            message = f"The specified principalArn is invalid: invalid principal. {principal}"
-            raise AwsRefusal("InvalidParameterException", message)
 
-    @staticmethod
-    def _require_api_mode(cluster: Cluster) -> None:
-        if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
-            message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
-            raise AwsRefusal("InvalidRequestException", message)
+# Where an add-on's service accounts are, when it is not told.
+# Source: aws eks describe-addon-versions, https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html
+NAMESPACES = {
+    "vpc-cni": "kube-system",
+    "aws-ebs-csi-driver": "kube-system",
+    "aws-efs-csi-driver": "kube-system",
+    "aws-fsx-csi-driver": "kube-system",
+    "aws-mountpoint-s3-csi-driver": "kube-system",
+    "amazon-cloudwatch-observability": "amazon-cloudwatch",
+    "external-dns": "external-dns",
+}
 
 
-def _check_groups(asked: Mapping[str, Any]) -> None:
-    if any(group.startswith("system:") for group in asked.get("kubernetesGroups") or ()):
-        message = "The kubernetes group name must not begin with 'system:'"
-        raise AwsRefusal("InvalidParameterException", message)
+class Addons:
+    """The add-ons of every cluster."""
+
+    def __init__(self, clusters: Clusters, identities: Identities) -> None:
+        self._clusters, self._identities = clusters, identities
+        self._addons: dict[tuple[str, str], dict[str, Any]] = {}
+
+    @plays("eks", "CreateAddon")
+    def create(self, request: Request) -> Mapping[str, Any]:
+        """Install an add-on, and give its service accounts their roles."""
+        asked, name = request.parameters, str(request.parameters["addonName"])
+        cluster = self._clusters.find(asked["clusterName"], active=True)
+        if (cluster.name, name) in self._addons:
+            raise AwsRefusal("ResourceInUseException", "Addon already exists.")
+        arn = f"{cluster.arn.replace(':cluster/', ':addon/')}/{name}"
+        owned = self._own(cluster, name, asked, arn)
+        now = datetime.now(timezone.utc)
+        self._addons[cluster.name, name] = dict(asked) | {
+            "addonArn": arn,
+            "status": "ACTIVE",
+            "health": {"issues": []},
+            "podIdentityAssociations": owned,
+            "createdAt": now,
+            "modifiedAt": now,
+        }
+        return {"addon": self._addons[cluster.name, name]}
+
+    @plays("eks", "DescribeAddon")
+    def describe(self, request: Request) -> Mapping[str, Any]:
+        """Return one add-on."""
+        return {"addon": self._addon(request)}
+
+    @plays("eks", "ListAddons")
+    def names(self, request: Request) -> Mapping[str, Any]:
+        """Return the names of a cluster's add-ons."""
+        cluster = self._clusters.find(request.parameters["clusterName"])
+        return {"addons": sorted(name for where, name in self._addons if where == cluster.name)}
+
+    @plays("eks", "UpdateAddon")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Change version, configuration and roles of an add-on."""
+        addon, asked = self._addon(request), request.parameters
+        named = ("addonVersion", "configurationValues", "serviceAccountRoleArn")
+        addon |= {key: asked[key] for key in named if asked.get(key)}
+        if asked.get("podIdentityAssociations") is not None:
+            self._identities.remove_owned(addon["addonArn"])
+            cluster = self._clusters.find(addon["clusterName"])
+            given = {"namespaceConfig": addon.get("namespaceConfig", {}), **asked}
+            addon["podIdentityAssociations"] = self._own(cluster, addon["addonName"], given, addon["addonArn"])
+        return {"update": done("AddonUpdate")}
+
+    @plays("eks", "DeleteAddon")
+    def delete(self, request: Request) -> Mapping[str, Any]:
+        """Remove an add-on and its associations."""
+        addon = self._addon(request)
+        self._identities.remove_owned(addon["addonArn"])
+        del self._addons[addon["clusterName"], addon["addonName"]]
+        return {"addon": addon | {"status": "DELETING"}}
+
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return self._addons.values()
+
+    def _own(self, cluster: Cluster, name: str, asked: Mapping[str, Any], arn: str) -> list[str]:
+        """Give the service accounts of an add-on their roles, and return the associations."""
+        return [
+            self._identities.add(cluster, {**each, "namespace": _namespace(name, asked)}, owner=arn)["associationArn"]
+            for each in asked.get("podIdentityAssociations", ())
+        ]
+
+    def _addon(self, request: Request) -> dict[str, Any]:
+        key = (request.parameters["clusterName"], request.parameters["addonName"])
+        self._clusters.find(key[0])
+        if key not in self._addons:
+            raise AwsRefusal("ResourceNotFoundException", f"No addon: {key[1]} found in cluster: {key[0]}")
+        return self._addons[key]
 
 
-def _username(principal: str) -> str:
-    """Return whom EKS calls a role in a cluster: its session, whose name the role does not know."""
-    return f"arn:aws:sts::{principal.split(':')[4]}:assumed-role/{_name(principal)}/{{{{SessionName}}}}"
-
-
-def _name(principal: str) -> str:
-    return principal.rpartition("/")[2]
-
-
-def _associated(policy: str, scope: dict[str, Any]) -> dict[str, Any]:
-    now = datetime.now(timezone.utc)
-    return {"policyArn": policy, "accessScope": scope, "associatedAt": now, "modifiedAt": now}
+def _namespace(name: str, asked: Mapping[str, Any]) -> str:
+    told = asked.get("namespaceConfig", {}).get("namespace") or NAMESPACES.get(name)
+    if told is None:
+        raise Unplayed(f"the namespace of the add-on {name}, which has a service account with a role,")
+    return str(told)

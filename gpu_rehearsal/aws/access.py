@@ -1,0 +1,347 @@
+"""Access of roles and nodes to a cluster: access entries, and user data by which nodes join."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email import message_from_string
+from email.message import Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
+from typing import Any
+
+import tomli_w
+import yaml
+
+from gpu_facts.merging import merged
+from gpu_rehearsal.aws.api import AwsRefusal, Request, plays
+from gpu_rehearsal.aws.clusters import Cluster, Clusters
+from gpu_rehearsal.aws.region import Principals, Region
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11)
+POLICIES = (
+    "AmazonEKSAdminPolicy",
+    "AmazonEKSClusterAdminPolicy",
+    "AmazonEKSAdminViewPolicy",
+    "AmazonEKSEditPolicy",
+    "AmazonEKSViewPolicy",
+    "AmazonEKSSecretReaderPolicy",
+    "AmazonEKSAutoNodePolicy",
+    "AmazonEKSBlockStoragePolicy",
+    "AmazonEKSLoadBalancingPolicy",
+    "AmazonEKSNetworkingPolicy",
+    "AmazonEKSComputePolicy",
+)
+# What a type of entry makes of a node's role; a person's role has what its entry says.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
+NODES = {
+    "EC2_LINUX": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
+    "EC2": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
+}
+
+
+class Access:
+    """The access entries of every cluster."""
+
+    def __init__(self, region: Region, clusters: Clusters, principals: Principals) -> None:
+        self._region, self._clusters, self._principals = region, clusters, principals
+        self._entries: dict[tuple[str, str], dict[str, Any]] = {}
+        self._policies: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+
+    @plays("eks", "CreateAccessEntry")
+    def create(self, request: Request) -> Mapping[str, Any]:
+        """Let a role in."""
+        asked = request.parameters
+        cluster = self._clusters.find(asked["clusterName"], active=True)
+        self._require_api_mode(cluster)
+        principal = str(asked["principalArn"])
+        if (cluster.name, principal) in self._known(cluster):
+            message = "The specified access entry resource is already in use on this cluster."
+            raise AwsRefusal("ResourceInUseException", message)
+        return {"accessEntry": self._add(cluster, principal, asked)}
+
+    @plays("eks", "DescribeAccessEntry")
+    def describe(self, request: Request) -> Mapping[str, Any]:
+        """Return one entry."""
+        return {"accessEntry": self._entry(request)}
+
+    @plays("eks", "ListAccessEntries")
+    def listed(self, request: Request) -> Mapping[str, Any]:
+        """Return the principals of a cluster's entries, or of those with a policy."""
+        cluster, policy = (
+            self._clusters.find(request.parameters["clusterName"]),
+            request.parameters.get("associatedPolicyArn"),
+        )
+        names = [principal for name, principal in self._known(cluster) if name == cluster.name]
+        if policy:
+            names = [each for each in names if policy in self._policies.get((cluster.name, each), {})]
+        return {"accessEntries": sorted(names)}
+
+    @plays("eks", "UpdateAccessEntry")
+    def update(self, request: Request) -> Mapping[str, Any]:
+        """Change the groups and the user name of a role."""
+        entry, asked = self._entry(request), request.parameters
+        _check_groups(asked)
+        entry |= {key: asked[key] for key in ("kubernetesGroups", "username") if asked.get(key) is not None}
+        return {"accessEntry": entry}
+
+    @plays("eks", "DeleteAccessEntry")
+    def delete(self, request: Request) -> Mapping[str, Any]:
+        """Keep a role out again."""
+        entry = self._entry(request)
+        key = (entry["clusterName"], entry["principalArn"])
+        del self._entries[key]
+        self._policies.pop(key, None)
+        return {}
+
+    @plays("eks", "AssociateAccessPolicy")
+    def associate(self, request: Request) -> Mapping[str, Any]:
+        """Give a role one of EKS's policies."""
+        asked, entry = request.parameters, self._entry(request)
+        policy = str(asked["policyArn"])
+        if policy.partition("cluster-access-policy/")[2] not in POLICIES:
+            raise AwsRefusal("InvalidParameterException", f"The policyArn parameter format is not valid: {policy}")
+        if entry["type"] in NODES and entry["type"] != "EC2":
+            message = f"Access policies cannot be associated with an entry of type {entry['type']}"
+            raise AwsRefusal("InvalidRequestException", message)
+        key = (entry["clusterName"], entry["principalArn"])
+        associated = _associated(policy, dict(asked["accessScope"]))
+        self._policies.setdefault(key, {})[policy] = associated
+        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicy": associated}
+
+    @plays("eks", "DisassociateAccessPolicy")
+    def disassociate(self, request: Request) -> Mapping[str, Any]:
+        """Take it away."""
+        entry = self._entry(request)
+        self._policies.get((entry["clusterName"], entry["principalArn"]), {}).pop(request.parameters["policyArn"], None)
+        return {}
+
+    @plays("eks", "ListAssociatedAccessPolicies")
+    def associated(self, request: Request) -> Mapping[str, Any]:
+        """Return the policies of a role in a cluster."""
+        entry = self._entry(request)
+        key = (entry["clusterName"], entry["principalArn"])
+        policies = list(self._policies.get(key, {}).values())
+        return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicies": policies}
+
+    def add_nodes(self, cluster: Cluster, role: str) -> None:
+        """Let the role of a managed group in, as EKS does by itself.
+
+        Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+        """
+        takes_entries = cluster.description["accessConfig"]["authenticationMode"] != "CONFIG_MAP"
+        if takes_entries and (cluster.name, role) not in self._known(cluster):
+            self._add(cluster, role, {"type": "EC2_LINUX"})
+
+    def described(self) -> Iterable[dict[str, Any]]:
+        """Return the description of each."""
+        return self._entries.values()
+
+    def _add(self, cluster: Cluster, principal: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_role(principal)
+        kind = str(asked.get("type") or "STANDARD")
+        if kind in NODES and (asked.get("kubernetesGroups") or asked.get("username")):
+            raise AwsRefusal(
+                "InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours"
+            )
+        _check_groups(asked)
+        username, groups = NODES.get(kind, (_username(principal), []))
+        now = datetime.now(timezone.utc)
+        entry = {
+            "clusterName": cluster.name,
+            "principalArn": principal,
+            "accessEntryArn": f"{cluster.arn.replace(':cluster/', ':access-entry/')}/role/{_name(principal)}",
+            "type": kind,
+            "username": asked.get("username") or username,
+            "kubernetesGroups": list(asked.get("kubernetesGroups") or groups),
+            "tags": dict(asked.get("tags", {})),
+            "createdAt": now,
+            "modifiedAt": now,
+        }
+        self._entries[cluster.name, principal] = entry
+        return entry
+
+    def _known(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return all entries, with that of a cluster's creator, which EKS makes with the cluster."""
+        access, key = cluster.description["accessConfig"], "bootstrapped"
+        if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
+            access[key] = True
+            principal = self._principals.resolve_role(cluster.creator) or self._principals.administrator
+            now = datetime.now(timezone.utc)
+            self._entries[cluster.name, principal] = {
+                "clusterName": cluster.name,
+                "principalArn": principal,
+                "type": "STANDARD",
+                "username": _username(principal),
+                "kubernetesGroups": [],
+                "createdAt": now,
+                "modifiedAt": now,
+            }
+            self._policies[cluster.name, principal] = {CLUSTER_ADMIN: _associated(CLUSTER_ADMIN, {"type": "cluster"})}
+        return self._entries
+
+    def _entry(self, request: Request) -> dict[str, Any]:
+        cluster = self._clusters.find(request.parameters["clusterName"])
+        found = self._known(cluster).get((cluster.name, request.parameters["principalArn"]))
+        if found is None:
+            message = f"The specified principalArn could not be found: {request.parameters['principalArn']}"
+            raise AwsRefusal("ResourceNotFoundException", message)
+        return found
+
+    def _check_role(self, principal: str) -> None:
+        """Refuse a role or user that is not there, as EKS does."""
+        if principal == self._principals.administrator:
+            return
+        iam = self._region.service("iam")
+        try:
+            if ":user/" in principal:
+                found = iam.get_user(UserName=_name(principal))["User"]["Arn"]
+            else:
+                found = iam.get_role(RoleName=_name(principal))["Role"]["Arn"]
+        except iam.exceptions.NoSuchEntityException:
+            found = ""
+        if found != principal:
+            message = f"The specified principalArn is invalid: invalid principal. {principal}"
+            raise AwsRefusal("InvalidParameterException", message)
+
+    @staticmethod
+    def _require_api_mode(cluster: Cluster) -> None:
+        if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
+            message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
+            raise AwsRefusal("InvalidRequestException", message)
+
+
+def _check_groups(asked: Mapping[str, Any]) -> None:
+    if any(group.startswith("system:") for group in asked.get("kubernetesGroups") or ()):
+        message = "The kubernetes group name must not begin with 'system:'"
+        raise AwsRefusal("InvalidParameterException", message)
+
+
+def _username(principal: str) -> str:
+    """Return whom EKS calls a role in a cluster: its session, whose name the role does not know."""
+    return f"arn:aws:sts::{principal.split(':')[4]}:assumed-role/{_name(principal)}/{{{{SessionName}}}}"
+
+
+def _name(principal: str) -> str:
+    return principal.rpartition("/")[2]
+
+
+def _associated(policy: str, scope: dict[str, Any]) -> dict[str, Any]:
+    now = datetime.now(timezone.utc)
+    return {"policyArn": policy, "accessScope": scope, "associatedAt": now, "modifiedAt": now}
+
+
+NODE_CONFIG = "application/node.eks.aws"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Membership:
+    """As what a node joins which cluster.
+
+    Attributes:
+        cluster: Name of the cluster.
+        endpoint: Where its API is.
+        certificate_authority: Base64 of the PEM.
+        service_cidr: Addresses of services.
+        dns_ip: Address of the cluster's DNS.
+        max_pods: Most pods of the node.
+        labels: Labels that its kubelet gives it.
+        taints: Key, value and effect of each taint.
+    """
+
+    cluster: str
+    endpoint: str
+    certificate_authority: str
+    service_cidr: str
+    dns_ip: str
+    max_pods: int
+    labels: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]
+
+
+def nodeadm(own: str, membership: Membership) -> str:
+    """Return user data of AL2023: EKS's NodeConfig, then the parts of the template, which nodeadm merges over it.
+
+    Source: https://github.com/awslabs/amazon-eks-ami/issues/1988 (a template that EKS made, 2024-10)
+
+    Args:
+        own: User data of the template; empty when it has none.
+        membership: What EKS knows.
+
+    Raises:
+        AwsRefusal: The template's is not in MIME multi-part format.
+    """
+    merged = MIMEMultipart(boundary="//")
+    merged.attach(_part(NODE_CONFIG, yaml.safe_dump(_node_config(membership), sort_keys=False)))
+    for part in _parts(own):
+        merged.attach(part)
+    return merged.as_string()
+
+
+def bottlerocket(own: str, membership: Membership) -> str:
+    """Return user data of Bottlerocket: the template's settings, and EKS's over them.
+
+    Args:
+        own: User data of the template; empty when it has none.
+        membership: What EKS knows.
+
+    Raises:
+        AwsRefusal: The template's is no TOML.
+    """
+    try:
+        settings = tomllib.loads(own)
+    except tomllib.TOMLDecodeError as error:
+        raise AwsRefusal(
+            "Ec2LaunchTemplateInvalidConfiguration", f"User data was not in the TOML format: {error}"
+        ) from error
+    taints: dict[str, list[str]] = {}
+    for key, value, effect in membership.taints:
+        taints.setdefault(key, []).append(f"{value}:{effect}")
+    joins = {
+        "cluster-name": membership.cluster,
+        "api-server": membership.endpoint,
+        "cluster-certificate": membership.certificate_authority,
+        "cluster-dns-ip": membership.dns_ip,
+        "node-labels": dict(membership.labels),
+    } | ({"node-taints": taints} if taints else {})
+    defaults = {"settings": {"kubernetes": {"max-pods": membership.max_pods}}}
+    return tomli_w.dumps(merged(merged(defaults, settings), {"settings": {"kubernetes": joins}}))
+
+
+def _node_config(membership: Membership) -> dict[str, Any]:
+    labels = ",".join(f"{key}={value}" for key, value in membership.labels.items())
+    taints = ",".join(f"{key}={value}:{effect}" for key, value, effect in membership.taints)
+    flags = [f"--node-labels={labels}"] + ([f"--register-with-taints={taints}"] if taints else [])
+    cluster = {
+        "name": membership.cluster,
+        "apiServerEndpoint": membership.endpoint,
+        "certificateAuthority": membership.certificate_authority,
+        "cidr": membership.service_cidr,
+    }
+    config = {"maxPods": membership.max_pods, "clusterDNS": [membership.dns_ip]}
+    spec = {"cluster": cluster, "kubelet": {"config": config, "flags": flags}}
+    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+
+
+def _part(kind: str, text: str) -> Message:
+    main, _, sub = kind.partition("/")
+    part = MIMENonMultipart(main, sub)
+    part.set_payload(text)
+    return part
+
+
+def _parts(own: str) -> Iterator[Message]:
+    if not own.strip():
+        return
+    message = message_from_string(own)
+    if not message.is_multipart():
+        raise AwsRefusal("Ec2LaunchTemplateInvalidConfiguration", "User data was not in the MIME multipart format.")
+    yield from (part for part in message.walk() if not part.is_multipart())

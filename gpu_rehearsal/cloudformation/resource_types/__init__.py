@@ -1,1 +1,0 @@
-"""Resource types, each with the calls that create, update and delete a resource."""
