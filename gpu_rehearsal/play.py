@@ -1,4 +1,7 @@
-"""A play: every scenario of some stacks that share a cluster, and the report of it."""
+"""A play: every scenario of some stacks that share a cluster, and the report of it.
+
+Permissions and Network: every call was allowed, and every instance became a node that the API server reaches.
+"""
 
 from __future__ import annotations
 

@@ -43,11 +43,8 @@ from gpu_rehearsal.cluster.nodes import Kubelet, Nodes
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.internet import Charts, Internet
 
-_RELEASE, _DEFINITIONS, _OBJECTS = (
-    "Custom::AWSCDK-EKS-HelmChart",
-    DEFINITIONS_RESOURCE,
-    "Custom::AWSCDK-EKS-KubernetesResource",
-)
+# Types of the custom resources of the CDK that install a chart, and that apply manifests.
+RELEASE_TYPE, MANIFEST_TYPE = "Custom::AWSCDK-EKS-HelmChart", "Custom::AWSCDK-EKS-KubernetesResource"
 # As kubectl and helm report an object whose definition isn't there.
 _NO_MATCH = re.compile(
     r'resource mapping not found for name: "[^"]*" namespace: "[^"]*" from "[^"]*": '
@@ -79,9 +76,9 @@ class Unplayed:
 
     def __call__(self, _logical_id: str, kind: str, properties: Mapping[str, Any]) -> str:
         """Return why it is not played, empty where it is; what others need of it is there then."""
-        if kind in (_RELEASE, _DEFINITIONS):
+        if kind in (RELEASE_TYPE, DEFINITIONS_RESOURCE):
             return self._release_reason(properties)
-        if kind == _OBJECTS and _is_of_auto_mode(json.loads(properties["Manifest"])):
+        if kind == MANIFEST_TYPE and _is_of_auto_mode(json.loads(properties["Manifest"])):
             return f"the definitions of {EKS_DOMAIN} are at AWS only"
         return ""
 

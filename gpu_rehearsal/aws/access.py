@@ -1,4 +1,9 @@
-"""Access of roles and nodes to a cluster: access entries, and user data by which nodes join."""
+"""Access of roles and nodes to a cluster: access entries, and the user data with which nodes join.
+
+Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html,
+https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data,
+https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/, https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/
+"""
 
 from __future__ import annotations
 

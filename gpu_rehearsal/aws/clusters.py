@@ -1,4 +1,9 @@
-"""Clusters of EKS, their tags, add-ons and Pod Identity associations, as the API returns them."""
+"""Clusters of EKS, their tags, add-ons and Pod Identity associations, as the API returns them.
+
+Sources: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,
+https://docs.aws.amazon.com/eks/latest/APIReference/API_Addon.html,
+https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html
+"""
 
 from __future__ import annotations
 

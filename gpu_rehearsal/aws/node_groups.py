@@ -1,4 +1,8 @@
-"""Managed node groups: an Auto Scaling group behind each, launched from a template that EKS makes of the group's own."""
+"""Managed node groups: an Auto Scaling group for each, and the launch template that EKS makes from the group's own.
+
+Sources: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html,
+https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+"""
 
 from __future__ import annotations
 

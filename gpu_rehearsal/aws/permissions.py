@@ -1,4 +1,9 @@
-"""The permission check of each call: its actions, resources and keys, and the policies of the caller."""
+"""The permission check of each call: its actions, resources and condition keys, and the policies of the caller.
+
+Sources: https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html,
+https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html,
+https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html
+"""
 
 from __future__ import annotations
 

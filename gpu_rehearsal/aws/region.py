@@ -1,4 +1,4 @@
-"""One region of one account: principals, the record of calls, clients, and what IAM, STS, Lambda, CloudFormation and ECR answer."""
+"""One region of one account: principals, recorded calls, clients, and the small services (IAM, STS, Lambda, ECR)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of resources: the executor, its events, and one resource that is created, updated or deleted."""
+"""Changes of resources: an executor, its events, and one resource that is created, updated or deleted."""
 
 from __future__ import annotations
 

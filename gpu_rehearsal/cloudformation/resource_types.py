@@ -1,4 +1,9 @@
-"""The simulated resource types: for each, the calls that create, delete and update a resource."""
+"""The simulated resource types: for each, the calls that create, delete and update a resource. EKS's types are here.
+
+An update fails if its type has no update here, or if no call of the update accepts a changed property.
+Source of every EKS type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EKS.html, and of
+every call: https://docs.aws.amazon.com/eks/latest/APIReference/API_Operations.html (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A template and its assets as CloudFormation reads them: sections, parameters, order of resources, and code of functions."""
+"""A template and its assets as CloudFormation reads them: sections, parameters, order of resources, code of functions.
+
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html (2026-11)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Identities: who a token of AWS belongs to in the cluster, and the AWS credentials of a pod."""
+"""Identities: the IAM principal behind a token of ``aws eks get-token``, and the AWS credentials of a pod.
+
+Source: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
+"""
 
 from __future__ import annotations
 

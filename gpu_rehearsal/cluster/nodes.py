@@ -1,4 +1,8 @@
-"""Nodes of the instances of EC2, and the kubelets that start, run and end their pods."""
+"""Nodes that join and leave with the instances of EC2, and the kubelets that start, run and end their pods.
+
+This is our own code instead of kwok. kwok simulates what a pod reports. A second process that writes to the same status
+would have to add programs, missing mounts and rejections of device plugins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Failure and Destroy: creations that fail and are rolled back, and the deletion of all stacks; nothing is left."""
+"""Failure and Destroy: creations that fail and are rolled back, and the deletion of all stacks. Nothing may be left.
+
+Failure: one custom resource of each handler and each release fails once. The creation is rolled back and repeated.
+Destroy: all stacks are deleted while pods of users run, the last stack first.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from gpu_rehearsal.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenarios.pools import GpuPool, wait_until_none
 from gpu_rehearsal.scenarios.scale import run_pool_jobs
-from gpu_rehearsal.stage import OF_NO_STACK, Stage
+from gpu_rehearsal.stage import MANIFEST_TYPE, OF_NO_STACK, RELEASE_TYPE, Stage
 
 DESTROY = "Destroy"
 # Seconds until the resources of a stack must be gone after its deletion.
@@ -50,7 +54,7 @@ _ENDED = ("terminated", "shutting-down", "deleted", "deleting", "PendingDeletion
 _DEPLOYERS = ("kubectl", "helm", "karpenter")
 # Kubernetes removes these objects itself.
 _PASSING = ("Event", "Lease")
-_MANIFESTS, _PATCH = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-KubernetesPatch"
+_PATCH_TYPE = "Custom::AWSCDK-EKS-KubernetesPatch"
 
 
 def account(stage: Stage) -> dict[str, str]:
@@ -169,7 +173,7 @@ def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) ->
         resources: Type and properties of the resources, by logical id, as in a template.
     """
     kept = [each for each in events if each.status == "DELETE_SKIPPED"]
-    gone = [each for each in events if each.status == "DELETE_COMPLETE" and each.type == _MANIFESTS]
+    gone = [each for each in events if each.status == "DELETE_COMPLETE" and each.type == MANIFEST_TYPE]
     deleted = {name for each in gone for name in _kubectl_objects(resources[each.logical_id])}
     applied = {name: each.type for each in kept for name in _kubectl_objects(resources[each.logical_id])}
     kept_objects = {name: type for name, type in applied.items() if name not in deleted}
@@ -179,12 +183,12 @@ def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) ->
 def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
     """Yield the objects that a resource of the kubectl provider writes, e.g. ``Namespace default``."""
     properties = resource.get("Properties", {})
-    if resource["Type"] == _PATCH:
+    if resource["Type"] == _PATCH_TYPE:
         kind, _, name = str(properties["ResourceName"]).partition("/")
         # Objects of other kinds count as left over, which a play reports.
         if kind == "namespace":
             yield f"Namespace {name}"
-    if resource["Type"] == _MANIFESTS:
+    if resource["Type"] == MANIFEST_TYPE:
         manifest = properties["Manifest"]
         # Objects in another function count as left over too.
         parts = manifest.get("Fn::Join", ("", ["[]"]))[1] if isinstance(manifest, dict) else [manifest]
@@ -252,7 +256,6 @@ def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
 FAILURE = "Failure"
 # What CloudFormation says instead of the answer of the handler, which did its work: there is something to roll back.
 REASON = "Received response status [FAILED] from custom resource. Message returned: failed by the rehearsal"
-_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 
 
 def to_fail(template: Mapping[str, Any]) -> dict[str, str]:
@@ -266,7 +269,7 @@ def to_fail(template: Mapping[str, Any]) -> dict[str, str]:
     for name in sorted(resources, key=lambda each: (deep[each], each)):
         properties = resources[name].get("Properties", {})
         if "ServiceToken" in properties:
-            release = name if resources[name]["Type"] == _RELEASE else ""
+            release = name if resources[name]["Type"] == RELEASE_TYPE else ""
             found[json.dumps([properties["ServiceToken"], release])] = name
     return {name: str(resources[name]["Type"]) for name in sorted(found.values(), key=lambda each: (deep[each], each))}
 

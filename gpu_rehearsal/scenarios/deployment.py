@@ -1,4 +1,8 @@
-"""Create and Update: every resource is created, and its pods run; then a running stack is changed, as announced."""
+"""Create and Update: stacks are created, and a running stack is updated.
+
+Create: every resource is created, each DaemonSet runs on its nodes, and every pod and Service of the stack works.
+Update: pods run while a stack is updated, and the pods that end are compared with the announced ones.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from gpu_rehearsal.cluster.pod_status import is_over, is_ready
 from gpu_rehearsal.report import Line, Moment, Outcome, Report
 from gpu_rehearsal.scenarios.pools import cause, event_messages, wait_until, wait_until_none, waits_for_the_absent
 from gpu_rehearsal.scenarios.scale import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
-from gpu_rehearsal.stage import Stage
+from gpu_rehearsal.stage import RELEASE_TYPE, Stage
 
 CREATE = "Create"
 _KINDS = {"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets"}
@@ -27,7 +31,6 @@ _JOBS, _PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
 _RELEASE_ANNOTATION = "meta.helm.sh/release-name"
 # How long a job may take to end; simulated pods end after some seconds.
 END_SECONDS = 60.0
-_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 # How long pods of a stack may take after it is complete; images are not pulled here.
 SETTLE_SECONDS = 120.0
 # How long pods may wait for what a node that is there will still show, before another is asked for.
@@ -184,7 +187,7 @@ def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[L
     for each in sorted(events, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is created"
         if each.status == "CREATE_FAILED":
-            text = each.reason if each.type != _RELEASE else "; ".join((each.reason, *_failing(stage)))
+            text = each.reason if each.type != RELEASE_TYPE else "; ".join((each.reason, *_failing(stage)))
             yield Line(scenario=CREATE, promise=promise, outcome=Outcome.FAILED, text=text)
         elif each.status == "NOT_PLAYED":
             yield Line(scenario=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=each.reason)
@@ -329,7 +332,6 @@ def _reach(stage: Stage, daemon_set: Object) -> Line:
 
 
 UPDATE = "Update"
-_RELEASE = "Custom::AWSCDK-EKS-HelmChart"
 # How long pods that an update replaces may take to end and to run again, on new nodes if need be.
 UPDATE_SECONDS = 300.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
@@ -473,7 +475,7 @@ def _logical_ids(stage: Stage) -> dict[str, set[str]]:
             if types[name] == "AWS::EKS::Nodegroup":
                 templates = {one for one in each.after if types.get(one) == "AWS::EC2::LaunchTemplate"}
                 found[each.made.ref.rpartition("/")[2]] = {name} | templates
-            elif types[name] == _RELEASE:
+            elif types[name] == RELEASE_TYPE:
                 found[str(each.properties["Release"])] = {name}
     return found
 

@@ -1,4 +1,8 @@
-"""GPU pools of a running cluster, and the causes that every component reports if a pod of a pool doesn't run."""
+"""GPU pools of a running cluster, and the causes that each component reports if a pod of a pool doesn't run.
+
+Pools are NodePools, managed node groups and Auto Scaling groups, as their APIs return them. Neither the template nor a
+static check is read, so a pool that a check considers broken is tried too.
+"""
 
 from __future__ import annotations
 
