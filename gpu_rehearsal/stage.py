@@ -345,7 +345,7 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         aws = running.enter_context(Aws(region=assembly.region, account=account))
         bootstrap(aws)
         if network:
-            aws.have_network(vpc=network.vpc, in_zones=network.subnets)
+            aws.create_existing_network(vpc=network.vpc, in_zones=network.subnets)
         charts = Charts(props.charts)
         hosts = running.enter_context(Internet(charts, authority))
         webhook = running.enter_context(Authenticator(aws, cluster=cluster))

@@ -21,7 +21,7 @@ import tomli_w
 import yaml
 
 from gpu_facts.merging import merged
-from gpu_rehearsal.aws.api import AwsRefusal, Request, plays
+from gpu_rehearsal.aws.api import AwsError, Request, simulates
 from gpu_rehearsal.aws.clusters import Cluster, Clusters
 from gpu_rehearsal.aws.region import Principals, Region
 
@@ -30,9 +30,9 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+_CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html (2026-11)
-POLICIES = (
+_POLICY_NAMES = (
     "AmazonEKSAdminPolicy",
     "AmazonEKSClusterAdminPolicy",
     "AmazonEKSAdminViewPolicy",
@@ -47,7 +47,7 @@ POLICIES = (
 )
 # What a type of entry makes of a node's role; a person's role has what its entry says.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
-NODES = {
+_NODE_USERS = {
     "EC2_LINUX": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
     "EC2": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
 }
@@ -61,44 +61,44 @@ class Access:
         self._entries: dict[tuple[str, str], dict[str, Any]] = {}
         self._policies: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
 
-    @plays("eks", "CreateAccessEntry")
+    @simulates("eks", "CreateAccessEntry")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Let a role in."""
-        asked = request.parameters
-        cluster = self._clusters.find(asked["clusterName"], active=True)
+        parameters = request.parameters
+        cluster = self._clusters.find(parameters["clusterName"], active=True)
         self._require_api_mode(cluster)
-        principal = str(asked["principalArn"])
-        if (cluster.name, principal) in self._known(cluster):
+        principal = str(parameters["principalArn"])
+        if (cluster.name, principal) in self._all_entries(cluster):
             message = "The specified access entry resource is already in use on this cluster."
-            raise AwsRefusal("ResourceInUseException", message)
-        return {"accessEntry": self._add(cluster, principal, asked)}
+            raise AwsError("ResourceInUseException", message)
+        return {"accessEntry": self._add(cluster, principal, parameters)}
 
-    @plays("eks", "DescribeAccessEntry")
+    @simulates("eks", "DescribeAccessEntry")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return one entry."""
         return {"accessEntry": self._entry(request)}
 
-    @plays("eks", "ListAccessEntries")
+    @simulates("eks", "ListAccessEntries")
     def listed(self, request: Request) -> Mapping[str, Any]:
         """Return the principals of a cluster's entries, or of those with a policy."""
         cluster, policy = (
             self._clusters.find(request.parameters["clusterName"]),
             request.parameters.get("associatedPolicyArn"),
         )
-        names = [principal for name, principal in self._known(cluster) if name == cluster.name]
+        names = [principal for name, principal in self._all_entries(cluster) if name == cluster.name]
         if policy:
             names = [each for each in names if policy in self._policies.get((cluster.name, each), {})]
         return {"accessEntries": sorted(names)}
 
-    @plays("eks", "UpdateAccessEntry")
+    @simulates("eks", "UpdateAccessEntry")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Change the groups and the user name of a role."""
-        entry, asked = self._entry(request), request.parameters
-        _check_groups(asked)
-        entry |= {key: asked[key] for key in ("kubernetesGroups", "username") if asked.get(key) is not None}
+        entry, parameters = self._entry(request), request.parameters
+        _check_groups(parameters)
+        entry |= {key: parameters[key] for key in ("kubernetesGroups", "username") if parameters.get(key) is not None}
         return {"accessEntry": entry}
 
-    @plays("eks", "DeleteAccessEntry")
+    @simulates("eks", "DeleteAccessEntry")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """Keep a role out again."""
         entry = self._entry(request)
@@ -107,29 +107,29 @@ class Access:
         self._policies.pop(key, None)
         return {}
 
-    @plays("eks", "AssociateAccessPolicy")
+    @simulates("eks", "AssociateAccessPolicy")
     def associate(self, request: Request) -> Mapping[str, Any]:
         """Give a role one of EKS's policies."""
-        asked, entry = request.parameters, self._entry(request)
-        policy = str(asked["policyArn"])
-        if policy.partition("cluster-access-policy/")[2] not in POLICIES:
-            raise AwsRefusal("InvalidParameterException", f"The policyArn parameter format is not valid: {policy}")
-        if entry["type"] in NODES and entry["type"] != "EC2":
+        parameters, entry = request.parameters, self._entry(request)
+        policy = str(parameters["policyArn"])
+        if policy.partition("cluster-access-policy/")[2] not in _POLICY_NAMES:
+            raise AwsError("InvalidParameterException", f"The policyArn parameter format is not valid: {policy}")
+        if entry["type"] in _NODE_USERS and entry["type"] != "EC2":
             message = f"Access policies cannot be associated with an entry of type {entry['type']}"
-            raise AwsRefusal("InvalidRequestException", message)
+            raise AwsError("InvalidRequestException", message)
         key = (entry["clusterName"], entry["principalArn"])
-        associated = _associated(policy, dict(asked["accessScope"]))
+        associated = _associated(policy, dict(parameters["accessScope"]))
         self._policies.setdefault(key, {})[policy] = associated
         return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicy": associated}
 
-    @plays("eks", "DisassociateAccessPolicy")
+    @simulates("eks", "DisassociateAccessPolicy")
     def disassociate(self, request: Request) -> Mapping[str, Any]:
         """Take it away."""
         entry = self._entry(request)
         self._policies.get((entry["clusterName"], entry["principalArn"]), {}).pop(request.parameters["policyArn"], None)
         return {}
 
-    @plays("eks", "ListAssociatedAccessPolicies")
+    @simulates("eks", "ListAssociatedAccessPolicies")
     def associated(self, request: Request) -> Mapping[str, Any]:
         """Return the policies of a role in a cluster."""
         entry = self._entry(request)
@@ -143,38 +143,36 @@ class Access:
         Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
         """
         takes_entries = cluster.description["accessConfig"]["authenticationMode"] != "CONFIG_MAP"
-        if takes_entries and (cluster.name, role) not in self._known(cluster):
+        if takes_entries and (cluster.name, role) not in self._all_entries(cluster):
             self._add(cluster, role, {"type": "EC2_LINUX"})
 
-    def described(self) -> Iterable[dict[str, Any]]:
+    def descriptions(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
         return self._entries.values()
 
-    def _add(self, cluster: Cluster, principal: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _add(self, cluster: Cluster, principal: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         self._check_role(principal)
-        kind = str(asked.get("type") or "STANDARD")
-        if kind in NODES and (asked.get("kubernetesGroups") or asked.get("username")):
-            raise AwsRefusal(
-                "InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours"
-            )
-        _check_groups(asked)
-        username, groups = NODES.get(kind, (_username(principal), []))
+        kind = str(parameters.get("type") or "STANDARD")
+        if kind in _NODE_USERS and (parameters.get("kubernetesGroups") or parameters.get("username")):
+            raise AwsError("InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours")
+        _check_groups(parameters)
+        username, groups = _NODE_USERS.get(kind, (_username(principal), []))
         now = datetime.now(timezone.utc)
         entry = {
             "clusterName": cluster.name,
             "principalArn": principal,
             "accessEntryArn": f"{cluster.arn.replace(':cluster/', ':access-entry/')}/role/{_name(principal)}",
             "type": kind,
-            "username": asked.get("username") or username,
-            "kubernetesGroups": list(asked.get("kubernetesGroups") or groups),
-            "tags": dict(asked.get("tags", {})),
+            "username": parameters.get("username") or username,
+            "kubernetesGroups": list(parameters.get("kubernetesGroups") or groups),
+            "tags": dict(parameters.get("tags", {})),
             "createdAt": now,
             "modifiedAt": now,
         }
         self._entries[cluster.name, principal] = entry
         return entry
 
-    def _known(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
+    def _all_entries(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
         """Return all entries, with that of a cluster's creator, which EKS makes with the cluster."""
         access, key = cluster.description["accessConfig"], "bootstrapped"
         if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
@@ -190,22 +188,22 @@ class Access:
                 "createdAt": now,
                 "modifiedAt": now,
             }
-            self._policies[cluster.name, principal] = {CLUSTER_ADMIN: _associated(CLUSTER_ADMIN, {"type": "cluster"})}
+            self._policies[cluster.name, principal] = {_CLUSTER_ADMIN: _associated(_CLUSTER_ADMIN, {"type": "cluster"})}
         return self._entries
 
     def _entry(self, request: Request) -> dict[str, Any]:
         cluster = self._clusters.find(request.parameters["clusterName"])
-        found = self._known(cluster).get((cluster.name, request.parameters["principalArn"]))
+        found = self._all_entries(cluster).get((cluster.name, request.parameters["principalArn"]))
         if found is None:
             message = f"The specified principalArn could not be found: {request.parameters['principalArn']}"
-            raise AwsRefusal("ResourceNotFoundException", message)
+            raise AwsError("ResourceNotFoundException", message)
         return found
 
     def _check_role(self, principal: str) -> None:
         """Refuse a role or user that is not there, as EKS does."""
         if principal == self._principals.administrator:
             return
-        iam = self._region.service("iam")
+        iam = self._region.moto_client("iam")
         try:
             if ":user/" in principal:
                 found = iam.get_user(UserName=_name(principal))["User"]["Arn"]
@@ -215,19 +213,19 @@ class Access:
             found = ""
         if found != principal:
             message = f"The specified principalArn is invalid: invalid principal. {principal}"
-            raise AwsRefusal("InvalidParameterException", message)
+            raise AwsError("InvalidParameterException", message)
 
     @staticmethod
     def _require_api_mode(cluster: Cluster) -> None:
         if cluster.description["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
             message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
-            raise AwsRefusal("InvalidRequestException", message)
+            raise AwsError("InvalidRequestException", message)
 
 
-def _check_groups(asked: Mapping[str, Any]) -> None:
-    if any(group.startswith("system:") for group in asked.get("kubernetesGroups") or ()):
+def _check_groups(parameters: Mapping[str, Any]) -> None:
+    if any(group.startswith("system:") for group in parameters.get("kubernetesGroups") or ()):
         message = "The kubernetes group name must not begin with 'system:'"
-        raise AwsRefusal("InvalidParameterException", message)
+        raise AwsError("InvalidParameterException", message)
 
 
 def _username(principal: str) -> str:
@@ -282,7 +280,7 @@ def nodeadm(own: str, membership: Membership) -> str:
         membership: What EKS knows.
 
     Raises:
-        AwsRefusal: The template's is not in MIME multi-part format.
+        AwsError: The template's is not in MIME multi-part format.
     """
     merged = MIMEMultipart(boundary="//")
     merged.attach(_part(NODE_CONFIG, yaml.safe_dump(_node_config(membership), sort_keys=False)))
@@ -299,12 +297,12 @@ def bottlerocket(own: str, membership: Membership) -> str:
         membership: What EKS knows.
 
     Raises:
-        AwsRefusal: The template's is no TOML.
+        AwsError: The template's is no TOML.
     """
     try:
         settings = tomllib.loads(own)
     except tomllib.TOMLDecodeError as error:
-        raise AwsRefusal(
+        raise AwsError(
             "Ec2LaunchTemplateInvalidConfiguration", f"User data was not in the TOML format: {error}"
         ) from error
     taints: dict[str, list[str]] = {}
@@ -348,5 +346,5 @@ def _parts(own: str) -> Iterator[Message]:
         return
     message = message_from_string(own)
     if not message.is_multipart():
-        raise AwsRefusal("Ec2LaunchTemplateInvalidConfiguration", "User data was not in the MIME multipart format.")
+        raise AwsError("Ec2LaunchTemplateInvalidConfiguration", "User data was not in the MIME multipart format.")
     yield from (part for part in message.walk() if not part.is_multipart())

@@ -30,14 +30,14 @@ from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 
-class AwsRefusal(ServiceException):
+class AwsError(ServiceException):
     """A call that AWS answers with an error."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
 
 
-class Unplayed(AwsRefusal):
+class NotSimulated(AwsError):
     """A call, or a form of one, that this AWS does not know. It fails, so that nothing rests on a guess."""
 
     def __init__(self, what: str) -> None:
@@ -45,10 +45,10 @@ class Unplayed(AwsRefusal):
 
 
 # As many as a reader takes in.
-_FEW = 12
+_MAX_LISTED = 12
 # The models are written for Java's regular expressions, which know classes of Unicode by name; some are escaped twice.
 # Source: https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/util/regex/Pattern.html
-_IN_PYTHON = {
+_PYTHON_CLASSES = {
     r"\\u": r"\u",
     r"\\r\\n\\t": r"\r\n\t",
     r"\uD800\uDC00-\uDBFF\uDFFF": r"\U00010000-\U0010FFFF",
@@ -64,7 +64,7 @@ _IN_PYTHON = {
 }
 # Enumerations that lack what AWS takes: ReceiveMessage has long taken the names of attributes of messages there.
 # Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
-_INCOMPLETE = frozenset({"QueueAttributeName"})
+_INCOMPLETE_ENUMERATIONS = frozenset({"QueueAttributeName"})
 
 
 def register_validation(client: Any) -> None:
@@ -86,17 +86,17 @@ def faults(value: Any, shape: Any, path: str = "") -> list[str]:
         known = [(name, shape.members[name]) for name in value if name in shape.members]
         return [each for name, member in known for each in faults(value[name], member, f"{path}.{name}")]
     if shape.type_name == "list":
-        return [each for number, one in enumerate(value) for each in faults(one, shape.member, f"{path}[{number}]")]
+        return [each for number, item in enumerate(value) for each in faults(item, shape.member, f"{path}[{number}]")]
     if shape.type_name == "map":
-        return [each for key, one in value.items() for each in faults(one, shape.value, f"{path}.{key}")]
+        return [each for key, item in value.items() for each in faults(item, shape.value, f"{path}.{key}")]
     if shape.type_name == "string" and isinstance(value, str):
         return list(_faults_of_string(value, shape, path.lstrip(".")))
     return []
 
 
 def _faults_of_string(value: str, shape: Any, path: str) -> Iterator[str]:
-    if shape.enum and value not in shape.enum and shape.name not in _INCOMPLETE:
-        near = shape.enum if len(shape.enum) <= _FEW else get_close_matches(value, shape.enum)
+    if shape.enum and value not in shape.enum and shape.name not in _INCOMPLETE_ENUMERATIONS:
+        near = shape.enum if len(shape.enum) <= _MAX_LISTED else get_close_matches(value, shape.enum)
         yield f"{path} must be one of {len(shape.enum)} values, got {value!r}; such are {', '.join(near)}"
     longest = shape.metadata.get("max")
     if longest is not None and len(value) > longest:
@@ -108,7 +108,7 @@ def _faults_of_string(value: str, shape: Any, path: str) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    for java, python in _IN_PYTHON.items():
+    for java, python in _PYTHON_CLASSES.items():
         pattern = pattern.replace(java, python)
     return re.compile(pattern)
 
@@ -152,7 +152,7 @@ def read_request(environ: dict[str, Any]) -> Request:
     """Read a request, and leave its body to be read again.
 
     Raises:
-        AwsRefusal: It is not signed, no service has such an operation, or its parameters are none of the model.
+        AwsError: It is not signed, no service has such an operation, or its parameters are none of the model.
     """
     rewind(environ)
     http = HttpRequest(environ)
@@ -161,7 +161,7 @@ def read_request(environ: dict[str, Any]) -> Request:
     try:
         operation, in_path = get_service_router(service).match(http)
     except (NotFound, NotImplementedError) as error:
-        raise Unplayed(f"{http.method} {http.path} of {service}") from error
+        raise NotSimulated(f"{http.method} {http.path} of {service}") from error
     protocol = determine_request_protocol(model, http.content_type)
     parameters = _parse(http, operation, protocol, in_path)
     return Request(
@@ -179,7 +179,7 @@ def check(request: Request) -> None:
     """Refuse parameters that the SDK's model of the operation does not allow.
 
     Raises:
-        AwsRefusal: With each fault.
+        AwsError: With each fault.
     """
     shape = request.operation.input_shape
     if shape is None:
@@ -187,10 +187,10 @@ def check(request: Request) -> None:
     try:
         report = ParamValidator().validate(request.parameters, shape)
     except ParamValidationError as error:
-        raise AwsRefusal("ValidationException", str(error)) from error
+        raise AwsError("ValidationException", str(error)) from error
     said = [report.generate_report()] if report.has_errors() else faults(request.parameters, shape)
     if said:
-        raise AwsRefusal("ValidationException", f"{request.name}: {'; '.join(said)}")
+        raise AwsError("ValidationException", f"{request.name}: {'; '.join(said)}")
 
 
 def rewind(environ: dict[str, Any]) -> None:
@@ -207,7 +207,7 @@ def _scope(http: HttpRequest) -> tuple[str, str, str]:
     signed = http.headers.get("Authorization") or f"Credential={http.args.get('X-Amz-Credential', '')}"
     found = _SCOPE.search(signed)
     if found is None:
-        raise AwsRefusal("MissingAuthenticationToken", f"{http.method} {http.path} is not signed")
+        raise AwsError("MissingAuthenticationToken", f"{http.method} {http.path} is not signed")
     key, _, region, service = found.groups()
     return key, region, _CLIENTS.get(service, service)
 
@@ -216,7 +216,7 @@ def _model(service: str) -> Any:
     try:
         return get_service_model(service)
     except Exception as error:
-        raise Unplayed(f"the service {service}") from error
+        raise NotSimulated(f"the service {service}") from error
 
 
 def _parse(http: HttpRequest, operation: Any, protocol: str, in_path: dict[str, Any]) -> Mapping[str, Any]:
@@ -236,11 +236,11 @@ def _parse(http: HttpRequest, operation: Any, protocol: str, in_path: dict[str, 
 
 
 # What is answered; nothing when moto's answer will do.
-Play = Callable[[Request], Mapping[str, Any] | None]
-Method = TypeVar("Method", bound=Callable[..., Mapping[str, Any] | None])
+Simulate = Callable[[Request], Mapping[str, Any] | None]
+_Method = TypeVar("_Method", bound=Callable[..., Mapping[str, Any] | None])
 
 
-def plays(service: str, operation: str) -> Callable[[Method], Method]:
+def simulates(service: str, operation: str) -> Callable[[_Method], _Method]:
     """Mark a method as the one that answers an operation.
 
     Args:
@@ -248,16 +248,16 @@ def plays(service: str, operation: str) -> Callable[[Method], Method]:
         operation: Name of the operation, as the API reference has it.
     """
 
-    def mark(method: Method) -> Method:
+    def mark(method: _Method) -> _Method:
         method.operation = (service, operation)  # type: ignore[attr-defined]  # functions carry attributes
         return method
 
     return mark
 
 
-def collect_operations(player: object) -> dict[tuple[str, str], Play]:
+def collect_operations(simulator: object) -> dict[tuple[str, str], Simulate]:
     """Return what a player's marked methods answer, by service and operation."""
-    methods = (getattr(player, name) for name in dir(player) if not name.startswith("_"))
+    methods = (getattr(simulator, name) for name in dir(simulator) if not name.startswith("_"))
     return {method.operation: method for method in methods if hasattr(method, "operation")}
 
 
@@ -272,24 +272,24 @@ def matching(
         names: Field that a filter asks about, by the filter's name; tags are known.
 
     Raises:
-        Unplayed: A filter is not known.
+        NotSimulated: A filter is not known.
     """
-    return [item for item in items if all(_passes(item, one, names) for one in filters)]
+    return [item for item in items if all(_passes(item, condition, names) for condition in filters)]
 
 
-def _passes(item: Mapping[str, Any], one: Mapping[str, Any], names: Mapping[str, str]) -> bool:
-    name, wanted = str(one["Name"]), one["Values"]
+def _passes(item: Mapping[str, Any], condition: Mapping[str, Any], names: Mapping[str, str]) -> bool:
+    name, wanted = str(condition["Name"]), condition["Values"]
     tags = {tag["Key"]: tag["Value"] for tag in item.get("Tags", ())}
     if name == "tag-key":
         return any(fnmatchcase(key, pattern) for key in tags for pattern in wanted)
     if name.startswith("tag:"):
         return name[4:] in tags and any(fnmatchcase(tags[name[4:]], pattern) for pattern in wanted)
     if name not in names:
-        raise Unplayed(f"the filter {name}")
+        raise NotSimulated(f"the filter {name}")
     return any(fnmatchcase(str(item.get(names[name], "")), pattern) for pattern in wanted)
 
 
-def ec2_xml(operation: Any, result: Mapping[str, Any]) -> str:
+def _ec2_xml(operation: Any, result: Mapping[str, Any]) -> str:
     """Write the result of an operation.
 
     Args:
@@ -304,10 +304,10 @@ def ec2_xml(operation: Any, result: Mapping[str, Any]) -> str:
 
 def _members(value: Mapping[str, Any], shape: Any) -> Iterator[str]:
     members = shape.members
-    for key, one in value.items():
-        if one is not None and key in members:
+    for key, item in value.items():
+        if item is not None and key in members:
             tag = members[key].serialization.get("name", key)
-            yield f"<{tag}>{_written(one, members[key])}</{tag}>"
+            yield f"<{tag}>{_written(item, members[key])}</{tag}>"
 
 
 def _written(value: Any, shape: Any) -> str:
@@ -316,7 +316,7 @@ def _written(value: Any, shape: Any) -> str:
         return "".join(_members(value, shape))
     if kind == "list":
         tag = shape.member.serialization.get("name", "item")
-        return "".join(f"<{tag}>{_written(one, shape.member)}</{tag}>" for one in value)
+        return "".join(f"<{tag}>{_written(item, shape.member)}</{tag}>" for item in value)
     if kind == "boolean":
         return "true" if value else "false"
     if kind == "timestamp":
@@ -328,23 +328,23 @@ def _instant(value: datetime) -> str:
     return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def answer(request: Request, result: Mapping[str, Any] | AwsRefusal) -> Response:
+def answer(request: Request, result: Mapping[str, Any] | AwsError) -> Response:
     """Write a result, or an error, of an operation."""
-    if isinstance(result, AwsRefusal) and result.code not in COMMON_ERROR_CODES:
+    if isinstance(result, AwsError) and result.code not in COMMON_ERROR_CODES:
         # Every service has errors that its model does not list, and moto warns of each.
         COMMON_ERROR_CODES.append(result.code)
-    if request.protocol == "ec2" and not isinstance(result, AwsRefusal):
-        return Response(ec2_xml(request.operation, result), mimetype="text/xml")
+    if request.protocol == "ec2" and not isinstance(result, AwsError):
+        return Response(_ec2_xml(request.operation, result), mimetype="text/xml")
     serializer = get_serializer_class(request.service, request.protocol)(operation_model=request.operation)
     written = serializer.serialize(result)
     body = written["body"]
     return Response(body, status=written["status_code"], headers=dict(written["headers"]))
 
 
-def plain_refusal(refusal: AwsRefusal) -> Response:
+def plain_error_response(error: AwsError) -> Response:
     """Write an error for a request that no model describes."""
-    body = json.dumps({"__type": refusal.code, "message": refusal.message})
-    headers = {"Content-Type": "application/json", "x-amzn-errortype": refusal.code}
+    body = json.dumps({"__type": error.code, "message": error.message})
+    headers = {"Content-Type": "application/json", "x-amzn-errortype": error.code}
     return Response(body, status=400, headers=headers)
 
 

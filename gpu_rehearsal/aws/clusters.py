@@ -18,12 +18,12 @@ from threading import RLock
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, simulates
 from gpu_rehearsal.aws.region import Region
 
 # Used unless the VPC has addresses of them.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
-SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
+_SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
 _ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
 
 
@@ -64,13 +64,13 @@ class Clusters:
         """Return a cluster.
 
         Raises:
-            AwsRefusal: There is none, or it is not active yet.
+            AwsError: There is none, or it is not active yet.
         """
         if name not in self._clusters:
-            raise AwsRefusal("ResourceNotFoundException", f"No cluster found for name: {name}.")
+            raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.")
         cluster = self._clusters[name]
         if active and not cluster.is_active:
-            raise AwsRefusal("ResourceInUseException", f"Cluster '{name}' is not in ACTIVE status")
+            raise AwsError("ResourceInUseException", f"Cluster '{name}' is not in ACTIVE status")
         return cluster
 
     def serve(self, name: str, endpoint: str, certificate_authority: bytes) -> None:
@@ -80,46 +80,46 @@ class Clusters:
             if name in self._clusters:
                 self._activate(self._clusters[name])
 
-    @plays("eks", "CreateCluster")
+    @simulates("eks", "CreateCluster")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Make a cluster, and the security group that it shares with its nodes."""
-        asked, name = request.parameters, str(request.parameters["name"])
-        if not asked.get("version"):
-            raise AwsRefusal("InvalidParameterException", f"{name}: a default version is not played; ask for one")
+        parameters, name = request.parameters, str(request.parameters["name"])
+        if not parameters.get("version"):
+            raise AwsError("InvalidParameterException", f"{name}: a default version is not played; ask for one")
         with self._lock:
             if name in self._clusters:
-                raise AwsRefusal("ResourceInUseException", f"Cluster already exists with name: {name}")
-            cluster = Cluster(name=name, description=self._describe(name, asked), creator=request.access_key)
+                raise AwsError("ResourceInUseException", f"Cluster already exists with name: {name}")
+            cluster = Cluster(name=name, description=self._describe(name, parameters), creator=request.access_key)
             self._clusters[name] = cluster
             if name in self._served:
                 self._activate(cluster)
         return {"cluster": cluster.description}
 
-    @plays("eks", "DescribeCluster")
+    @simulates("eks", "DescribeCluster")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return what a cluster is."""
         return {"cluster": self.find(request.parameters["name"]).description}
 
-    @plays("eks", "ListClusters")
+    @simulates("eks", "ListClusters")
     def names(self, _: Request) -> Mapping[str, Any]:
         """Return the names of all clusters."""
         return {"clusters": sorted(self._clusters)}
 
-    @plays("eks", "DeleteCluster")
+    @simulates("eks", "DeleteCluster")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """Delete a cluster and its security group."""
         cluster = self.find(request.parameters["name"])
         group = cluster.description["resourcesVpcConfig"]["clusterSecurityGroupId"]
-        self._region.service("ec2").delete_security_group(GroupId=group)
+        self._region.moto_client("ec2").delete_security_group(GroupId=group)
         del self._clusters[cluster.name]
         return {"cluster": cluster.description | {"status": "DELETING"}}
 
-    @plays("eks", "UpdateClusterVersion")
+    @simulates("eks", "UpdateClusterVersion")
     def update_version(self, _: Request) -> Mapping[str, Any]:
         """Reject another version: the control plane is a real one, and it keeps its version."""
-        raise Unplayed("another version of Kubernetes for a control plane that runs")
+        raise NotSimulated("another version of Kubernetes for a control plane that runs")
 
-    @plays("eks", "UpdateClusterConfig")
+    @simulates("eks", "UpdateClusterConfig")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Change one setting of a cluster.
 
@@ -127,66 +127,66 @@ class Clusters:
         """
         cluster = self.find(request.parameters["name"], active=True)
         others = ("name", "clientRequestToken")
-        asked = {key: each for key, each in request.parameters.items() if each is not None and key not in others}
-        if len(asked) != 1:
-            raise AwsRefusal("InvalidParameterException", "Only one type of update can be allowed.")
-        [(setting, changed)] = asked.items()
+        parameters = {key: each for key, each in request.parameters.items() if each is not None and key not in others}
+        if len(parameters) != 1:
+            raise AwsError("InvalidParameterException", "Only one type of update can be allowed.")
+        [(setting, changed)] = parameters.items()
         if setting in ("deletionProtection", "upgradePolicy", "zonalShiftConfig"):
             cluster.description[setting] = changed
-            return {"update": done("ConfigUpdate")}
+            return {"update": completed_update("ConfigUpdate")}
         now = dict(cluster.description.get(setting, {}))
         if setting not in ("accessConfig", "logging", "resourcesVpcConfig"):
-            raise Unplayed(f"a change of {setting} of a cluster")
+            raise NotSimulated(f"a change of {setting} of a cluster")
         if {*changed.get("subnetIds", ())} - {*now.get("subnetIds", ())}:
-            raise Unplayed("a change of the subnets of a cluster")
+            raise NotSimulated("a change of the subnets of a cluster")
         cluster.description[setting] = now | dict(changed)
-        return {"update": done("ConfigUpdate")}
+        return {"update": completed_update("ConfigUpdate")}
 
-    def described(self) -> Iterable[dict[str, Any]]:
+    def descriptions(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
         return [each.description for each in self._clusters.values()]
 
-    def _describe(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _describe(self, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         arn = self._region.arn("eks", f"cluster/{name}")
         identity = hashlib.sha256(arn.encode()).hexdigest()[:32].upper()
-        network = self._network(name, identity, asked["resourcesVpcConfig"])
+        network = self._network(name, identity, parameters["resourcesVpcConfig"])
         services = {"serviceIpv4Cidr": self._service_cidr(network["vpcId"]), "ipFamily": "ipv4"}
         access = {"authenticationMode": "CONFIG_MAP", "bootstrapClusterCreatorAdminPermissions": True}
-        return dict(asked) | {
+        return dict(parameters) | {
             "arn": arn,
             "createdAt": datetime.now(timezone.utc),
             "status": "CREATING",
             "platformVersion": "eks.1",
             "identity": {"oidc": {"issuer": f"https://oidc.eks.{self._region.name}.amazonaws.com/id/{identity}"}},
             "resourcesVpcConfig": network,
-            "kubernetesNetworkConfig": services | dict(asked.get("kubernetesNetworkConfig", {})),
-            "accessConfig": access | dict(asked.get("accessConfig", {})),
-            "tags": dict(asked.get("tags", {})),
+            "kubernetesNetworkConfig": services | dict(parameters.get("kubernetesNetworkConfig", {})),
+            "accessConfig": access | dict(parameters.get("accessConfig", {})),
+            "tags": dict(parameters.get("tags", {})),
         }
 
-    def _network(self, name: str, identity: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _network(self, name: str, identity: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the VPC configuration of a cluster, with a security group made for it.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
         """
-        subnets = self._region.service("ec2").describe_subnets(SubnetIds=list(asked["subnetIds"]))["Subnets"]
+        subnets = self._region.moto_client("ec2").describe_subnets(SubnetIds=list(parameters["subnetIds"]))["Subnets"]
         zones = {subnet["AvailabilityZone"] for subnet in subnets}
         if len(zones) < 2:
-            raise AwsRefusal(
+            raise AwsError(
                 "InvalidParameterException",
                 f"Subnets specified must be in at least two different AZs, got {sorted(zones)}",
             )
         vpc = subnets[0]["VpcId"]
         defaults = {"endpointPublicAccess": True, "endpointPrivateAccess": False, "publicAccessCidrs": ["0.0.0.0/0"]}
         made = {"vpcId": vpc, "clusterSecurityGroupId": self._security_group(name, identity, vpc)}
-        return defaults | dict(asked) | made
+        return defaults | dict(parameters) | made
 
     def _security_group(self, name: str, identity: str, vpc: str) -> str:
         """Make the group by which control plane and nodes reach each other.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
         """
-        ec2 = self._region.service("ec2")
+        ec2 = self._region.moto_client("ec2")
         group_name = f"eks-cluster-sg-{name}-{identity[:10].lower()}"
         tags = {"Name": group_name, f"kubernetes.io/cluster/{name}": "owned", "aws:eks:cluster-name": name}
         group = ec2.create_security_group(
@@ -200,9 +200,9 @@ class Clusters:
         return str(group)
 
     def _service_cidr(self, vpc: str) -> str:
-        found = self._region.service("ec2").describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["CidrBlock"]
-        free = (cidr for cidr in SERVICE_CIDRS if not ip_network(cidr).overlaps(ip_network(found)))
-        return next(free, SERVICE_CIDRS[0])
+        found = self._region.moto_client("ec2").describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["CidrBlock"]
+        free = (cidr for cidr in _SERVICE_CIDRS if not ip_network(cidr).overlaps(ip_network(found)))
+        return next(free, _SERVICE_CIDRS[0])
 
     def _activate(self, cluster: Cluster) -> None:
         endpoint, authority = self._served[cluster.name]
@@ -213,7 +213,7 @@ class Clusters:
         }
 
 
-def done(kind: str) -> dict[str, Any]:
+def completed_update(kind: str) -> dict[str, Any]:
     """Return the description of an update that is complete."""
     now = datetime.now(timezone.utc)
     return {"id": str(uuid.uuid4()), "status": "Successful", "type": kind, "params": [], "errors": [], "createdAt": now}
@@ -226,17 +226,17 @@ def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
 class Tags:
     """Changes tags in descriptions of clusters, node groups, add-ons, access entries and associations."""
 
-    def __init__(self, *described: Callable[[], Iterable[dict[str, Any]]]) -> None:
-        self._described = described
+    def __init__(self, *descriptions: Callable[[], Iterable[dict[str, Any]]]) -> None:
+        self._described = descriptions
 
-    @plays("eks", "TagResource")
+    @simulates("eks", "TagResource")
     def tag(self, request: Request) -> Mapping[str, Any]:
         """Set tags."""
         found = self._find(request)
         found["tags"] = {**(found.get("tags") or {}), **request.parameters["tags"]}
         return {}
 
-    @plays("eks", "UntagResource")
+    @simulates("eks", "UntagResource")
     def untag(self, request: Request) -> Mapping[str, Any]:
         """Remove tags."""
         found, gone = self._find(request), request.parameters["tagKeys"]
@@ -245,11 +245,11 @@ class Tags:
 
     def _find(self, request: Request) -> dict[str, Any]:
         arn = request.parameters["resourceArn"]
-        for described in self._described:
-            for each in described():
+        for descriptions in self._described:
+            for each in descriptions():
                 if arn == next((each[name] for name in _ARNS if name in each), None):
                     return each
-        raise AwsRefusal("NotFoundException", f"Resource was not found: {arn}")
+        raise AwsError("NotFoundException", f"Resource was not found: {arn}")
 
 
 class Identities:
@@ -259,34 +259,34 @@ class Identities:
         self._clusters = clusters
         self._associations: dict[str, dict[str, Any]] = {}
 
-    @plays("eks", "CreatePodIdentityAssociation")
+    @simulates("eks", "CreatePodIdentityAssociation")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Give the pods of a service account a role."""
         cluster = self._clusters.find(request.parameters["clusterName"], active=True)
         return {"association": self.add(cluster, request.parameters)}
 
-    @plays("eks", "DescribePodIdentityAssociation")
+    @simulates("eks", "DescribePodIdentityAssociation")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return one association."""
         return {"association": self._association(request)}
 
-    @plays("eks", "ListPodIdentityAssociations")
+    @simulates("eks", "ListPodIdentityAssociations")
     def listed(self, request: Request) -> Mapping[str, Any]:
         """Return the associations of a cluster, of a namespace or of a service account."""
-        asked = request.parameters
-        self._clusters.find(asked["clusterName"])
-        named = [key for key in ("clusterName", "namespace", "serviceAccount") if asked.get(key)]
-        found = [one for one in self._associations.values() if all(one[key] == asked[key] for key in named)]
+        parameters = request.parameters
+        self._clusters.find(parameters["clusterName"])
+        named = [key for key in ("clusterName", "namespace", "serviceAccount") if parameters.get(key)]
+        found = [one for one in self._associations.values() if all(one[key] == parameters[key] for key in named)]
         return {"associations": found}
 
-    @plays("eks", "DeletePodIdentityAssociation")
+    @simulates("eks", "DeletePodIdentityAssociation")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """Take the role away."""
         association = self._association(request)
         del self._associations[association["associationId"]]
         return {"association": association}
 
-    @plays("eks", "UpdatePodIdentityAssociation")
+    @simulates("eks", "UpdatePodIdentityAssociation")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Give a service account another role."""
         association = self._association(request)
@@ -297,7 +297,7 @@ class Identities:
         }
         return {"association": association}
 
-    def described(self) -> Iterable[dict[str, Any]]:
+    def descriptions(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
         return self._associations.values()
 
@@ -305,25 +305,25 @@ class Identities:
         """Remove the associations of an add-on."""
         self._associations = {key: one for key, one in self._associations.items() if one.get("ownerArn") != owner}
 
-    def add(self, cluster: Cluster, asked: Mapping[str, Any], *, owner: str | None = None) -> dict[str, Any]:
+    def add(self, cluster: Cluster, parameters: Mapping[str, Any], *, owner: str | None = None) -> dict[str, Any]:
         """Add an association, of somebody's or of an add-on.
 
         Args:
             cluster: Where the service account is.
-            asked: What was asked for, by the names of the API.
+            parameters: What was asked for, by the names of the API.
             owner: ARN of the add-on that it belongs to.
 
         Raises:
-            AwsRefusal: The service account has a role already.
+            AwsError: The service account has a role already.
         """
-        namespace, account = str(asked["namespace"]), str(asked["serviceAccount"])
+        namespace, account = str(parameters["namespace"]), str(parameters["serviceAccount"])
         if self.find_association(cluster, namespace, account):
             message = f"Association already exists: {cluster.name}, {namespace}/{account}"
-            raise AwsRefusal("ResourceInUseException", message)
+            raise AwsError("ResourceInUseException", message)
         identity = "a-" + hashlib.sha256(f"{cluster.arn}/{namespace}/{account}".encode()).hexdigest()[:17]
         now = datetime.now(timezone.utc)
         arn = f"{cluster.arn.replace(':cluster/', ':podidentityassociation/')}/{identity}"
-        association = dict(asked) | {
+        association = dict(parameters) | {
             "clusterName": cluster.name,
             "associationId": identity,
             "associationArn": arn,
@@ -361,7 +361,7 @@ class Identities:
         found = self._associations.get(request.parameters["associationId"])
         if found is None or found["clusterName"] != request.parameters["clusterName"]:
             message = f"Association was not found: {request.parameters['associationId']}"
-            raise AwsRefusal("ResourceNotFoundException", message)
+            raise AwsError("ResourceNotFoundException", message)
         return found
 
 
@@ -385,17 +385,17 @@ class Addons:
         self._clusters, self._identities = clusters, identities
         self._addons: dict[tuple[str, str], dict[str, Any]] = {}
 
-    @plays("eks", "CreateAddon")
+    @simulates("eks", "CreateAddon")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Install an add-on, and give its service accounts their roles."""
-        asked, name = request.parameters, str(request.parameters["addonName"])
-        cluster = self._clusters.find(asked["clusterName"], active=True)
+        parameters, name = request.parameters, str(request.parameters["addonName"])
+        cluster = self._clusters.find(parameters["clusterName"], active=True)
         if (cluster.name, name) in self._addons:
-            raise AwsRefusal("ResourceInUseException", "Addon already exists.")
+            raise AwsError("ResourceInUseException", "Addon already exists.")
         arn = f"{cluster.arn.replace(':cluster/', ':addon/')}/{name}"
-        owned = self._own(cluster, name, asked, arn)
+        owned = self._create_associations(cluster, name, parameters, arn)
         now = datetime.now(timezone.utc)
-        self._addons[cluster.name, name] = dict(asked) | {
+        self._addons[cluster.name, name] = dict(parameters) | {
             "addonArn": arn,
             "status": "ACTIVE",
             "health": {"issues": []},
@@ -405,31 +405,33 @@ class Addons:
         }
         return {"addon": self._addons[cluster.name, name]}
 
-    @plays("eks", "DescribeAddon")
+    @simulates("eks", "DescribeAddon")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return one add-on."""
         return {"addon": self._addon(request)}
 
-    @plays("eks", "ListAddons")
+    @simulates("eks", "ListAddons")
     def names(self, request: Request) -> Mapping[str, Any]:
         """Return the names of a cluster's add-ons."""
         cluster = self._clusters.find(request.parameters["clusterName"])
         return {"addons": sorted(name for where, name in self._addons if where == cluster.name)}
 
-    @plays("eks", "UpdateAddon")
+    @simulates("eks", "UpdateAddon")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Change version, configuration and roles of an add-on."""
-        addon, asked = self._addon(request), request.parameters
+        addon, parameters = self._addon(request), request.parameters
         named = ("addonVersion", "configurationValues", "serviceAccountRoleArn")
-        addon |= {key: asked[key] for key in named if asked.get(key)}
-        if asked.get("podIdentityAssociations") is not None:
+        addon |= {key: parameters[key] for key in named if parameters.get(key)}
+        if parameters.get("podIdentityAssociations") is not None:
             self._identities.remove_owned(addon["addonArn"])
             cluster = self._clusters.find(addon["clusterName"])
-            given = {"namespaceConfig": addon.get("namespaceConfig", {}), **asked}
-            addon["podIdentityAssociations"] = self._own(cluster, addon["addonName"], given, addon["addonArn"])
-        return {"update": done("AddonUpdate")}
+            given = {"namespaceConfig": addon.get("namespaceConfig", {}), **parameters}
+            addon["podIdentityAssociations"] = self._create_associations(
+                cluster, addon["addonName"], given, addon["addonArn"]
+            )
+        return {"update": completed_update("AddonUpdate")}
 
-    @plays("eks", "DeleteAddon")
+    @simulates("eks", "DeleteAddon")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """Remove an add-on and its associations."""
         addon = self._addon(request)
@@ -437,27 +439,29 @@ class Addons:
         del self._addons[addon["clusterName"], addon["addonName"]]
         return {"addon": addon | {"status": "DELETING"}}
 
-    def described(self) -> Iterable[dict[str, Any]]:
+    def descriptions(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
         return self._addons.values()
 
-    def _own(self, cluster: Cluster, name: str, asked: Mapping[str, Any], arn: str) -> list[str]:
+    def _create_associations(self, cluster: Cluster, name: str, parameters: Mapping[str, Any], arn: str) -> list[str]:
         """Give the service accounts of an add-on their roles, and return the associations."""
         return [
-            self._identities.add(cluster, {**each, "namespace": _namespace(name, asked)}, owner=arn)["associationArn"]
-            for each in asked.get("podIdentityAssociations", ())
+            self._identities.add(cluster, {**each, "namespace": _namespace(name, parameters)}, owner=arn)[
+                "associationArn"
+            ]
+            for each in parameters.get("podIdentityAssociations", ())
         ]
 
     def _addon(self, request: Request) -> dict[str, Any]:
         key = (request.parameters["clusterName"], request.parameters["addonName"])
         self._clusters.find(key[0])
         if key not in self._addons:
-            raise AwsRefusal("ResourceNotFoundException", f"No addon: {key[1]} found in cluster: {key[0]}")
+            raise AwsError("ResourceNotFoundException", f"No addon: {key[1]} found in cluster: {key[0]}")
         return self._addons[key]
 
 
-def _namespace(name: str, asked: Mapping[str, Any]) -> str:
-    told = asked.get("namespaceConfig", {}).get("namespace") or NAMESPACES.get(name)
-    if told is None:
-        raise Unplayed(f"the namespace of the add-on {name}, which has a service account with a role,")
-    return str(told)
+def _namespace(name: str, parameters: Mapping[str, Any]) -> str:
+    namespace = parameters.get("namespaceConfig", {}).get("namespace") or NAMESPACES.get(name)
+    if namespace is None:
+        raise NotSimulated(f"the namespace of the add-on {name}, which has a service account with a role,")
+    return str(namespace)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, matching, plays
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, matching, simulates
 from gpu_rehearsal.aws.launches import Launches, with_tags
 from gpu_rehearsal.aws.region import Region, moto_ec2
 
@@ -22,22 +22,22 @@ class Catalogue:
         self._region = region
         self._groups: dict[str, dict[str, Any]] = {}
 
-    @plays("ec2", "DescribeInstanceTypes")
+    @simulates("ec2", "DescribeInstanceTypes")
     def types(self, request: Request) -> Mapping[str, Any]:
         """Return the types that are asked for.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
         """
-        kept, asked = moto_ec2(self._region), request.parameters.get("InstanceTypes") or []
-        offered = {one["InstanceType"] for one in kept.describe_instance_type_offerings("region")}
-        unknown = sorted(set(asked) - offered)
+        backend, parameters = moto_ec2(self._region), request.parameters.get("InstanceTypes") or []
+        offered = {one["InstanceType"] for one in backend.describe_instance_type_offerings("region")}
+        unknown = sorted(set(parameters) - offered)
         if unknown:
             message = f"The following supplied instance types do not exist: [{', '.join(unknown)}]"
-            raise AwsRefusal("InvalidInstanceType", message)
-        found = kept.describe_instance_types(asked, _filters(request))
+            raise AwsError("InvalidInstanceType", message)
+        found = backend.describe_instance_types(parameters, _filters(request))
         return {"InstanceTypes": [one for one in found if one["InstanceType"] in offered]}
 
-    @plays("ec2", "DescribeInstanceTypeOfferings")
+    @simulates("ec2", "DescribeInstanceTypeOfferings")
     def offerings(self, request: Request) -> Mapping[str, Any]:
         """Return where they are sold.
 
@@ -48,15 +48,15 @@ class Catalogue:
             "InstanceTypeOfferings": moto_ec2(self._region).describe_instance_type_offerings(kind, _filters(request))
         }
 
-    @plays("ec2", "DescribeCapacityReservations")
+    @simulates("ec2", "DescribeCapacityReservations")
     def reservations(self, request: Request) -> Mapping[str, Any]:
         """Return no reservation: Karpenter launches on-demand or spot instances then."""
         if ids := request.parameters.get("CapacityReservationIds"):
             message = f"The capacity reservation '{ids[0]}' does not exist"
-            raise AwsRefusal("InvalidCapacityReservationId.NotFound", message)
+            raise AwsError("InvalidCapacityReservationId.NotFound", message)
         return {"CapacityReservations": []}
 
-    @plays("ec2", "DescribeSpotPriceHistory")
+    @simulates("ec2", "DescribeSpotPriceHistory")
     def spot_prices(self, _: Request) -> Mapping[str, Any]:
         """Return no price: Karpenter uses the prices that are built into it. moto has one price for every type.
 
@@ -64,41 +64,41 @@ class Catalogue:
         """
         return {"SpotPriceHistory": []}
 
-    @plays("pricing", "GetProducts")
+    @simulates("pricing", "GetProducts")
     def prices(self, _: Request) -> Mapping[str, Any]:
         """Return no price."""
         return {"FormatVersion": "aws_v1", "PriceList": []}
 
-    @plays("ec2", "CreatePlacementGroup")
+    @simulates("ec2", "CreatePlacementGroup")
     def create_group(self, request: Request) -> Mapping[str, Any]:
         """Make a group."""
-        asked, name = request.parameters, str(request.parameters["GroupName"])
+        parameters, name = request.parameters, str(request.parameters["GroupName"])
         if name in self._groups:
-            raise AwsRefusal("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
-        tags = [tag for one in asked.get("TagSpecifications", ()) for tag in one["Tags"]]
+            raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
+        tags = [tag for one in parameters.get("TagSpecifications", ()) for tag in one["Tags"]]
         self._groups[name] = {
             "GroupName": name,
             "GroupId": "pg-" + hashlib.sha256(name.encode()).hexdigest()[:17],
             "GroupArn": self._region.arn("ec2", f"placement-group/{name}"),
-            "Strategy": asked.get("Strategy", "cluster"),
+            "Strategy": parameters.get("Strategy", "cluster"),
             "State": "available",
             "Tags": tags,
         }
         return {"PlacementGroup": self._groups[name]}
 
-    @plays("ec2", "DescribePlacementGroups")
+    @simulates("ec2", "DescribePlacementGroups")
     def describe_groups(self, request: Request) -> Mapping[str, Any]:
         """Return the groups that are asked for."""
-        asked = request.parameters
-        names, ids = asked.get("GroupNames"), asked.get("GroupIds")
+        parameters = request.parameters
+        names, ids = parameters.get("GroupNames"), parameters.get("GroupIds")
         unknown = [name for name in names or () if name not in self._groups]
         if unknown:
-            raise AwsRefusal("InvalidPlacementGroup.Unknown", f"The placement group '{unknown[0]}' is unknown.")
+            raise AwsError("InvalidPlacementGroup.Unknown", f"The placement group '{unknown[0]}' is unknown.")
         found = [one for one in self._groups.values() if not names or one["GroupName"] in names]
         found = [one for one in found if not ids or one["GroupId"] in ids]
-        return {"PlacementGroups": matching(found, asked.get("Filters", ()), _FILTERS)}
+        return {"PlacementGroups": matching(found, parameters.get("Filters", ()), _FILTERS)}
 
-    @plays("ec2", "DeletePlacementGroup")
+    @simulates("ec2", "DeletePlacementGroup")
     def delete_group(self, request: Request) -> Mapping[str, Any]:
         """Forget a group."""
         self._groups.pop(str(request.parameters["GroupName"]), None)
@@ -127,53 +127,56 @@ class Fleets:
         gpus = sum(one["Count"] for one in found.get("GpuInfo", {}).get("Gpus", ()))
         return gpus, found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"], instance_type
 
-    @plays("ec2", "RunInstances")
+    @simulates("ec2", "RunInstances")
     def run(self, request: Request) -> Mapping[str, Any]:
         """Run instances, of a launch template or not."""
-        asked = dict(request.parameters)
-        if "UserData" in asked and isinstance(asked["UserData"], bytes):
-            asked["UserData"] = asked["UserData"].decode()
-        reference = asked.pop("LaunchTemplate", None)
-        data = (self._launches.template(reference) if reference else {}) | asked
-        for one in asked.get("TagSpecifications", ()):
+        parameters = dict(request.parameters)
+        if "UserData" in parameters and isinstance(parameters["UserData"], bytes):
+            parameters["UserData"] = parameters["UserData"].decode()
+        reference = parameters.pop("LaunchTemplate", None)
+        data = (self._launches.template(reference) if reference else {}) | parameters
+        for one in parameters.get("TagSpecifications", ()):
             data = with_tags(data, one["ResourceType"], {tag["Key"]: tag["Value"] for tag in one["Tags"]})
         subnet = data.get("SubnetId") or next((one.get("SubnetId") for one in data.get("NetworkInterfaces", ())), None)
         if subnet is None:
-            raise Unplayed("RunInstances without a subnet")
-        ids = self._launches.launch(data, subnet=subnet, count=int(asked["MinCount"]))
-        return dict(self._region.service("ec2").describe_instances(InstanceIds=ids)["Reservations"][0])
+            raise NotSimulated("RunInstances without a subnet")
+        ids = self._launches.launch(data, subnet=subnet, count=int(parameters["MinCount"]))
+        return dict(self._region.moto_client("ec2").describe_instances(InstanceIds=ids)["Reservations"][0])
 
-    @plays("ec2", "TerminateInstances")
+    @simulates("ec2", "TerminateInstances")
     def terminate(self, request: Request) -> Mapping[str, Any]:
         """End instances."""
         return self._launches.terminate(list(request.parameters["InstanceIds"]))
 
-    @plays("ec2", "CreateFleet")
+    @simulates("ec2", "CreateFleet")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Launch instances in the first of the offered ways that has any, and say why the ways before it had none."""
-        asked = request.parameters
-        if asked.get("Type") != "instant":
-            raise Unplayed(f"a fleet of type {asked.get('Type', 'maintain')}")
-        target = asked["TargetCapacitySpecification"]
+        parameters = request.parameters
+        if parameters.get("Type") != "instant":
+            raise NotSimulated(f"a fleet of type {parameters.get('Type', 'maintain')}")
+        target = parameters["TargetCapacitySpecification"]
         lifecycle = str(target.get("DefaultTargetCapacityType") or "on-demand")
         fleet, errors = f"fleet-{uuid.uuid4()}", []
-        for config, override in self._ways(asked, lifecycle):
-            told = {"LaunchTemplateSpecification": config["LaunchTemplateSpecification"], "Overrides": override}
+        for config, override in self._ways(parameters, lifecycle):
+            launched_from = {
+                "LaunchTemplateSpecification": config["LaunchTemplateSpecification"],
+                "Overrides": override,
+            }
             try:
-                instances = self._launch(asked, config, override, lifecycle, fleet)
-            except AwsRefusal as refusal:
-                errors.append(self._failed(told, refusal, lifecycle))
+                instances = self._launch(parameters, config, override, lifecycle, fleet)
+            except AwsError as error:
+                errors.append(self._failed(launched_from, error, lifecycle))
                 continue
-            launched = self._launched(told, instances, lifecycle)
+            launched = self._launched(launched_from, instances, lifecycle)
             return {"FleetId": fleet, "Errors": errors, "Instances": [launched]}
         return {"FleetId": fleet, "Errors": errors, "Instances": []}
 
-    def _ways(self, asked: Mapping[str, Any], lifecycle: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def _ways(self, parameters: Mapping[str, Any], lifecycle: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """Yield template and override in the order in which the fleet tries them."""
-        options = asked.get("SpotOptions" if lifecycle == "spot" else "OnDemandOptions", {})
+        options = parameters.get("SpotOptions" if lifecycle == "spot" else "OnDemandOptions", {})
         ways = [
             (config, override)
-            for config in asked["LaunchTemplateConfigs"]
+            for config in parameters["LaunchTemplateConfigs"]
             for override in config.get("Overrides") or [{}]
         ]
         if options.get("AllocationStrategy") in _PRIORITIZED:
@@ -183,7 +186,12 @@ class Fleets:
         )
 
     def _launch(
-        self, asked: Mapping[str, Any], config: Mapping[str, Any], override: dict[str, Any], lifecycle: str, fleet: str
+        self,
+        parameters: Mapping[str, Any],
+        config: Mapping[str, Any],
+        override: dict[str, Any],
+        lifecycle: str,
+        fleet: str,
     ) -> list[str]:
         data = self._launches.template(config["LaunchTemplateSpecification"])
         config["LaunchTemplateSpecification"].setdefault("LaunchTemplateId", _tag(data, "aws:ec2launchtemplate:id"))
@@ -192,7 +200,7 @@ class Fleets:
             data["InstanceMarketOptions"] = {"MarketType": "spot"}
         elif lifecycle == "capacity-block":
             data["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
-        for one in asked.get("TagSpecifications", ()):
+        for one in parameters.get("TagSpecifications", ()):
             if one["ResourceType"] in ("instance", "volume"):
                 data = with_tags(data, one["ResourceType"], {tag["Key"]: tag["Value"] for tag in one["Tags"]})
         data = with_tags(data, "instance", {"aws:ec2:fleet-id": fleet})
@@ -200,28 +208,28 @@ class Fleets:
             (one["SubnetId"] for one in data.get("NetworkInterfaces", ()) if one.get("SubnetId")), None
         )
         if subnet is None:
-            raise Unplayed("a fleet without subnets")
-        count = int(asked["TargetCapacitySpecification"]["TotalTargetCapacity"])
+            raise NotSimulated("a fleet without subnets")
+        count = int(parameters["TargetCapacitySpecification"]["TotalTargetCapacity"])
         override.setdefault("AvailabilityZone", self._launches.subnet_zone(subnet))
         override.setdefault("InstanceType", data["InstanceType"])
         return self._launches.launch(data, subnet=subnet, count=count)
 
     @staticmethod
-    def _launched(told: dict[str, Any], instances: list[str], lifecycle: str) -> dict[str, Any]:
+    def _launched(launched_from: dict[str, Any], instances: list[str], lifecycle: str) -> dict[str, Any]:
         return {
-            "LaunchTemplateAndOverrides": told,
+            "LaunchTemplateAndOverrides": launched_from,
             "Lifecycle": "spot" if lifecycle == "spot" else "on-demand",
             "InstanceIds": instances,
-            "InstanceType": told["Overrides"]["InstanceType"],
+            "InstanceType": launched_from["Overrides"]["InstanceType"],
         }
 
     @staticmethod
-    def _failed(told: dict[str, Any], refusal: AwsRefusal, lifecycle: str) -> dict[str, Any]:
+    def _failed(launched_from: dict[str, Any], error: AwsError, lifecycle: str) -> dict[str, Any]:
         return {
-            "LaunchTemplateAndOverrides": told,
+            "LaunchTemplateAndOverrides": launched_from,
             "Lifecycle": "spot" if lifecycle == "spot" else "on-demand",
-            "ErrorCode": refusal.code,
-            "ErrorMessage": refusal.message,
+            "ErrorCode": error.code,
+            "ErrorMessage": error.message,
         }
 
 

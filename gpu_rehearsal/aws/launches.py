@@ -25,8 +25,8 @@ from moto.ec2.exceptions import InvalidSubnetIdError
 from moto.ec2.models.amis import Ami
 from moto.events.models import events_backends
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.policies import Question, Unjudged, decide_for_principal, read_statements
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, simulates
+from gpu_rehearsal.aws.policies import AccessRequest, UnknownPermission, decide_for_principal, read_statements
 from gpu_rehearsal.aws.region import Call, Region, moto_ec2
 
 _DATES = """
@@ -41,7 +41,7 @@ _DATES = """
 20260724
 """
 _RELEASES = frozenset(_DATES.split())
-LAST_LISTED = max(_RELEASES)
+_LAST_LISTED = max(_RELEASES)
 _DATE = re.compile(r"[-v](\d{8})$")
 _AL2023 = re.compile(
     r"/aws/service/eks/optimized-ami/(?P<minor>1\.\d\d)/amazon-linux-2023/(?P<arch>x86_64|arm64)"
@@ -53,7 +53,7 @@ _BOTTLEROCKET = re.compile(
 )
 # Image of a managed group's AMI type, as the parameters have it.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (amiType, 2026-11)
-AMI_TYPES = {
+_AMI_TYPES = {
     "AL2023_x86_64_STANDARD": ("al2023", "x86_64", "standard"),
     "AL2023_ARM_64_STANDARD": ("al2023", "arm64", "standard"),
     "AL2023_x86_64_NVIDIA": ("al2023", "x86_64", "nvidia"),
@@ -71,11 +71,11 @@ _OWNER = {"al2023": "602401143452", "bottlerocket": "092701018921"}
 # Sources: https://github.com/awslabs/amazon-eks-ami/pull/1581,
 # https://github.com/aws/karpenter-provider-aws/issues/3302 and /7928 (2026-11)
 _SNAPSHOT_GIB = {_OWNER["al2023"]: 20, _OWNER["bottlerocket"]: 2}
-STATE = "EC2 Instance State-change Notification"
+_STATE_CHANGE = "EC2 Instance State-change Notification"
 INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 _SENDER = "events.amazonaws.com"
 # What of a launch moto takes as it is.
-_TAKEN = (
+_MOTO_PARAMETERS = (
     "ImageId",
     "InstanceType",
     "KeyName",
@@ -89,14 +89,14 @@ _TAKEN = (
 _LIFECYCLES = {"spot": "spot", "capacity-block": "capacity-block"}
 
 
-def is_published(release: str) -> bool:
+def _is_published(release: str) -> bool:
     """Whether there may be a release of AL2023: it is listed, or later than the list.
 
     Args:
         release: ``1.36.2-20260714``, or the name of an image that ends in ``v20260714``.
     """
     found = _DATE.search(release)
-    return found is None or found[1] > LAST_LISTED or found[1] in _RELEASES
+    return found is None or found[1] > _LAST_LISTED or found[1] in _RELEASES
 
 
 def check_image(image: Ami, kind: Mapping[str, Any], disks: Iterable[Mapping[str, Any]]) -> None:
@@ -111,7 +111,7 @@ def check_image(image: Ami, kind: Mapping[str, Any], disks: Iterable[Mapping[str
         disks: Block device mappings.
 
     Raises:
-        AwsRefusal: The type has another architecture, or the root volume is smaller than the snapshot.
+        AwsError: The type has another architecture, or the root volume is smaller than the snapshot.
     """
     least = _SNAPSHOT_GIB.get(image.owner_id)
     if least is None:
@@ -123,13 +123,13 @@ def check_image(image: Ami, kind: Mapping[str, Any], disks: Iterable[Mapping[str
             f"architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
             "matching architectures, and try again."
         )
-        raise AwsRefusal("InvalidParameterValue", message)
+        raise AwsError("InvalidParameterValue", message)
     for each in disks:
         size = (each.get("Ebs") or {}).get("VolumeSize")
         if each.get("DeviceName") == image.root_device_name and size is not None and int(size) < least:
             snapshot = image.ebs_snapshot.id
             message = f"Volume of size {size}GB is smaller than snapshot '{snapshot}', expect size>= {least}GB"
-            raise AwsRefusal("InvalidBlockDeviceMapping", message)
+            raise AwsError("InvalidBlockDeviceMapping", message)
 
 
 class Images:
@@ -138,19 +138,19 @@ class Images:
     def __init__(self, region: Region) -> None:
         self._region = region
 
-    @plays("ssm", "GetParameter")
+    @simulates("ssm", "GetParameter")
     def parameter(self, request: Request) -> Mapping[str, Any] | None:
         """Return the image that a public parameter names; other parameters are moto's."""
         name = str(request.parameters["Name"])
         if not name.startswith(("/aws/service/eks/", "/aws/service/bottlerocket/")):
             return None
         found = _AL2023.fullmatch(name)
-        if found and is_published(found["release"]):
+        if found and _is_published(found["release"]):
             image = self.image("al2023", found["arch"], found["variant"], found["minor"], found["release"])
         elif found := _BOTTLEROCKET.fullmatch(name):
             image = self.image("bottlerocket", found["arch"], found["variant"] or "", found["minor"], found["release"])
         else:
-            raise AwsRefusal("ParameterNotFound", f"{name} is no parameter of a published image")
+            raise AwsError("ParameterNotFound", f"{name} is no parameter of a published image")
         told = {"Name": name, "Type": "String", "Value": image, "Version": 1, "DataType": "text"}
         return {"Parameter": told | {"ARN": f"arn:aws:ssm:{self._region.name}::parameter{name}"}}
 
@@ -158,11 +158,11 @@ class Images:
         """Return the architecture of a managed group's AMI type.
 
         Raises:
-            AwsRefusal: No image of this type is played.
+            AwsError: No image of this type is played.
         """
-        if ami_type not in AMI_TYPES:
-            raise Unplayed(f"the AMI type {ami_type}")
-        return AMI_TYPES[ami_type][1]
+        if ami_type not in _AMI_TYPES:
+            raise NotSimulated(f"the AMI type {ami_type}")
+        return _AMI_TYPES[ami_type][1]
 
     def managed_group_image(self, ami_type: str, minor: str, release: str | None) -> str:
         """Return the image of a managed group.
@@ -173,24 +173,24 @@ class Images:
             release: Release that is asked for; ``None`` for the newest.
 
         Raises:
-            AwsRefusal: No image of this type is played, or the release is of another minor.
+            AwsError: No image of this type is played, or the release is of another minor.
         """
-        if ami_type not in AMI_TYPES:
-            raise Unplayed(f"the AMI type {ami_type}")
-        system, arch, variant = AMI_TYPES[ami_type]
-        if system == "al2023" and release and not (release.startswith(f"{minor}.") and is_published(release)):
+        if ami_type not in _AMI_TYPES:
+            raise NotSimulated(f"the AMI type {ami_type}")
+        system, arch, variant = _AMI_TYPES[ami_type]
+        if system == "al2023" and release and not (release.startswith(f"{minor}.") and _is_published(release)):
             message = f"Requested release version {release} is not valid for kubernetes version {minor}."
-            raise AwsRefusal("InvalidParameterException", message)
+            raise AwsError("InvalidParameterException", message)
         return self.image(system, arch, variant, minor, release or "recommended")
 
     def image(self, system: str, arch: str, variant: str, minor: str, release: str) -> str:
         """Return the id of an image, which is published when it is first asked for."""
         name = "-".join(filter(None, (system, arch, variant.strip("-"), minor, release)))
         identity = "ami-" + hashlib.sha256(f"{self._region.name}/{name}".encode()).hexdigest()[:17]
-        kept = moto_ec2(self._region)
-        if identity not in kept.amis:
-            kept.amis[identity] = Ami(
-                kept,
+        backend = moto_ec2(self._region)
+        if identity not in backend.amis:
+            backend.amis[identity] = Ami(
+                backend,
                 identity,
                 name=name if release.startswith("recommended") else release,
                 description=name,
@@ -207,13 +207,13 @@ class Images:
         return identity
 
 
-class Notices:
+class EventBus:
     """The default event bus of a region."""
 
     def __init__(self, region: Region, write: Callable[[Call], None]) -> None:
         self._region, self._write = region, write
 
-    def tell(self, what: str, instance: str, detail: Mapping[str, str]) -> None:
+    def publish(self, what: str, instance: str, detail: Mapping[str, str]) -> None:
         """Tell of an instance whoever has a rule for it."""
         event: Any = {
             "version": "0",
@@ -237,13 +237,13 @@ class Notices:
         call = Call(principal=_SENDER, service="sqs", action="sqs:SendMessage", resources=(target,))
         try:
             self._write(self._sent(call, rule, target, event))
-        except Unjudged as error:
+        except UnknownPermission as error:
             self._write(call.refused("NotPlayed", str(error)))
 
     def _sent(self, call: Call, rule: str, target: str, event: Mapping[str, Any]) -> Call:
         if target.split(":")[2] != "sqs":
-            raise Unjudged(f"a rule that sends to {target}")
-        sqs = self._region.service("sqs")
+            raise UnknownPermission(f"a rule that sends to {target}")
+        sqs = self._region.moto_client("sqs")
         url = sqs.get_queue_url(QueueName=target.rpartition(":")[2])["QueueUrl"]
         told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"]).get("Attributes", {})
         said = read_statements(f"{target}/policy", json.loads(told.get("Policy") or "{}"))
@@ -252,8 +252,8 @@ class Notices:
             "aws:SourceAccount": (self._region.account,),
             "aws:SecureTransport": ("true",),
         }
-        question = Question(action=call.action, resource=target, context=context)
-        decision = decide_for_principal(said, question, kind="Service", principal=_SENDER)
+        access_request = AccessRequest(action=call.action, resource=target, context=context)
+        decision = decide_for_principal(said, access_request, kind="Service", principal=_SENDER)
         if not decision.allowed:
             return call.refused("AccessDenied", f"the policy of {target} does not let {rule} send")
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
@@ -286,10 +286,10 @@ class Capacity:
         Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 
         Raises:
-            AwsRefusal: There is none.
+            AwsError: There is none.
         """
         if (instance_type, zone, lifecycle) in self._exhausted:
-            raise AwsRefusal(
+            raise AwsError(
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested "
                 f"({zone}). Our system will be working on provisioning additional capacity.",
@@ -299,8 +299,8 @@ class Capacity:
 class Launches:
     """Whoever launches does it here: people, fleets and Auto Scaling groups."""
 
-    def __init__(self, region: Region, capacity: Capacity, notices: Notices) -> None:
-        self._region, self._capacity, self._notices = region, capacity, notices
+    def __init__(self, region: Region, capacity: Capacity, notices: EventBus) -> None:
+        self._region, self._capacity, self._event_bus = region, capacity, notices
 
     def template(self, reference: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a version of a launch template says, with the tags that EC2 puts on its instances.
@@ -309,15 +309,15 @@ class Launches:
             reference: ``LaunchTemplateId`` or ``LaunchTemplateName``, and ``Version``.
 
         Raises:
-            AwsRefusal: There is no such template or version.
+            AwsError: There is no such template or version.
         """
         named = {key: reference[key] for key in ("LaunchTemplateId", "LaunchTemplateName") if reference.get(key)}
-        versions = self._region.service("ec2").describe_launch_template_versions(
+        versions = self._region.moto_client("ec2").describe_launch_template_versions(
             **named, Versions=[str(reference.get("Version") or "$Default")]
         )["LaunchTemplateVersions"]
         if not versions:
             message = f"Could not find the launch template version {reference.get('Version')} of {named}"
-            raise AwsRefusal("InvalidLaunchTemplateId.VersionNotFound", message)
+            raise AwsError("InvalidLaunchTemplateId.VersionNotFound", message)
         data = deepcopy(versions[0]["LaunchTemplateData"])
         # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html
         told = {
@@ -334,7 +334,7 @@ class Launches:
             count: How many.
 
         Raises:
-            AwsRefusal: EC2 has none there. Every reservation has begun and has room.
+            AwsError: EC2 has none there. Every reservation has begun and has room.
         """
         zone = self.subnet_zone(subnet)
         kind, market = str(data["InstanceType"]), data.get("InstanceMarketOptions", {}).get("MarketType", "on-demand")
@@ -345,26 +345,26 @@ class Launches:
         instances = self._run(data, subnet, count)
         for identity in instances:
             self._complete(identity, data, market)
-            self._notices.tell(STATE, identity, {"state": "running"})
+            self._event_bus.publish(_STATE_CHANGE, identity, {"state": "running"})
         return instances
 
     def check_image(self, data: Mapping[str, Any], kinds: list[str]) -> None:
         """Reject data of a launch template with which a type can't boot its image.
 
         Raises:
-            AwsRefusal: The architectures differ, or the root volume is too small.
+            AwsError: The architectures differ, or the root volume is too small.
         """
-        kept = moto_ec2(self._region)
-        if image := kept.amis.get(data.get("ImageId")):
-            for kind in kept.describe_instance_types(kinds, {}):
+        backend = moto_ec2(self._region)
+        if image := backend.amis.get(data.get("ImageId")):
+            for kind in backend.describe_instance_types(kinds, {}):
                 check_image(image, kind, data.get("BlockDeviceMappings") or ())
 
     def terminate(self, instances: list[str]) -> dict[str, Any]:
         """Terminate instances, and return EC2's answer."""
-        ended = self._region.service("ec2").terminate_instances(InstanceIds=instances)
+        ended = self._region.moto_client("ec2").terminate_instances(InstanceIds=instances)
         for instance in instances:
             for state in ("shutting-down", "terminated"):
-                self._notices.tell(STATE, instance, {"state": state})
+                self._event_bus.publish(_STATE_CHANGE, instance, {"state": state})
         return {"TerminatingInstances": ended["TerminatingInstances"]}
 
     def subnet_zone(self, subnet: str) -> str:
@@ -372,21 +372,21 @@ class Launches:
         try:
             return str(moto_ec2(self._region).get_subnet(subnet).availability_zone)
         except InvalidSubnetIdError as error:
-            raise AwsRefusal("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist") from error
+            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{subnet}' does not exist") from error
 
     def _run(self, data: Mapping[str, Any], subnet: str, count: int) -> list[str]:
-        asked = {key: data[key] for key in _TAKEN if data.get(key)}
+        parameters = {key: data[key] for key in _MOTO_PARAMETERS if data.get(key)}
         if data.get("UserData"):
             # A template has it encoded; the SDK encodes what is run.
-            asked["UserData"] = base64.b64decode(data["UserData"]).decode()
+            parameters["UserData"] = base64.b64decode(data["UserData"]).decode()
         interfaces = data.get("NetworkInterfaces") or [{}]
         groups = interfaces[0].get("Groups") or data.get("SecurityGroupIds") or ()
         # One by one: of several moto gives the first alone its instance profile.
-        return [self._run_one(asked, data, subnet, list(groups)) for _ in range(count)]
+        return [self._run_one(parameters, data, subnet, list(groups)) for _ in range(count)]
 
-    def _run_one(self, asked: Mapping[str, Any], data: Mapping[str, Any], subnet: str, groups: list[str]) -> str:
+    def _run_one(self, parameters: Mapping[str, Any], data: Mapping[str, Any], subnet: str, groups: list[str]) -> str:
         run = self._run_instances(
-            **asked,
+            **parameters,
             SubnetId=subnet,
             SecurityGroupIds=groups,
             TagSpecifications=[
@@ -397,11 +397,11 @@ class Launches:
         )
         return str(run["Instances"][0]["InstanceId"])
 
-    def _run_instances(self, **asked: Any) -> dict[str, Any]:
+    def _run_instances(self, **parameters: Any) -> dict[str, Any]:
         try:
-            return dict(self._region.service("ec2").run_instances(**asked))
+            return dict(self._region.moto_client("ec2").run_instances(**parameters))
         except ClientError as error:
-            raise AwsRefusal(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
+            raise AwsError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
 
     def _complete(self, identity: str, data: Mapping[str, Any], market: str) -> None:
         """Have moto tell of an instance what it did not take."""
@@ -412,26 +412,26 @@ class Launches:
         if reservation := _reservation(data):
             instance.capacity_reservation_id = reservation
             instance.capacity_reservation_specification = data["CapacityReservationSpecification"]
-        for number, asked in enumerate(data.get("NetworkInterfaces", ())):
-            self._interface(instance, number, asked)
+        for number, parameters in enumerate(data.get("NetworkInterfaces", ())):
+            self._interface(instance, number, parameters)
 
-    def _interface(self, instance: Any, number: int, asked: Mapping[str, Any]) -> None:
-        kept = instance.nics.get(number)
-        if kept is None:
-            kept = moto_ec2(self._region).create_network_interface(
-                instance.subnet_id, None, group_ids=asked.get("Groups")
+    def _interface(self, instance: Any, number: int, parameters: Mapping[str, Any]) -> None:
+        backend = instance.nics.get(number)
+        if backend is None:
+            backend = moto_ec2(self._region).create_network_interface(
+                instance.subnet_id, None, group_ids=parameters.get("Groups")
             )
-            instance.attach_eni(kept, number)
-        kept.interface_type = asked.get("InterfaceType") or "interface"
+            instance.attach_eni(backend, number)
+        backend.interface_type = parameters.get("InterfaceType") or "interface"
 
     def _offered(self, kind: str, zone: str) -> None:
         """Refuse a type that is not sold in a zone."""
-        asked = {"location": [zone], "instance-type": [kind]}
-        if not moto_ec2(self._region).describe_instance_type_offerings("availability-zone", asked):
+        parameters = {"location": [zone], "instance-type": [kind]}
+        if not moto_ec2(self._region).describe_instance_type_offerings("availability-zone", parameters):
             message = (
                 f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone})."
             )
-            raise AwsRefusal("Unsupported", message)
+            raise AwsError("Unsupported", message)
 
 
 def _reservation(data: Mapping[str, Any]) -> str:

@@ -14,8 +14,8 @@ from ipaddress import ip_network
 from typing import Any
 
 from gpu_rehearsal.aws.access import Access, Membership, bottlerocket, nodeadm
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
-from gpu_rehearsal.aws.clusters import Cluster, Clusters, done
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, simulates
+from gpu_rehearsal.aws.clusters import Cluster, Clusters, completed_update
 from gpu_rehearsal.aws.launches import Images, Launches, with_tags
 from gpu_rehearsal.aws.region import Region, Roles
 from gpu_rehearsal.aws.scaling import Groups
@@ -47,10 +47,10 @@ class Nodegroups:
         self._roles = roles
         self._region, self._clusters, self._access = region, clusters, access
         self._launches, self._groups = launches, groups
-        self._joining = Joining(region, images)
+        self._launch_templates = _LaunchTemplates(region, images)
         self._nodegroups: dict[tuple[str, str], dict[str, Any]] = {}
 
-    @plays("eks", "CreateNodegroup")
+    @simulates("eks", "CreateNodegroup")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Make a group, its template and its Auto Scaling group, and let its role in."""
         asked = request.parameters
@@ -58,7 +58,7 @@ class Nodegroups:
         name = str(asked["nodegroupName"])
         if (cluster.name, name) in self._nodegroups:
             message = f"NodeGroup already exists with name {name} and cluster name {cluster.name}"
-            raise AwsRefusal("ResourceInUseException", message)
+            raise AwsError("ResourceInUseException", message)
         self._check_trust(str(asked["nodeRole"]))
         described = self._describe(cluster, asked)
         self._access.add_nodes(cluster, described["nodeRole"])
@@ -67,18 +67,18 @@ class Nodegroups:
         self._nodegroups[cluster.name, name] = described
         return {"nodegroup": dict(described)}
 
-    @plays("eks", "DescribeNodegroup")
+    @simulates("eks", "DescribeNodegroup")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return one group."""
         return {"nodegroup": self._current_description(self._find(request))}
 
-    @plays("eks", "ListNodegroups")
+    @simulates("eks", "ListNodegroups")
     def names(self, request: Request) -> Mapping[str, Any]:
         """Return the names of a cluster's groups."""
         cluster = self._clusters.find(request.parameters["clusterName"])
         return {"nodegroups": sorted(name for where, name in self._nodegroups if where == cluster.name)}
 
-    @plays("eks", "UpdateNodegroupConfig")
+    @simulates("eks", "UpdateNodegroupConfig")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Change the sizes of a group.
 
@@ -86,7 +86,7 @@ class Nodegroups:
         """
         found, asked = self._find(request), request.parameters
         if asked.get("labels") or asked.get("taints"):
-            raise Unplayed("a change of labels and taints of nodes that run")
+            raise NotSimulated("a change of labels and taints of nodes that run")
         for key in ("updateConfig", "nodeRepairConfig"):
             if asked.get(key):
                 found[key] = dict(asked[key])
@@ -95,9 +95,9 @@ class Nodegroups:
         self._groups.resize(
             group, minimum=sizes.get("minSize"), desired=sizes.get("desiredSize"), maximum=sizes.get("maxSize")
         )
-        return {"update": done("ConfigUpdate")}
+        return {"update": completed_update("ConfigUpdate")}
 
-    @plays("eks", "UpdateNodegroupVersion")
+    @simulates("eks", "UpdateNodegroupVersion")
     def update_version(self, request: Request) -> Mapping[str, Any]:
         """Change version, image or launch template of a group, and replace its instances at once, without a drain.
 
@@ -110,35 +110,35 @@ class Nodegroups:
             message = (
                 f"Requested Nodegroup version {version} is not supported by cluster {cluster.description['version']}"
             )
-            raise AwsRefusal("InvalidParameterException", message)
+            raise AwsError("InvalidParameterException", message)
         changed = {key: asked[key] for key in ("version", "releaseVersion") if asked.get(key)}
         if asked.get("launchTemplate"):
             changed["launchTemplate"] = self._identified(asked["launchTemplate"])
             if changed["launchTemplate"]["id"] != found["launchTemplate"].get("id"):
                 message = "You cannot change the launch template of a node group, only its version."
-                raise AwsRefusal("InvalidParameterException", message)
+                raise AwsError("InvalidParameterException", message)
         data, _ = self._data(cluster, found | changed)
         found |= changed
         group = self._groups.find(_group_name(found))
-        made = self._region.service("ec2").create_launch_template_version(
+        made = self._region.moto_client("ec2").create_launch_template_version(
             LaunchTemplateId=group.template["LaunchTemplateId"], LaunchTemplateData=data
         )
         of_policy = [group.policy["LaunchTemplate"]["LaunchTemplateSpecification"]] if group.policy else []
         for reference in (group.template, *of_policy):
             reference["Version"] = str(made["LaunchTemplateVersion"]["VersionNumber"])
         self._groups.replace_instances(group)
-        return {"update": done("VersionUpdate")}
+        return {"update": completed_update("VersionUpdate")}
 
-    @plays("eks", "DeleteNodegroup")
+    @simulates("eks", "DeleteNodegroup")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """End a group and its instances, and delete what EKS made for it."""
         found = self._find(request)
         self._groups.remove(_group_name(found))
-        self._joining.forget(found)
+        self._launch_templates.forget(found)
         del self._nodegroups[found["clusterName"], found["nodegroupName"]]
         return {"nodegroup": found | {"status": "DELETING"}}
 
-    def described(self) -> Iterable[dict[str, Any]]:
+    def descriptions(self) -> Iterable[dict[str, Any]]:
         """Return the description of each."""
         return self._nodegroups.values()
 
@@ -148,7 +148,7 @@ class Nodegroups:
         found = self._nodegroups.get((cluster.name, str(asked["nodegroupName"])))
         if found is None:
             message = f"No node group found for name: {asked['nodegroupName']}."
-            raise AwsRefusal("ResourceNotFoundException", message)
+            raise AwsError("ResourceNotFoundException", message)
         return found
 
     def _check_trust(self, role: str) -> None:
@@ -158,9 +158,9 @@ class Nodegroups:
         """
         try:
             self._roles.assume(role, kind="Service", principal=_EC2)
-        except AwsRefusal as error:
+        except AwsError as error:
             message = f"Following required service principals [{_EC2}] were not found in the trust relationships of"
-            raise AwsRefusal("InvalidParameterException", f"{message} nodeRole {role}") from error
+            raise AwsError("InvalidParameterException", f"{message} nodeRole {role}") from error
 
     def _settle(self, described: dict[str, Any]) -> None:
         """Decide whether a new group is active: EKS waits for its nodes.
@@ -222,14 +222,14 @@ class Nodegroups:
             if template.get("id")
             else {"LaunchTemplateNames": [template["name"]]}
         )
-        found = self._region.service("ec2").describe_launch_templates(**named)["LaunchTemplates"][0]
+        found = self._region.moto_client("ec2").describe_launch_templates(**named)["LaunchTemplates"][0]
         version = str(template.get("version") or found["DefaultVersionNumber"])
         return {"id": found["LaunchTemplateId"], "name": found["LaunchTemplateName"], "version": version}
 
     def _scaling_group(self, cluster: Cluster, described: Mapping[str, Any]) -> str:
         data, kinds = self._data(cluster, described)
-        made = self._region.service("ec2").create_launch_template(
-            LaunchTemplateName=own_name(described), LaunchTemplateData=data
+        made = self._region.moto_client("ec2").create_launch_template(
+            LaunchTemplateName=_own_name(described), LaunchTemplateData=data
         )
         own = str(made["LaunchTemplate"]["LaunchTemplateId"])
         name = f"eks-{described['nodegroupName']}-{described['nodegroupArn'].rpartition('/')[2]}"
@@ -275,12 +275,12 @@ class Nodegroups:
         )
         if data.get("InstanceType") and described.get("instanceTypes"):
             message = "You cannot specify an instance type in both the launch template and the managed node group."
-            raise AwsRefusal("InvalidParameterException", message)
-        data = self._joining.complete(data, cluster, described, kinds)
+            raise AwsError("InvalidParameterException", message)
+        data = self._launch_templates.complete(data, cluster, described, kinds)
         try:
             self._launches.check_image(data, kinds)
-        except AwsRefusal as error:
-            raise AwsRefusal("InvalidRequestException", error.message) from error
+        except AwsError as error:
+            raise AwsError("InvalidRequestException", error.message) from error
         data = with_tags(
             data, "instance", {"eks:cluster-name": cluster.name, "eks:nodegroup-name": described["nodegroupName"]}
         )
@@ -320,7 +320,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 _MOST_PODS, _MOST_PODS_OF_BIG, _BIG_VCPUS = 110, 250, 30
 
 
-class Joining:
+class _LaunchTemplates:
     """What nodes of managed groups need."""
 
     def __init__(self, region: Region, images: Images) -> None:
@@ -332,12 +332,12 @@ class Joining:
         """Return data of a launch template by which a node joins.
 
         Raises:
-            AwsRefusal: The template says what only the group may.
+            AwsError: The template says what only the group may.
         """
         if data.get("IamInstanceProfile"):
-            raise AwsRefusal("InvalidParameterException", "Instance profile should not be specified in launch template")
+            raise AwsError("InvalidParameterException", "Instance profile should not be specified in launch template")
         if data.get("NetworkInterfaces") and any(one.get("SubnetId") for one in data["NetworkInterfaces"]):
-            raise AwsRefusal("InvalidParameterException", "Subnets should not be specified in the launch template")
+            raise AwsError("InvalidParameterException", "Subnets should not be specified in the launch template")
         completed = dict(data) | {"IamInstanceProfile": {"Name": self._profile(described)}}
         completed |= self._groups(data, cluster)
         if described.get("capacityType") != "CAPACITY_BLOCK":
@@ -393,16 +393,16 @@ class Joining:
         Source of the words: https://github.com/eksctl-io/eksctl/issues/7754 (2026-11)
         """
         wanted = self._images.architecture(ami_type)
-        types = self._region.service("ec2").describe_instance_types(InstanceTypes=kinds)["InstanceTypes"]
+        types = self._region.moto_client("ec2").describe_instance_types(InstanceTypes=kinds)["InstanceTypes"]
         others = [
             each["InstanceType"] for each in types if wanted not in each["ProcessorInfo"]["SupportedArchitectures"]
         ]
         if others:
             message = f"[{', '.join(others)}] is not a valid instance type for requested amiType {ami_type}"
-            raise AwsRefusal("InvalidParameterException", message)
+            raise AwsError("InvalidParameterException", message)
 
     def _most_pods(self, kind: str) -> int:
-        found = self._region.service("ec2").describe_instance_types(InstanceTypes=[kind])["InstanceTypes"][0]
+        found = self._region.moto_client("ec2").describe_instance_types(InstanceTypes=[kind])["InstanceTypes"][0]
         network = found["NetworkInfo"]
         addresses = network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2
         most = _MOST_PODS if found["VCpuInfo"]["DefaultVCpus"] <= _BIG_VCPUS else _MOST_PODS_OF_BIG
@@ -410,7 +410,7 @@ class Joining:
 
     def _profile(self, described: Mapping[str, Any]) -> str:
         """Return the instance profile of a group, created when it is first needed."""
-        iam, name = self._region.service("iam"), own_name(described)
+        iam, name = self._region.moto_client("iam"), _own_name(described)
         try:
             iam.create_instance_profile(InstanceProfileName=name)
         except iam.exceptions.EntityAlreadyExistsException:
@@ -420,13 +420,13 @@ class Joining:
 
     def forget(self, described: Mapping[str, Any]) -> None:
         """Delete the launch template and the instance profile that EKS made for a group."""
-        iam, name = self._region.service("iam"), own_name(described)
-        self._region.service("ec2").delete_launch_template(LaunchTemplateName=name)
+        iam, name = self._region.moto_client("iam"), _own_name(described)
+        self._region.moto_client("ec2").delete_launch_template(LaunchTemplateName=name)
         iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=_role(described))
         iam.delete_instance_profile(InstanceProfileName=name)
 
 
-def own_name(described: Mapping[str, Any]) -> str:
+def _own_name(described: Mapping[str, Any]) -> str:
     """Return the name of the launch template and the instance profile that EKS makes for a group."""
     return f"eks-{described['nodegroupArn'].rpartition('/')[2]}"
 

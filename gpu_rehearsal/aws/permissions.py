@@ -17,10 +17,10 @@ from botocore.exceptions import ClientError
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request
+from gpu_rehearsal.aws.api import AwsError, Request
 from gpu_rehearsal.aws.policies import (
-    Question,
-    Unjudged,
+    AccessRequest,
+    UnknownPermission,
     decide,
     pairs,
     request_tags,
@@ -28,10 +28,10 @@ from gpu_rehearsal.aws.policies import (
     role_statements,
     role_tags,
 )
-from gpu_rehearsal.aws.region import Call, Region, function_name, tags_kept
+from gpu_rehearsal.aws.region import Call, Region, existing_tags, function_name
 
 
-def pass_role(role: str, service: str) -> Question:
+def _pass_role(role: str, service: str) -> AccessRequest:
     """Ask whether somebody may give a role to a service.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
@@ -40,41 +40,41 @@ def pass_role(role: str, service: str) -> Question:
         role: ARN of the role.
         service: ``ec2.amazonaws.com``.
     """
-    return Question(action="iam:PassRole", resource=role, context={"iam:PassedToService": (service,)})
+    return AccessRequest(action="iam:PassRole", resource=role, context={"iam:PassedToService": (service,)})
 
 
-def _instance_profile(region: Region, request: Request) -> Iterable[Question]:
+def _instance_profile(region: Region, request: Request) -> Iterable[AccessRequest]:
     """Ask about an instance profile and, where one is given to it, about the role.
 
     A profile that is made with tags asks nothing of ``iam:TagInstanceProfile``: Karpenter makes such with a policy that
     allows that action for profiles that have its tags already.
     Source: https://karpenter.sh/v1.14/reference/cloudformation/
     """
-    asked = request.parameters
-    name = str(asked["InstanceProfileName"])
-    iam = region.service("iam")
+    parameters = request.parameters
+    name = str(parameters["InstanceProfileName"])
+    iam = region.moto_client("iam")
     try:
         found = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
     except iam.exceptions.NoSuchEntityException:
         found = {}
-    arn = found.get("Arn") or f"arn:aws:iam::{region.account}:instance-profile{asked.get('Path', '/')}{name}"
-    context = request_tags(pairs(asked.get("Tags"))) | resource_tags(pairs(found.get("Tags")))
-    yield Question(action=f"iam:{request.name}", resource=arn, context=context)
+    arn = found.get("Arn") or f"arn:aws:iam::{region.account}:instance-profile{parameters.get('Path', '/')}{name}"
+    context = request_tags(pairs(parameters.get("Tags"))) | resource_tags(pairs(found.get("Tags")))
+    yield AccessRequest(action=f"iam:{request.name}", resource=arn, context=context)
     if request.name == "AddRoleToInstanceProfile":
-        role = iam.get_role(RoleName=asked["RoleName"])["Role"]["Arn"]
-        yield pass_role(role, "ec2.amazonaws.com")
+        role = iam.get_role(RoleName=parameters["RoleName"])["Role"]["Arn"]
+        yield _pass_role(role, "ec2.amazonaws.com")
 
 
-def _role(region: Region, request: Request) -> Iterable[Question]:
+def _role(region: Region, request: Request) -> Iterable[AccessRequest]:
     name = str(request.parameters["RoleName"])
-    yield Question(action=f"iam:{request.name}", resource=f"arn:aws:iam::{region.account}:role/{name}")
+    yield AccessRequest(action=f"iam:{request.name}", resource=f"arn:aws:iam::{region.account}:role/{name}")
 
 
-def _profiles(region: Region, _: Request) -> Iterable[Question]:
-    yield Question(action="iam:ListInstanceProfiles", resource=f"arn:aws:iam::{region.account}:instance-profile/")
+def _profiles(region: Region, _: Request) -> Iterable[AccessRequest]:
+    yield AccessRequest(action="iam:ListInstanceProfiles", resource=f"arn:aws:iam::{region.account}:instance-profile/")
 
 
-OF_IAM: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
+_IAM_ACTIONS: Mapping[str, Callable[[Region, Request], Iterable[AccessRequest]]] = {
     "AddRoleToInstanceProfile": _instance_profile,
     "CreateInstanceProfile": _instance_profile,
     "DeleteInstanceProfile": _instance_profile,
@@ -87,11 +87,11 @@ OF_IAM: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
 
 
 # What a launch makes, whatever it is told.
-_MADE = ("instance", "network-interface", "volume")
+_CREATED_KINDS = ("instance", "network-interface", "volume")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launched:
+class _LaunchRequest:
     """One way to launch.
 
     Attributes:
@@ -105,7 +105,7 @@ class Launched:
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def from_template(cls, region: Region, reference: Mapping[str, Any] | None) -> Launched:
+    def from_template(cls, region: Region, reference: Mapping[str, Any] | None) -> _LaunchRequest:
         """Return what a launch template launches.
 
         Args:
@@ -116,11 +116,11 @@ class Launched:
             return cls()
         named = {key: reference[key] for key in ("LaunchTemplateId", "LaunchTemplateName") if reference.get(key)}
         version = str(reference.get("Version") or "$Default")
-        told = region.service("ec2").describe_launch_template_versions(**named, Versions=[version])
-        found = told["LaunchTemplateVersions"][0]
+        found = region.moto_client("ec2").describe_launch_template_versions(**named, Versions=[version])
+        found = found["LaunchTemplateVersions"][0]
         return cls(template=found["LaunchTemplateId"]).overridden(found["LaunchTemplateData"])
 
-    def overridden(self, data: Mapping[str, Any], *, spot: bool = False) -> Launched:
+    def overridden(self, data: Mapping[str, Any], *, spot: bool = False) -> _LaunchRequest:
         """Return the launch with other data over its own.
 
         Args:
@@ -131,9 +131,9 @@ class Launched:
         for one in data.get("TagSpecifications", ()):
             tags.setdefault(one["ResourceType"], {}).update(pairs(one["Tags"]))
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
-        return Launched(data={**self.data, **data, **market}, template=self.template, tags=tags)
+        return _LaunchRequest(data={**self.data, **data, **market}, template=self.template, tags=tags)
 
-    def questions(self, region: Region, action: str, *, created_by: str) -> Iterator[Question]:
+    def access_requests(self, region: Region, action: str, *, created_by: str) -> Iterator[AccessRequest]:
         """Yield what has to be allowed.
 
         Args:
@@ -142,20 +142,20 @@ class Launched:
             created_by: Operation by which tags get on what is made.
         """
         for arn, context in self._used(region):
-            yield Question(action=action, resource=arn, context=context)
+            yield AccessRequest(action=action, resource=arn, context=context)
         for kind in self._created_kinds():
             arn, tags = region.arn("ec2", f"{kind}/*"), self.tags.get(kind, {})
-            yield Question(action=action, resource=arn, context=request_tags(tags))
+            yield AccessRequest(action=action, resource=arn, context=request_tags(tags))
             if tags:
                 context = {**request_tags(tags), "ec2:CreateAction": (created_by,)}
-                yield Question(action="ec2:CreateTags", resource=arn, context=context)
+                yield AccessRequest(action="ec2:CreateTags", resource=arn, context=context)
         profile = self.data.get("IamInstanceProfile", {})
         if profile:
-            yield pass_role(_profile_role(region, profile), "ec2.amazonaws.com")
+            yield _pass_role(_profile_role(region, profile), "ec2.amazonaws.com")
 
     def _created_kinds(self) -> tuple[str, ...]:
         spot = self.data.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
-        return (*_MADE, "spot-instances-request") if spot else _MADE
+        return (*_CREATED_KINDS, "spot-instances-request") if spot else _CREATED_KINDS
 
     def _used(self, region: Region) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the resources that must be there, with their tags."""
@@ -178,7 +178,7 @@ class Launched:
 
     @staticmethod
     def _existing_tags(region: Region, identity: str) -> dict[str, Any]:
-        return resource_tags(tags_kept(region, identity), "ec2")
+        return resource_tags(existing_tags(region, identity), "ec2")
 
 
 def _profile_role(region: Region, profile: Mapping[str, str]) -> str:
@@ -203,91 +203,93 @@ _KINDS = {
 }
 
 
-def existing(region: Region, action: str, identity: str, tags: Mapping[str, str] | None = None) -> Question:
+def _existing(region: Region, action: str, identity: str, tags: Mapping[str, str] | None = None) -> AccessRequest:
     """Ask about something that is there, which has tags, and may get others.
 
     Raises:
-        Unjudged: It is not known what has such an id.
+        UnknownPermission: It is not known what has such an id.
     """
     kind = _KINDS.get(identity.partition("-")[0])
     if kind is None:
-        raise Unjudged(f"the kind of {identity}")
-    context = resource_tags(tags_kept(region, identity), "ec2") | request_tags(tags or {})
-    return Question(action=action, resource=region.arn("ec2", f"{kind}/{identity}"), context=context)
+        raise UnknownPermission(f"the kind of {identity}")
+    context = resource_tags(existing_tags(region, identity), "ec2") | request_tags(tags or {})
+    return AccessRequest(action=action, resource=region.arn("ec2", f"{kind}/{identity}"), context=context)
 
 
-def _create_tags(region: Region, request: Request) -> Iterator[Question]:
+def _create_tags(region: Region, request: Request) -> Iterator[AccessRequest]:
     tags = pairs(request.parameters["Tags"])
     for identity in request.parameters["Resources"]:
-        yield existing(region, "ec2:CreateTags", identity, tags)
+        yield _existing(region, "ec2:CreateTags", identity, tags)
 
 
-def _terminate(region: Region, request: Request) -> Iterator[Question]:
+def _terminate(region: Region, request: Request) -> Iterator[AccessRequest]:
     for identity in request.parameters["InstanceIds"]:
-        yield existing(region, "ec2:TerminateInstances", identity)
+        yield _existing(region, "ec2:TerminateInstances", identity)
 
 
-def _delete_template(region: Region, request: Request) -> Iterator[Question]:
+def _delete_template(region: Region, request: Request) -> Iterator[AccessRequest]:
     identity = request.parameters.get("LaunchTemplateId")
     if not identity:
         identity = _template_id(region, str(request.parameters["LaunchTemplateName"]))
-    yield existing(region, "ec2:DeleteLaunchTemplate", identity)
+    yield _existing(region, "ec2:DeleteLaunchTemplate", identity)
 
 
-def _create_tagged(region: Region, request: Request, *, kind: str) -> Iterator[Question]:
+def _create_tagged(region: Region, request: Request, *, kind: str) -> Iterator[AccessRequest]:
     arn, tags = region.arn("ec2", f"{kind}/*"), _requested_tags(request, kind)
-    yield Question(action=f"ec2:{request.name}", resource=arn, context=request_tags(tags))
+    yield AccessRequest(action=f"ec2:{request.name}", resource=arn, context=request_tags(tags))
     if tags:
         context = {**request_tags(tags), "ec2:CreateAction": (request.name,)}
-        yield Question(action="ec2:CreateTags", resource=arn, context=context)
+        yield AccessRequest(action="ec2:CreateTags", resource=arn, context=context)
 
 
-def _security_group(region: Region, request: Request) -> Iterator[Question]:
+def _security_group(region: Region, request: Request) -> Iterator[AccessRequest]:
     identity = request.parameters.get("GroupId")
     if not identity:
-        raise Unjudged(f"the group of ec2:{request.name}")
-    yield existing(region, f"ec2:{request.name}", identity)
+        raise UnknownPermission(f"the group of ec2:{request.name}")
+    yield _existing(region, f"ec2:{request.name}", identity)
 
 
-def _network_interface(region: Region, request: Request) -> Iterator[Question]:
-    yield existing(region, f"ec2:{request.name}", str(request.parameters["NetworkInterfaceId"]))
+def _network_interface(region: Region, request: Request) -> Iterator[AccessRequest]:
+    yield _existing(region, f"ec2:{request.name}", str(request.parameters["NetworkInterfaceId"]))
 
 
-def _create_interface(region: Region, request: Request) -> Iterator[Question]:
-    asked = request.parameters
-    for resource in ("network-interface/*", f"subnet/{asked['SubnetId']}"):
-        yield Question(action="ec2:CreateNetworkInterface", resource=region.arn("ec2", resource))
-    for group in asked.get("Groups", ()):
-        yield existing(region, "ec2:CreateNetworkInterface", str(group))
+def _create_interface(region: Region, request: Request) -> Iterator[AccessRequest]:
+    parameters = request.parameters
+    for resource in ("network-interface/*", f"subnet/{parameters['SubnetId']}"):
+        yield AccessRequest(action="ec2:CreateNetworkInterface", resource=region.arn("ec2", resource))
+    for group in parameters.get("Groups", ()):
+        yield _existing(region, "ec2:CreateNetworkInterface", str(group))
 
 
-def _run(region: Region, request: Request) -> Iterator[Question]:
-    asked = request.parameters
-    launched = Launched.from_template(region, asked.get("LaunchTemplate")).overridden(asked)
-    yield from launched.questions(region, "ec2:RunInstances", created_by="RunInstances")
+def _run(region: Region, request: Request) -> Iterator[AccessRequest]:
+    parameters = request.parameters
+    launched = _LaunchRequest.from_template(region, parameters.get("LaunchTemplate")).overridden(parameters)
+    yield from launched.access_requests(region, "ec2:RunInstances", created_by="RunInstances")
 
 
-def _fleet(region: Region, request: Request) -> Iterator[Question]:
+def _fleet(region: Region, request: Request) -> Iterator[AccessRequest]:
     """Ask for a fleet: both for the fleet and for the instances that the caller runs with it.
 
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-prerequisites.html
     """
     arn, tags = region.arn("ec2", "fleet/*"), _requested_tags(request, "fleet")
-    yield Question(action="ec2:CreateFleet", resource=arn, context=request_tags(tags))
+    yield AccessRequest(action="ec2:CreateFleet", resource=arn, context=request_tags(tags))
     if tags:
         context = {**request_tags(tags), "ec2:CreateAction": ("CreateFleet",)}
-        yield Question(action="ec2:CreateTags", resource=arn, context=context)
+        yield AccessRequest(action="ec2:CreateTags", resource=arn, context=context)
     spot = request.parameters["TargetCapacitySpecification"].get("DefaultTargetCapacityType") == "spot"
     for config in request.parameters["LaunchTemplateConfigs"]:
-        template = Launched.from_template(region, config["LaunchTemplateSpecification"]).overridden(request.parameters)
+        template = _LaunchRequest.from_template(region, config["LaunchTemplateSpecification"]).overridden(
+            request.parameters
+        )
         for override in config.get("Overrides") or [{}]:
             launched = template.overridden(override, spot=spot)
-            yield from launched.questions(region, "ec2:CreateFleet", created_by="CreateFleet")
-            yield from launched.questions(region, "ec2:RunInstances", created_by="CreateFleet")
+            yield from launched.access_requests(region, "ec2:CreateFleet", created_by="CreateFleet")
+            yield from launched.access_requests(region, "ec2:RunInstances", created_by="CreateFleet")
 
 
 def _template_id(region: Region, name: str) -> str:
-    found = region.service("ec2").describe_launch_templates(LaunchTemplateNames=[name])["LaunchTemplates"]
+    found = region.moto_client("ec2").describe_launch_templates(LaunchTemplateNames=[name])["LaunchTemplates"]
     return str(found[0]["LaunchTemplateId"])
 
 
@@ -296,7 +298,7 @@ def _requested_tags(request: Request, kind: str) -> dict[str, str]:
     return {key: value for one in said if one["ResourceType"] == kind for key, value in pairs(one["Tags"]).items()}
 
 
-OF_EC2: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
+_EC2_ACTIONS: Mapping[str, Callable[[Region, Request], Iterable[AccessRequest]]] = {
     "AssignPrivateIpAddresses": _network_interface,
     "AuthorizeSecurityGroupEgress": _security_group,
     "AuthorizeSecurityGroupIngress": _security_group,
@@ -315,13 +317,13 @@ OF_EC2: Mapping[str, Callable[[Region, Request], Iterable[Question]]] = {
 }
 
 
-Ask = Callable[[Region, Request], Iterable[Question]]
+_Collect = Callable[[Region, Request], Iterable[AccessRequest]]
 
 # Anybody with credentials may ask who they are.
 # Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
-FREE = frozenset({("sts", "GetCallerIdentity")})
+_ALWAYS_ALLOWED = frozenset({("sts", "GetCallerIdentity")})
 # Actions that are about no resource, by the prefix of their service.
-_ABOUT_NOTHING = {
+_WITHOUT_RESOURCE = {
     "autoscaling": ("Describe",),
     "ec2": ("Describe", "GetInstanceTypesFromInstanceRequirements"),
     "ecr": ("GetAuthorizationToken",),
@@ -331,44 +333,48 @@ _ABOUT_NOTHING = {
 }
 
 
-def collect_questions(region: Region, request: Request) -> list[Question]:
+def _collect_access_requests(region: Region, request: Request) -> list[AccessRequest]:
     """Return all that has to be allowed for a call.
 
     Raises:
-        Unjudged: It is not known what the action asks of a policy.
+        UnknownPermission: It is not known what the action asks of a policy.
     """
     key = (request.service, request.name)
-    if key in FREE:
+    if key in _ALWAYS_ALLOWED:
         return []
-    if key in _ASKS:
-        return _unique(_ASKS[key](region, request))
-    if request.name.startswith(_ABOUT_NOTHING.get(request.service, ("\0",))):
-        return [Question(action=f"{request.service}:{request.name}")]
+    if key in _SPECIAL_ACTIONS:
+        return _unique(_SPECIAL_ACTIONS[key](region, request))
+    if request.name.startswith(_WITHOUT_RESOURCE.get(request.service, ("\0",))):
+        return [AccessRequest(action=f"{request.service}:{request.name}")]
     if request.service in _RESOURCES:
         return [
-            Question(action=f"{request.service}:{request.name}", resource=_RESOURCES[request.service](region, request))
+            AccessRequest(
+                action=f"{request.service}:{request.name}", resource=_RESOURCES[request.service](region, request)
+            )
         ]
-    raise Unjudged(f"the resource of {request.service}:{request.name}")
+    raise UnknownPermission(f"the resource of {request.service}:{request.name}")
 
 
-def _unique(questions: Iterable[Question]) -> list[Question]:
+def _unique(access_requests: Iterable[AccessRequest]) -> list[AccessRequest]:
     """Return each question once: a fleet of many types asks the same of each."""
-    return list({(one.action, one.resource, tuple(sorted(one.context.items()))): one for one in questions}.values())
+    return list(
+        {(one.action, one.resource, tuple(sorted(one.context.items()))): one for one in access_requests}.values()
+    )
 
 
 def _eks_resource(region: Region, request: Request) -> str:
     """Return the cluster, group, add-on or entry that a call of EKS is about."""
-    asked, client = request.parameters, region.itself("eks")
-    cluster = asked.get("clusterName") or asked.get("name")
+    parameters, client = request.parameters, region.simulated_client("eks")
+    cluster = parameters.get("clusterName") or parameters.get("name")
     if request.name in ("CreateAccessEntry", "CreateAddon", "CreateNodegroup"):
         return region.arn("eks", f"cluster/{cluster}")
-    if asked.get("nodegroupName"):
-        told = client.describe_nodegroup(clusterName=cluster, nodegroupName=asked["nodegroupName"])
-        return str(told["nodegroup"]["nodegroupArn"])
-    if asked.get("addonName"):
-        return str(client.describe_addon(clusterName=cluster, addonName=asked["addonName"])["addon"]["addonArn"])
-    if asked.get("principalArn") or asked.get("associationId"):
-        raise Unjudged(f"the resource of eks:{request.name}")
+    if parameters.get("nodegroupName"):
+        found = client.describe_nodegroup(clusterName=cluster, nodegroupName=parameters["nodegroupName"])
+        return str(found["nodegroup"]["nodegroupArn"])
+    if parameters.get("addonName"):
+        return str(client.describe_addon(clusterName=cluster, addonName=parameters["addonName"])["addon"]["addonArn"])
+    if parameters.get("principalArn") or parameters.get("associationId"):
+        raise UnknownPermission(f"the resource of eks:{request.name}")
     return region.arn("eks", f"cluster/{cluster}")
 
 
@@ -379,16 +385,16 @@ def _sqs_resource(region: Region, request: Request) -> str:
 
 def _ssm_resource(region: Region, request: Request) -> str:
     if not request.parameters.get("Name"):
-        raise Unjudged(f"the resource of ssm:{request.name}")
+        raise UnknownPermission(f"the resource of ssm:{request.name}")
     name = str(request.parameters["Name"])
     account = "" if name.startswith("/aws/service/") else region.account
     return f"arn:aws:ssm:{region.name}:{account}:parameter/{name.lstrip('/')}"
 
 
 def _logs_resource(region: Region, request: Request) -> str:
-    asked = request.parameters
-    stream = f"log-stream:{asked['logStreamName']}" if asked.get("logStreamName") else ""
-    return region.arn("logs", f"log-group:{asked['logGroupName']}:{stream}")
+    parameters = request.parameters
+    stream = f"log-stream:{parameters['logStreamName']}" if parameters.get("logStreamName") else ""
+    return region.arn("logs", f"log-group:{parameters['logGroupName']}:{stream}")
 
 
 def _sts_resource(_: Region, request: Request) -> str:
@@ -411,38 +417,38 @@ _RESOURCES: Mapping[str, Callable[[Region, Request], str]] = {
 }
 
 
-def _invoke(region: Region, request: Request) -> Iterable[Question]:
+def _invoke(region: Region, request: Request) -> Iterable[AccessRequest]:
     yield _function(region, request, "lambda:InvokeFunction")
 
 
-def _get_function(region: Region, request: Request) -> Iterable[Question]:
+def _get_function(region: Region, request: Request) -> Iterable[AccessRequest]:
     yield _function(region, request, f"lambda:{request.name}")
 
 
-def _function(region: Region, request: Request, action: str) -> Question:
+def _function(region: Region, request: Request, action: str) -> AccessRequest:
     name = function_name(unquote(str(request.parameters["FunctionName"])))
-    return Question(action=action, resource=region.arn("lambda", f"function:{name}"))
+    return AccessRequest(action=action, resource=region.arn("lambda", f"function:{name}"))
 
 
-def _zonal_shift(_: Region, request: Request) -> Iterable[Question]:
+def _zonal_shift(_: Region, request: Request) -> Iterable[AccessRequest]:
     identity = str(request.parameters["resourceIdentifier"])
-    yield Question(
+    yield AccessRequest(
         action="arc-zonal-shift:GetManagedResource",
         resource=identity,
         context={"arc-zonal-shift:ResourceIdentifier": (identity,)},
     )
 
 
-def _scale(region: Region, request: Request) -> Iterable[Question]:
+def _scale(region: Region, request: Request) -> Iterable[AccessRequest]:
     """Ask for a change of an Auto Scaling group.
 
     Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
     """
-    client, asked = region.itself("autoscaling"), request.parameters
-    name = asked.get("AutoScalingGroupName")
+    client, parameters = region.simulated_client("autoscaling"), request.parameters
+    name = parameters.get("AutoScalingGroupName")
     if not name:
-        told = client.describe_auto_scaling_instances(InstanceIds=[asked["InstanceId"]])["AutoScalingInstances"]
-        name = told[0]["AutoScalingGroupName"] if told else None
+        found = client.describe_auto_scaling_instances(InstanceIds=[parameters["InstanceId"]])["AutoScalingInstances"]
+        name = found[0]["AutoScalingGroupName"] if found else None
     groups = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"] if name else []
     arn = (
         groups[0]["AutoScalingGroupARN"]
@@ -450,19 +456,21 @@ def _scale(region: Region, request: Request) -> Iterable[Question]:
         else region.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*")
     )
     tags = pairs(groups[0]["Tags"]) if groups else {}
-    yield Question(action=f"autoscaling:{request.name}", resource=arn, context=resource_tags(tags, "autoscaling"))
+    yield AccessRequest(action=f"autoscaling:{request.name}", resource=arn, context=resource_tags(tags, "autoscaling"))
 
 
-def _public_registry(_: Region, request: Request) -> Iterable[Question]:
+def _public_registry(_: Region, request: Request) -> Iterable[AccessRequest]:
     """Ask for a token of the public registry, which asks for one of STS too.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/public/public-registry-auth.html
     """
-    yield Question(action=f"ecr-public:{request.name}")
-    yield Question(action="sts:GetServiceBearerToken", context={"sts:AWSServiceName": ("ecr-public.amazonaws.com",)})
+    yield AccessRequest(action=f"ecr-public:{request.name}")
+    yield AccessRequest(
+        action="sts:GetServiceBearerToken", context={"sts:AWSServiceName": ("ecr-public.amazonaws.com",)}
+    )
 
 
-_ASKS: Mapping[tuple[str, str], Ask] = {
+_SPECIAL_ACTIONS: Mapping[tuple[str, str], _Collect] = {
     ("arc-zonal-shift", "GetManagedResource"): _zonal_shift,
     ("autoscaling", "SetDesiredCapacity"): _scale,
     ("autoscaling", "TerminateInstanceInAutoScalingGroup"): _scale,
@@ -471,8 +479,8 @@ _ASKS: Mapping[tuple[str, str], Ask] = {
     ("lambda", "GetFunction"): _get_function,
     ("lambda", "GetFunctionConfiguration"): _get_function,
     ("lambda", "Invoke"): _invoke,
-    **{("ec2", name): ask for name, ask in OF_EC2.items()},
-    **{("iam", name): ask for name, ask in OF_IAM.items()},
+    **{("ec2", name): ask for name, ask in _EC2_ACTIONS.items()},
+    **{("iam", name): ask for name, ask in _IAM_ACTIONS.items()},
 }
 
 
@@ -480,33 +488,35 @@ _ASKS: Mapping[tuple[str, str], Ask] = {
 _CODES = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "sts": "AccessDenied", "autoscaling": "AccessDenied"}
 
 
-class Judge:
+class PermissionCheck:
     """Judges calls of roles. The administrator may do everything."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
 
-    def judge(self, call: Call, request: Request, session_tags: dict[str, str]) -> Call:
+    def check(self, call: Call, request: Request, session_tags: dict[str, str]) -> Call:
         """Return a call with what was decided of it."""
         if not call.principal:
             return call
         try:
             statements = role_statements(self._region.account, call.principal)
-            questions = collect_questions(self._region, request)
-            shared = self._shared(call.principal, session_tags)
-            decided = [decide(statements, replace(each, context={**shared, **each.context})) for each in questions]
-        except (Unjudged, NotFoundException, ClientError, LookupError) as error:
+            access_requests = _collect_access_requests(self._region, request)
+            shared = self._shared_keys(call.principal, session_tags)
+            decided = [
+                decide(statements, replace(each, context={**shared, **each.context})) for each in access_requests
+            ]
+        except (UnknownPermission, NotFoundException, ClientError, LookupError) as error:
             return call.refused("NotPlayed", f"the permission of {call.action}: {error}")
-        call = replace(call, resources=tuple(dict.fromkeys(each.resource for each in questions)))
-        for question, decision in zip(questions, decided, strict=True):
+        call = replace(call, resources=tuple(dict.fromkeys(each.resource for each in access_requests)))
+        for access_request, decision in zip(access_requests, decided, strict=True):
             if not decision.allowed:
-                said = _denied(call, question, decision.statement)
+                said = _denied(call, access_request, decision.statement)
                 return replace(
                     call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=said
                 )
         return call.with_statements(*(each.statement for each in decided))
 
-    def _shared(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    def _shared_keys(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
         """Return the keys that every call has, as if it had come over TLS."""
         tags = role_tags(self._region.account, role) | session_tags
         shared = {
@@ -518,20 +528,20 @@ class Judge:
         return {key: (value,) for key, value in shared.items()}
 
 
-def access_denied_error(call: Call) -> AwsRefusal:
+def access_denied_error(call: Call) -> AwsError:
     """Return what the caller of a call that is not allowed is told.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     """
     if call.error:
-        return AwsRefusal(call.error, call.message)
-    return AwsRefusal(_CODES.get(call.service, "AccessDeniedException"), call.message)
+        return AwsError(call.error, call.message)
+    return AwsError(_CODES.get(call.service, "AccessDeniedException"), call.message)
 
 
-def _denied(call: Call, question: Question, statement: str) -> str:
+def _denied(call: Call, access_request: AccessRequest, statement: str) -> str:
     account, name = call.principal.split(":")[4], call.principal.rpartition("/")[2]
     who = f"arn:aws:sts::{account}:assumed-role/{name}/rehearsal"
-    why = f"because no identity-based policy allows the {question.action} action"
+    why = f"because no identity-based policy allows the {access_request.action} action"
     if statement:
         why = f"with an explicit deny in {statement}"
-    return f"User: {who} is not authorized to perform: {question.action} on resource: {question.resource} {why}"
+    return f"User: {who} is not authorized to perform: {access_request.action} on resource: {access_request.resource} {why}"

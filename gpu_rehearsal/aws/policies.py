@@ -19,7 +19,7 @@ from moto.iam.models import iam_backends
 Context = Mapping[str, Sequence[str]]
 
 # Keys that are known here: one that is not in a context is absent of that call. Keys are no matter of case.
-KNOWN = frozenset(
+_KNOWN_KEYS = frozenset(
     key.lower()
     for key in (
         "aws:PrincipalAccount",
@@ -34,7 +34,7 @@ KNOWN = frozenset(
         "iam:PassedToService",
     )
 )
-KNOWN_FAMILIES = tuple(
+_KNOWN_FAMILIES = tuple(
     family.lower()
     for family in (
         "aws:PrincipalTag/",
@@ -46,9 +46,9 @@ KNOWN_FAMILIES = tuple(
 )
 
 
-def is_known(key: str) -> bool:
+def _is_known(key: str) -> bool:
     """Return whether it is known when a call has a key and when it has not."""
-    return key.lower() in KNOWN or key.lower().startswith(KNOWN_FAMILIES)
+    return key.lower() in _KNOWN_KEYS or key.lower().startswith(_KNOWN_FAMILIES)
 
 
 def request_tags(tags: Mapping[str, str]) -> dict[str, Sequence[str]]:
@@ -76,7 +76,7 @@ def pairs(tags: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
-class Unjudged(Exception):
+class UnknownPermission(Exception):
     """Something of a policy that this evaluator does not know. Nobody is let through on it."""
 
 
@@ -86,7 +86,7 @@ def matches(pattern: str, value: str) -> bool:
     return re.fullmatch("".join(parts), value, re.DOTALL) is not None
 
 
-def matches_arn(pattern: str, value: str) -> bool:
+def _matches_arn(pattern: str, value: str) -> bool:
     """Return whether an ARN is like a pattern, field by field."""
     wanted, found = pattern.split(":", 5), value.split(":", 5)
     return len(wanted) == len(found) == 6 and all(matches(one, other) for one, other in zip(wanted, found, strict=True))
@@ -96,8 +96,8 @@ _POSITIVE: dict[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda wanted, found: wanted == found,
     "StringEqualsIgnoreCase": lambda wanted, found: wanted.lower() == found.lower(),
     "StringLike": matches,
-    "ArnEquals": matches_arn,
-    "ArnLike": matches_arn,
+    "ArnEquals": _matches_arn,
+    "ArnLike": _matches_arn,
     "Bool": lambda wanted, found: wanted.lower() == found.lower(),
 }
 _NEGATIVE = {
@@ -117,13 +117,13 @@ def holds(condition: Mapping[str, Any], context: Context) -> bool:
         context: The keys of a call.
 
     Raises:
-        Unjudged: An operator or a key is not known.
+        UnknownPermission: An operator or a key is not known.
     """
     found = {key.lower(): tuple(values) for key, values in context.items()}
     asked = [(operator, key, wanted) for operator, keys in condition.items() for key, wanted in keys.items()]
     for _, key, _ in asked:
-        if not is_known(key):
-            raise Unjudged(f"the condition key {key}")
+        if not _is_known(key):
+            raise UnknownPermission(f"the condition key {key}")
     # All are worked out, so that an operator nobody knows is told even beside one that does not hold.
     return all([_holds(operator, found.get(key.lower()), _listed(wanted), found) for operator, key, wanted in asked])
 
@@ -141,7 +141,7 @@ def _holds(said: str, found: Sequence[str] | None, wanted: list[str], context: C
         return all(test(each) for each in found)
     if quantifier == "ForAnyValue" or (not quantifier and len(found) == 1):
         return any(test(each) for each in found)
-    raise Unjudged(f"the operator {said} for {len(found)} values")
+    raise UnknownPermission(f"the operator {said} for {len(found)} values")
 
 
 def _test(operator: str, wanted: list[str]) -> Callable[[str], bool]:
@@ -149,7 +149,7 @@ def _test(operator: str, wanted: list[str]) -> Callable[[str], bool]:
         return lambda value: any(_POSITIVE[operator](each, value) for each in wanted)
     if operator in _NEGATIVE:
         return lambda value: not any(_POSITIVE[_NEGATIVE[operator]](each, value) for each in wanted)
-    raise Unjudged(f"the condition operator {operator}")
+    raise UnknownPermission(f"the condition operator {operator}")
 
 
 def _filled(pattern: str, context: Context) -> str:
@@ -161,7 +161,7 @@ def _filled(pattern: str, context: Context) -> str:
     def variable_value(variable: re.Match[str]) -> str:
         values = context.get(variable[1].lower(), ())
         if len(values) != 1:
-            raise Unjudged(f"the policy variable {variable[0]}")
+            raise UnknownPermission(f"the policy variable {variable[0]}")
         return values[0]
 
     return _VARIABLE.sub(variable_value, pattern)
@@ -204,7 +204,7 @@ def role_statements(account: str, role: str) -> list[Statement]:
     """Return the statements of all policies of a role, attached and inline.
 
     Raises:
-        Unjudged: A statement has an element that is not known.
+        UnknownPermission: A statement has an element that is not known.
     """
     found = _role(account, role)
     documents = [(policy.arn, _document(policy)) for policy in found.managed_policies.values()]
@@ -227,13 +227,13 @@ def read_statements(name: str, document: Mapping[str, Any]) -> Iterator[Statemen
     """Read a policy document.
 
     Raises:
-        Unjudged: A statement has an element that is not known.
+        UnknownPermission: A statement has an element that is not known.
     """
     said = document.get("Statement", [])
     for number, one in enumerate(said if isinstance(said, list) else [said]):
         unknown = set(one) - _ELEMENTS
         if unknown:
-            raise Unjudged(f"{name}: {', '.join(sorted(unknown))} of a statement")
+            raise UnknownPermission(f"{name}: {', '.join(sorted(unknown))} of a statement")
         yield Statement(
             name=f"{name}#{one.get('Sid', number)}",
             effect=one["Effect"],
@@ -275,7 +275,7 @@ def _principals(value: Any) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class AccessRequest:
     """May somebody do this to that?
 
     Attributes:
@@ -302,13 +302,13 @@ class Decision:
     statement: str = ""
 
 
-def decide(statements: Iterable[Statement], question: Question) -> Decision:
+def decide(statements: Iterable[Statement], access_request: AccessRequest) -> Decision:
     """Return whether an action is allowed: somebody allows it and nobody denies it.
 
     Raises:
-        Unjudged: A statement about this action and resource has a condition that is not known.
+        UnknownPermission: A statement about this action and resource has a condition that is not known.
     """
-    said = [one for one in statements if applies(one, question)]
+    said = [one for one in statements if applies(one, access_request)]
     denied = next((one for one in said if one.effect == "Deny"), None)
     if denied:
         return Decision(allowed=False, statement=denied.name)
@@ -316,37 +316,39 @@ def decide(statements: Iterable[Statement], question: Question) -> Decision:
     return Decision(allowed=allowed is not None, statement=allowed.name if allowed else "")
 
 
-def applies(statement: Statement, question: Question) -> bool:
+def applies(statement: Statement, access_request: AccessRequest) -> bool:
     """Return whether a statement speaks of this action on this resource in this context."""
-    action = any(matches(each.lower(), question.action.lower()) for each in statement.actions)
-    resource = any(matches(each, question.resource) for each in statement.resources)
+    action = any(matches(each.lower(), access_request.action.lower()) for each in statement.actions)
+    resource = any(matches(each, access_request.resource) for each in statement.resources)
     if action == statement.except_actions or resource == statement.except_resources:
         return False
-    return holds(statement.condition, question.context)
+    return holds(statement.condition, access_request.context)
 
 
-KINDS = frozenset({"*", "AWS", "Service"})
+_PRINCIPAL_KINDS = frozenset({"*", "AWS", "Service"})
 
 
-def decide_for_principal(statements: Iterable[Statement], question: Question, *, kind: str, principal: str) -> Decision:
+def decide_for_principal(
+    statements: Iterable[Statement], access_request: AccessRequest, *, kind: str, principal: str
+) -> Decision:
     """Return whether a policy lets a principal do something with what it belongs to.
 
     Args:
         statements: What the policy says.
-        question: What is to be done.
+        access_request: What is to be done.
         kind: ``AWS`` or ``Service``.
         principal: ARN of a role, or name of a service.
 
     Raises:
-        Unjudged: It speaks of principals that are not known, or has a condition that is not.
+        UnknownPermission: It speaks of principals that are not known, or has a condition that is not.
     """
-    return decide([one for one in statements if _names_principal(one, kind, principal)], question)
+    return decide([one for one in statements if _names_principal(one, kind, principal)], access_request)
 
 
 def _names_principal(statement: Statement, kind: str, principal: str) -> bool:
-    unknown = set(statement.principals) - KINDS
+    unknown = set(statement.principals) - _PRINCIPAL_KINDS
     if unknown:
-        raise Unjudged(f"{statement.name}: the principal {', '.join(sorted(unknown))}")
+        raise UnknownPermission(f"{statement.name}: the principal {', '.join(sorted(unknown))}")
     if "*" in statement.principals or "*" in statement.principals.get(kind, ()):
         return True
     named = statement.principals.get(kind, ())

@@ -30,9 +30,9 @@ from moto.ec2.models import subnets, vpcs
 from gpu_rehearsal.aws.region import Region
 from gpu_rehearsal.credentials import Source
 
-HTTPS, KUBELET = 443, 10250
+_HTTPS_PORT, _KUBELET_PORT = 443, 10250
 # For how long a path that was found is taken to be there: programs call often, and networks change rarely.
-REMEMBERED_SECONDS = 10.0
+_REMEMBERED_SECONDS = 10.0
 _EVERYWHERE = "0.0.0.0/0"
 # What a client's service is called in the names of endpoints, where that differs. ECR stores layers in S3.
 # Source: https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html (2026-11)
@@ -60,7 +60,7 @@ class Reachability:
         """
         who, network = f"{source.name} doesn't reach the API server", cluster["resourcesVpcConfig"]
         if network["endpointPrivateAccess"] and self._vpc(source) == network["vpcId"]:
-            why = self._between(source, self._control_plane(network), HTTPS, "the control plane")
+            why = self._between(source, self._control_plane(network), _HTTPS_PORT, "the control plane")
         elif not network["endpointPublicAccess"]:
             why = "the endpoint is private and it isn't in the VPC of the cluster"
         else:
@@ -75,7 +75,7 @@ class Reachability:
         target = _Target(groups=node.groups, subnets=(node.subnet,))
         for subnet in network["subnetIds"]:
             source = Source(name="control plane", subnet=subnet, groups=self._control_plane(network).groups)
-            if why := self._between(source, target, KUBELET, node.name):
+            if why := self._between(source, target, _KUBELET_PORT, node.name):
                 return f"the API server doesn't reach the kubelet of {node.name}: {why}"
         return ""
 
@@ -84,7 +84,7 @@ class Reachability:
         if not source.subnet:
             return ""
         at = time.monotonic()
-        if at - self._reached.get((source, service), float("-inf")) < REMEMBERED_SECONDS:
+        if at - self._reached.get((source, service), float("-inf")) < _REMEMBERED_SECONDS:
             return ""
         for name in _ENDPOINTS.get(service, (service,)):
             if why := self._endpoint(source, name):
@@ -101,7 +101,7 @@ class Reachability:
                 return ""
             if each["VpcEndpointType"] == "Interface" and each["PrivateDnsEnabled"]:
                 target = _Target(groups=groups, subnets=tuple(each["SubnetIds"]))
-                return self._between(source, target, HTTPS, f"endpoint {each['VpcEndpointId']}")
+                return self._between(source, target, _HTTPS_PORT, f"endpoint {each['VpcEndpointId']}")
         why, _ = self._out(source)
         return why and f"{why}, and the VPC has no endpoint for it"
 
@@ -115,7 +115,7 @@ class Reachability:
         if not source.subnet:
             return "", ""
         if not self._lets_out(source.groups):
-            return f"no security group of {', '.join(source.groups)} lets port {HTTPS} out to the internet", ""
+            return f"no security group of {', '.join(source.groups)} lets port {_HTTPS_PORT} out to the internet", ""
         table = self._route_table(source.subnet)
         route = _default(table)
         where = f"route table {table['RouteTableId']} of subnet {source.subnet}"
@@ -163,7 +163,7 @@ class Reachability:
     def _lets_out(self, groups: Iterable[str]) -> bool:
         """Whether a rule lets HTTPS out of the VPC: to which addresses of the internet isn't known."""
         rules = [rule for group in self._groups(groups) for rule in group["IpPermissionsEgress"]]
-        open_to = [each for rule in rules if _matches_port(rule, HTTPS) for each in rule["IpRanges"]]
+        open_to = [each for rule in rules if _matches_port(rule, _HTTPS_PORT) for each in rule["IpRanges"]]
         return any(each["CidrIp"] == _EVERYWHERE or not ip_network(each["CidrIp"]).is_private for each in open_to)
 
     def _control_plane(self, network: Mapping[str, Any]) -> _Target:
@@ -194,7 +194,7 @@ class Reachability:
 
     @property
     def _ec2(self) -> Any:
-        return self._region.service("ec2")
+        return self._region.moto_client("ec2")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,34 +238,34 @@ def _list(values: Iterable[str]) -> str:
     return ", ".join(values) or "none"
 
 
-_ADDRESSES = ip_network("10.96.0.0/16")
-_OF_A_SUBNET = 20
+_VPC_CIDR = ip_network("10.96.0.0/16")
+_SUBNET_PREFIX = 20
 
 
-def have_network(region: Region, *, vpc: str, in_zones: Sequence[str]) -> None:
+def create_existing_network(region: Region, *, vpc: str, in_zones: Sequence[str]) -> None:
     """Have a VPC with private subnets, each in the next Availability Zone, and a NAT gateway for all of them.
 
     No call of the API takes an id, so moto's own choice of one is told what to choose; nobody else may be on stage yet.
     How the subnets of a real one reach the internet isn't known: these all do.
     """
-    ec2 = region.service("ec2")
+    ec2 = region.moto_client("ec2")
     zones = sorted(
         each["ZoneName"]
         for each in ec2.describe_availability_zones()["AvailabilityZones"]
         if each["ZoneType"] == "availability-zone"
     )
     with patch.object(vpcs, "random_vpc_id", return_value=vpc):
-        ec2.create_vpc(CidrBlock=str(_ADDRESSES))
+        ec2.create_vpc(CidrBlock=str(_VPC_CIDR))
     for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
         ec2.modify_vpc_attribute(VpcId=vpc, **{attribute: {"Value": True}})
-    public, *blocks = _ADDRESSES.subnets(new_prefix=_OF_A_SUBNET)
-    _have_way_out(ec2, vpc, str(public), zones[0])
+    public, *blocks = _VPC_CIDR.subnets(new_prefix=_SUBNET_PREFIX)
+    _create_internet_route(ec2, vpc, str(public), zones[0])
     for number, (subnet, block) in enumerate(zip(in_zones, blocks, strict=False)):
         with patch.object(subnets, "random_subnet_id", return_value=subnet):
             ec2.create_subnet(VpcId=vpc, CidrBlock=str(block), AvailabilityZone=zones[number % len(zones)])
 
 
-def _have_way_out(ec2: Any, vpc: str, block: str, zone: str) -> None:
+def _create_internet_route(ec2: Any, vpc: str, block: str, zone: str) -> None:
     """Route what has no route table of its own through a NAT gateway."""
     everywhere = {"DestinationCidrBlock": "0.0.0.0/0"}
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
@@ -276,6 +276,6 @@ def _have_way_out(ec2: Any, vpc: str, block: str, zone: str) -> None:
     ec2.create_route(RouteTableId=table, GatewayId=gateway, **everywhere)
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
     nat = ec2.create_nat_gateway(SubnetId=subnet, AllocationId=address)["NatGateway"]["NatGatewayId"]
-    of_vpc = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
-    [main] = ec2.describe_route_tables(Filters=of_vpc)["RouteTables"]
+    main_table = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+    [main] = ec2.describe_route_tables(Filters=main_table)["RouteTables"]
     ec2.create_route(RouteTableId=main["RouteTableId"], NatGatewayId=nat, **everywhere)

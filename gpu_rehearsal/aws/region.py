@@ -19,11 +19,11 @@ from moto.ec2.models import ec2_backends
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 from moto.iam.models import AWSManagedPolicy, iam_backends
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, plays
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, simulates
 from gpu_rehearsal.aws.policies import (
+    AccessRequest,
     Decision,
-    Question,
-    Unjudged,
+    UnknownPermission,
     decide,
     decide_for_principal,
     request_tags,
@@ -73,7 +73,7 @@ class Call:
 
 # Temporary keys begin with ASIA, those of a user with AKIA; each has 20 characters.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-unique-ids
-ADMINISTRATOR_KEY = "AKIAADMINISTRATOR000"
+_ADMINISTRATOR_KEY = "AKIAADMINISTRATOR000"
 # By these moto is asked alone, and all that is played, without being judged or written down.
 SERVICE_KEY = "AKIAAWSITSELF0000000"
 INSIDE_KEY = "AKIAAWSINSIDE0000000"
@@ -90,7 +90,7 @@ class Principals:
         self.account = account
         # The role that deploys: CloudFormation's, in an account where CDK was bootstrapped.
         self.administrator = f"arn:aws:iam::{account}:role/administrator"
-        self._roles = {ADMINISTRATOR_KEY: "", SERVICE_KEY: "", INSIDE_KEY: ""}
+        self._roles = {_ADMINISTRATOR_KEY: "", SERVICE_KEY: "", INSIDE_KEY: ""}
         self._tags: dict[str, dict[str, str]] = {}
         self._sources: dict[str, Source] = {}
         self._rejections: dict[str, str] = {}
@@ -105,7 +105,7 @@ class Principals:
             tags: Session tags, as EKS Pod Identity sets them.
             source: Where its calls come from; ``None`` for somewhere that reaches everything.
         """
-        key = _derive_access_key(role, tags or {}, source) if role else ADMINISTRATOR_KEY
+        key = _derive_access_key(role, tags or {}, source) if role else _ADMINISTRATOR_KEY
         self._roles[key] = role
         self._tags[key] = dict(tags or {})
         if source is not None:
@@ -116,10 +116,10 @@ class Principals:
         """Return the role that holds a key; empty for the administrator.
 
         Raises:
-            AwsRefusal: Nobody has this key.
+            AwsError: Nobody has this key.
         """
         if access_key not in self._roles:
-            raise AwsRefusal("InvalidClientTokenId", "The security token included in the request is invalid.")
+            raise AwsError("InvalidClientTokenId", "The security token included in the request is invalid.")
         return self._roles[access_key]
 
     def session_tags(self, access_key: str) -> dict[str, str]:
@@ -147,11 +147,11 @@ def _derive_access_key(role: str, tags: dict[str, str], source: Source | None) -
 
 
 # One answer is the answer: what fails here is no accident of a network.
-_ONCE = Config(retries={"total_max_attempts": 1, "mode": "standard"}, parameter_validation=True)
+_CLIENT_CONFIG = Config(retries={"total_max_attempts": 1, "mode": "standard"}, parameter_validation=True)
 
 # Clients may be used by several threads at once, but only one may make one.
 # Source: https://boto3.amazonaws.com/v1/documentation/api/latest/guide/clients.html#multithreading-or-multiprocessing-with-clients
-_MAKING = Lock()
+_CLIENT_LOCK = Lock()
 _SESSION = boto3.Session()
 
 
@@ -173,17 +173,17 @@ class Region:
         """Return the ARN of something here."""
         return f"arn:aws:{service}:{self.name}:{self.account}:{resource}"
 
-    def service(self, name: str) -> Any:
+    def moto_client(self, name: str) -> Any:
         """Return a client by which a service asks moto; what it asks is not told, not judged, and not played here."""
         return self.client(name, Credentials(role="", access_key=SERVICE_KEY))
 
-    def itself(self, name: str) -> Any:
+    def simulated_client(self, name: str) -> Any:
         """Return a client by which a service asks all that is here; what it asks is not told and not judged."""
         return self.client(name, Credentials(role="", access_key=INSIDE_KEY))
 
     def client(self, name: str, credentials: Credentials) -> Any:
         """Return a client with somebody's credentials, always the same one: to make one takes longer than to use it."""
-        with _MAKING:
+        with _CLIENT_LOCK:
             return _client(name, self.endpoint, self.name, credentials)
 
 
@@ -196,7 +196,7 @@ def _client(name: str, endpoint: str, region: str, credentials: Credentials) -> 
         aws_access_key_id=credentials.access_key,
         aws_secret_access_key=credentials.secret_key,
         aws_session_token=credentials.token,
-        config=_ONCE,
+        config=_CLIENT_CONFIG,
     )
 
 
@@ -205,7 +205,7 @@ def moto_ec2(region: Region) -> Any:
     return ec2_backends[region.account][region.name]
 
 
-def tags_kept(region: Region, identity: str) -> dict[str, str]:
+def existing_tags(region: Region, identity: str) -> dict[str, str]:
     """Return the tags of something of EC2's, by its id."""
     return dict(moto_ec2(region).tags.get(identity, {}))
 
@@ -227,7 +227,7 @@ class OtherServices:
         self.invoke: Invoke | None = None
         self.resources: dict[str, Callable[[str], str]] = {}
 
-    @plays("lambda", "Invoke")
+    @simulates("lambda", "Invoke")
     def run(self, request: Request) -> Mapping[str, Any]:
         """Run a function and return what it answers.
 
@@ -235,16 +235,16 @@ class OtherServices:
         """
         name = function_name(request.parameters["FunctionName"])
         if self.invoke is None:
-            raise Unplayed(f"the function {name}")
+            raise NotSimulated(f"the function {name}")
         answered: dict[str, Any] = {"StatusCode": 200, "ExecutedVersion": "$LATEST"}
         try:
             return answered | {"Payload": self.invoke(name, request.parameters.get("Payload") or b"{}")}
         except FunctionError as error:
             return answered | {"FunctionError": error.kind, "Payload": error.payload}
         except LookupError as error:
-            raise AwsRefusal("ResourceNotFoundException", str(error)) from error
+            raise AwsError("ResourceNotFoundException", str(error)) from error
 
-    @plays("cloudformation", "DescribeStackResource")
+    @simulates("cloudformation", "DescribeStackResource")
     def stack_resource(self, request: Request) -> Mapping[str, Any]:
         """Return the resource that a stack had before the operation that runs; of a creation, none.
 
@@ -253,10 +253,10 @@ class OtherServices:
         stack, name = (str(request.parameters[each]) for each in ("StackName", "LogicalResourceId"))
         find = self.resources.get(stack)
         if not (found := find(name) if find else ""):
-            raise AwsRefusal("ValidationError", f"Resource {name} does not exist for stack {stack}")
+            raise AwsError("ValidationError", f"Resource {name} does not exist for stack {stack}")
         return {"StackResourceDetail": {"LogicalResourceId": name, "PhysicalResourceId": found}}
 
-    @plays("ecr-public", "GetAuthorizationToken")
+    @simulates("ecr-public", "GetAuthorizationToken")
     def log_in_to_public(self, request: Request) -> Mapping[str, Any]:
         """Return a token of the public registry.
 
@@ -264,7 +264,7 @@ class OtherServices:
         """
         return {"authorizationData": _token()}
 
-    @plays("ecr", "GetAuthorizationToken")
+    @simulates("ecr", "GetAuthorizationToken")
     def log_in_to_private(self, request: Request) -> Mapping[str, Any]:
         """Return a token of a registry of an account.
 
@@ -314,13 +314,13 @@ class Roles:
             calls_from: Where calls with the credentials come from.
 
         Raises:
-            AwsRefusal: It lets them not in.
+            AwsError: It lets them not in.
         """
         context = request_tags(tags or {}) | {key: (value,) for key, value in (source or {}).items()}
         call = Call(principal=principal, service="sts", action="sts:AssumeRole", resources=(role,))
         used = []
         for action in ("sts:AssumeRole", "sts:TagSession") if tags else ("sts:AssumeRole",):
-            decision = self._decide(call, role, Question(action=action, context=context), kind, principal)
+            decision = self._decide(call, role, AccessRequest(action=action, context=context), kind, principal)
             if not decision.allowed:
                 session = f" with session tags {dict(tags)}" if tags else ""
                 message = f"User: {principal} is not authorized to perform: {action} on resource: {role}"
@@ -334,27 +334,29 @@ class Roles:
         """Write down a call of a role that a service answers inside of another call.
 
         Raises:
-            AwsRefusal: Its policies don't allow it.
+            AwsError: Its policies don't allow it.
         """
         call = Call(principal=role, service=action.partition(":")[0], action=action, resources=(resource,))
         try:
-            decision = decide(role_statements(self._region.account, role), Question(action=action, resource=resource))
-        except Unjudged as error:
+            decision = decide(
+                role_statements(self._region.account, role), AccessRequest(action=action, resource=resource)
+            )
+        except UnknownPermission as error:
             self._refuse(call, "NotPlayed", f"the permission of {action}: {error}")
         if not decision.allowed:
             message = f"User: {self._session(role)} is not authorized to perform: {action} on resource: {resource}"
             self._refuse(call, "AccessDeniedException", message)
         self._write(call.with_statements(decision.statement))
 
-    def _decide(self, call: Call, role: str, question: Question, kind: str, principal: str) -> Decision:
+    def _decide(self, call: Call, role: str, access_request: AccessRequest, kind: str, principal: str) -> Decision:
         try:
             return decide_for_principal(
-                trust_statements(self._region.account, role), question, kind=kind, principal=principal
+                trust_statements(self._region.account, role), access_request, kind=kind, principal=principal
             )
-        except Unjudged as error:
+        except UnknownPermission as error:
             self._refuse(call, "NotPlayed", f"the trust of {role}: {error}")
 
-    @plays("sts", "AssumeRole")
+    @simulates("sts", "AssumeRole")
     def assume_role(self, request: Request) -> Mapping[str, Any]:
         """Give one role's holder the credentials of another.
 
@@ -372,7 +374,7 @@ class Roles:
         user = {"AssumedRoleId": f"AROA:{request.parameters['RoleSessionName']}", "Arn": self._session(role)}
         return {"Credentials": given, "AssumedRoleUser": user}
 
-    @plays("sts", "GetCallerIdentity")
+    @simulates("sts", "GetCallerIdentity")
     def identity(self, request: Request) -> Mapping[str, Any]:
         """Say who calls.
 
@@ -386,25 +388,25 @@ class Roles:
 
     def _refuse(self, call: Call, code: str, message: str) -> NoReturn:
         self._write(call.refused(code, message))
-        raise AwsRefusal(code, message)
+        raise AwsError(code, message)
 
-    @plays("iam", "ListInstanceProfiles")
+    @simulates("iam", "ListInstanceProfiles")
     def instance_profiles(self, request: Request) -> Mapping[str, Any]:
         """Return those whose path begins as is asked, all at once."""
         prefix = str(request.parameters.get("PathPrefix") or "/")
-        known = self._region.service("iam").list_instance_profiles()["InstanceProfiles"]
+        known = self._region.moto_client("iam").list_instance_profiles()["InstanceProfiles"]
         return {"InstanceProfiles": [each for each in known if each["Path"].startswith(prefix)], "IsTruncated": False}
 
-    @plays("iam", "AttachRolePolicy")
+    @simulates("iam", "AttachRolePolicy")
     def attach(self, request: Request) -> None:
         """Make a policy known, and have moto attach it."""
         arn = str(request.parameters["PolicyArn"])
-        kept = iam_backends[self._region.account]["aws"].managed_policies
+        known = iam_backends[self._region.account]["aws"].managed_policies
         name = arn.rpartition("/")[2]
-        if arn.startswith(_AWS) and arn not in kept and name in _published():
+        if arn.startswith(_AWS) and arn not in known and name in _published():
             policy = AWSManagedPolicy.from_data(name, self._region.account, self._region.name, _published()[name])
             if policy.arn == arn:
-                kept[arn] = policy
+                known[arn] = policy
 
 
 @cache

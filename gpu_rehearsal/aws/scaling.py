@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from threading import RLock
 from typing import Any
 
-from gpu_rehearsal.aws.api import AwsRefusal, Request, Unplayed, matching, plays
+from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, matching, simulates
 from gpu_rehearsal.aws.launches import Launches, with_tags
 from gpu_rehearsal.aws.region import Region, moto_ec2
 
@@ -25,7 +25,7 @@ _ALIVE = ("pending", "running")
 
 
 @dataclass(kw_only=True)
-class Member:
+class _Member:
     """One instance of a group.
 
     Attributes:
@@ -67,7 +67,7 @@ class Group:
     maximum: int
     desired: int
     tags: list[dict[str, Any]]
-    members: list[Member] = field(default_factory=list)
+    members: list[_Member] = field(default_factory=list)
     activities: list[dict[str, Any]] = field(default_factory=list)
     created: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     lock: RLock = field(default_factory=RLock)
@@ -76,7 +76,7 @@ class Group:
     def settle(self, region: Region, launches: Launches) -> None:
         """Have as many instances as are wanted, or as there are to be had."""
         with self.lock:
-            self._bury(region)
+            self._forget_ended(region)
             surplus = len(self.members) - self.desired
             if surplus > 0:
                 self.terminate(launches, [member.id for member in self._surplus(surplus)])
@@ -89,16 +89,16 @@ class Group:
         launches.terminate(instances)
         self.members = [member for member in self.members if member.id not in instances]
         for instance in instances[:-1]:
-            self._did(f"Terminating EC2 instance: {instance}", "Successful")
-        return self._did(f"Terminating EC2 instance: {instances[-1]}", "Successful")
+            self._record_activity(f"Terminating EC2 instance: {instance}", "Successful")
+        return self._record_activity(f"Terminating EC2 instance: {instances[-1]}", "Successful")
 
-    def _bury(self, region: Region) -> None:
+    def _forget_ended(self, region: Region) -> None:
         """Forget instances that somebody else ended."""
-        kept = moto_ec2(region)
-        alive = {member.id for member in self.members if kept.get_instance(member.id).state in _ALIVE}
+        backend = moto_ec2(region)
+        alive = {member.id for member in self.members if backend.get_instance(member.id).state in _ALIVE}
         self.members = [member for member in self.members if member.id in alive]
 
-    def _surplus(self, count: int) -> list[Member]:
+    def _surplus(self, count: int) -> list[_Member]:
         """Return whom to end: the oldest of the zones with most.
 
         Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
@@ -116,18 +116,20 @@ class Group:
 
         Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html
         """
-        refusals = []
+        errors = []
         for override in self._overrides():
             for zone in self._zones():
                 try:
                     self._launch(launches, zone, override)
-                except AwsRefusal as refusal:
-                    refusals.append(refusal)
+                except AwsError as error:
+                    errors.append(error)
                 else:
                     return True
-        last = refusals[-1]
+        last = errors[-1]
         message = f"{last.message} Launching EC2 instance failed."
-        self._did("Launching a new EC2 instance.  Status Reason: " + message, "Failed", code=last.code, message=message)
+        self._record_activity(
+            "Launching a new EC2 instance.  Status Reason: " + message, "Failed", code=last.code, message=message
+        )
         return False
 
     def _launch(self, launches: Launches, zone: str, override: Mapping[str, Any]) -> None:
@@ -140,9 +142,9 @@ class Group:
         propagated = {tag["Key"]: tag["Value"] for tag in self.tags if tag.get("PropagateAtLaunch")}
         data = with_tags(data, "instance", propagated | {"aws:autoscaling:groupName": self.name})
         (identity,) = launches.launch(data, subnet=self.subnets[zone])
-        member = Member(id=identity, instance_type=data["InstanceType"], zone=zone, template=dict(reference))
+        member = _Member(id=identity, instance_type=data["InstanceType"], zone=zone, template=dict(reference))
         self.members.append(member)
-        self._did(f"Launching a new EC2 instance: {identity}", "Successful")
+        self._record_activity(f"Launching a new EC2 instance: {identity}", "Successful")
 
     def _overrides(self) -> list[dict[str, Any]]:
         return list((self.policy or {}).get("LaunchTemplate", {}).get("Overrides") or [{}])
@@ -158,7 +160,7 @@ class Group:
         above = int(distribution.get("OnDemandPercentageAboveBaseCapacity", 100))
         return above == 0 and len(self.members) >= base
 
-    def _did(self, what: str, status: str, *, code: str = "", message: str = "") -> dict[str, Any]:
+    def _record_activity(self, what: str, status: str, *, code: str = "", message: str = "") -> dict[str, Any]:
         now = datetime.now(timezone.utc)
         activity = {
             "ActivityId": str(uuid.uuid4()),
@@ -176,7 +178,7 @@ class Group:
         return activity
 
 
-def describe_group(group: Group) -> dict[str, Any]:
+def _describe_group(group: Group) -> dict[str, Any]:
     """Return a group as the API has it."""
     template = {"MixedInstancesPolicy": group.policy} if group.policy else {"LaunchTemplate": group.template}
     return {
@@ -198,7 +200,7 @@ def describe_group(group: Group) -> dict[str, Any]:
     } | template
 
 
-def _member(member: Member) -> dict[str, Any]:
+def _member(member: _Member) -> dict[str, Any]:
     return {
         "InstanceId": member.id,
         "InstanceType": member.instance_type,
@@ -237,40 +239,42 @@ class Groups:
         """Return a group.
 
         Raises:
-            AwsRefusal: There is none.
+            AwsError: There is none.
         """
         if name not in self._groups:
-            raise AwsRefusal(
-                "ValidationError", f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found"
-            )
+            raise AwsError("ValidationError", f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found")
         return self._groups[name]
 
-    def add(self, asked: Mapping[str, Any]) -> Group:
+    def add(self, parameters: Mapping[str, Any]) -> Group:
         """Make a group, as CreateAutoScalingGroup is asked to, and give it its instances.
 
         Raises:
-            AwsRefusal: There is one of that name, or its sizes contradict each other.
+            AwsError: There is one of that name, or its sizes contradict each other.
         """
-        name, minimum, maximum = str(asked["AutoScalingGroupName"]), int(asked["MinSize"]), int(asked["MaxSize"])
-        policy = asked.get("MixedInstancesPolicy")
-        template = asked.get("LaunchTemplate") or (policy or {}).get("LaunchTemplate", {}).get(
+        name, minimum, maximum = (
+            str(parameters["AutoScalingGroupName"]),
+            int(parameters["MinSize"]),
+            int(parameters["MaxSize"]),
+        )
+        policy = parameters.get("MixedInstancesPolicy")
+        template = parameters.get("LaunchTemplate") or (policy or {}).get("LaunchTemplate", {}).get(
             "LaunchTemplateSpecification"
         )
         if not template:
-            raise Unplayed("an Auto Scaling group without a launch template")
+            raise NotSimulated("an Auto Scaling group without a launch template")
         with self._lock:
             if name in self._groups:
-                raise AwsRefusal("AlreadyExists", f"AutoScalingGroup by this name already exists - {name}")
+                raise AwsError("AlreadyExists", f"AutoScalingGroup by this name already exists - {name}")
             group = Group(
                 name=name,
                 arn=self._region.arn("autoscaling", f"autoScalingGroup:{uuid.uuid4()}:autoScalingGroupName/{name}"),
-                subnets=self._subnets(asked),
+                subnets=self._subnets(parameters),
                 template=dict(template),
                 policy=policy,
                 minimum=minimum,
                 maximum=maximum,
-                desired=int(asked.get("DesiredCapacity", minimum)),
-                tags=[_tag(name, tag) for tag in asked.get("Tags", ())],
+                desired=int(parameters.get("DesiredCapacity", minimum)),
+                tags=[_tag(name, tag) for tag in parameters.get("Tags", ())],
             )
             _check_sizes(group.minimum, group.desired, group.maximum)
             self._launches.template(group.template)
@@ -282,7 +286,7 @@ class Groups:
         """Change the sizes of a group.
 
         Raises:
-            AwsRefusal: They contradict each other.
+            AwsError: They contradict each other.
         """
         smallest = group.minimum if minimum is None else minimum
         largest = group.maximum if maximum is None else maximum
@@ -305,54 +309,58 @@ class Groups:
         if group.members:
             group.terminate(self._launches, [member.id for member in group.members])
 
-    @plays("autoscaling", "CreateAutoScalingGroup")
+    @simulates("autoscaling", "CreateAutoScalingGroup")
     def create(self, request: Request) -> Mapping[str, Any]:
         """Make a group."""
         self.add(request.parameters)
         return {}
 
-    @plays("autoscaling", "UpdateAutoScalingGroup")
+    @simulates("autoscaling", "UpdateAutoScalingGroup")
     def update(self, request: Request) -> Mapping[str, Any]:
         """Change sizes, template or subnets."""
-        asked = {key: each for key, each in request.parameters.items() if each is not None}
-        if others := sorted(asked.keys() - _UPDATED):
-            raise Unplayed(f"a change of {', '.join(others)} of an Auto Scaling group")
-        group = self.find(str(asked["AutoScalingGroupName"]))
-        if asked.get("LaunchTemplate"):
-            group.template = dict(asked["LaunchTemplate"])
-        if asked.get("MixedInstancesPolicy"):
-            group.policy = asked["MixedInstancesPolicy"]
-        if asked.get("VPCZoneIdentifier"):
-            group.subnets = self._subnets(asked)
-        sizes = (asked.get("MinSize"), asked.get("DesiredCapacity"), asked.get("MaxSize"))
+        parameters = {key: each for key, each in request.parameters.items() if each is not None}
+        if others := sorted(parameters.keys() - _UPDATED):
+            raise NotSimulated(f"a change of {', '.join(others)} of an Auto Scaling group")
+        group = self.find(str(parameters["AutoScalingGroupName"]))
+        if parameters.get("LaunchTemplate"):
+            group.template = dict(parameters["LaunchTemplate"])
+        if parameters.get("MixedInstancesPolicy"):
+            group.policy = parameters["MixedInstancesPolicy"]
+        if parameters.get("VPCZoneIdentifier"):
+            group.subnets = self._subnets(parameters)
+        sizes = (parameters.get("MinSize"), parameters.get("DesiredCapacity"), parameters.get("MaxSize"))
         self.resize(group, minimum=sizes[0], desired=sizes[1], maximum=sizes[2])
         return {}
 
-    @plays("autoscaling", "DescribeAutoScalingGroups")
+    @simulates("autoscaling", "DescribeAutoScalingGroups")
     def describe(self, request: Request) -> Mapping[str, Any]:
         """Return groups, those named or those with tags."""
-        asked = request.parameters
-        names = asked.get("AutoScalingGroupNames")
+        parameters = request.parameters
+        names = parameters.get("AutoScalingGroupNames")
         found = [group for group in self._groups.values() if not names or group.name in names]
-        return {"AutoScalingGroups": matching([describe_group(group) for group in found], asked.get("Filters", ()), {})}
+        return {
+            "AutoScalingGroups": matching(
+                [_describe_group(group) for group in found], parameters.get("Filters", ()), {}
+            )
+        }
 
-    @plays("autoscaling", "DescribeAutoScalingInstances")
+    @simulates("autoscaling", "DescribeAutoScalingInstances")
     def describe_instances(self, request: Request) -> Mapping[str, Any]:
         """Return instances with their groups."""
         wanted = request.parameters.get("InstanceIds")
         found = [
             one | {"AutoScalingGroupName": group.name}
             for group in self._groups.values()
-            for one in describe_group(group)["Instances"]
+            for one in _describe_group(group)["Instances"]
         ]
         return {"AutoScalingInstances": [one for one in found if not wanted or one["InstanceId"] in wanted]}
 
-    @plays("autoscaling", "DescribeLaunchConfigurations")
+    @simulates("autoscaling", "DescribeLaunchConfigurations")
     def describe_configurations(self, _: Request) -> Mapping[str, Any]:
         """Return none: launch configurations, which templates replaced, are not played."""
         return {"LaunchConfigurations": []}
 
-    @plays("autoscaling", "DescribeScalingActivities")
+    @simulates("autoscaling", "DescribeScalingActivities")
     def describe_activities(self, request: Request) -> Mapping[str, Any]:
         """Return what groups did, newest first."""
         name = request.parameters.get("AutoScalingGroupName")
@@ -362,7 +370,7 @@ class Groups:
         )
         return {"Activities": activities[: int(request.parameters.get("MaxRecords", 100))]}
 
-    @plays("autoscaling", "SetDesiredCapacity")
+    @simulates("autoscaling", "SetDesiredCapacity")
     def set_desired(self, request: Request) -> Mapping[str, Any]:
         """Want another number of instances.
 
@@ -375,38 +383,38 @@ class Groups:
         if not group.minimum <= wanted <= group.maximum:
             limit = f"above max value {group.maximum}" if wanted > group.maximum else f"below min value {group.minimum}"
             message = f"New SetDesiredCapacity value {wanted} is {limit} for the AutoScalingGroup."
-            raise AwsRefusal("ValidationError", message)
+            raise AwsError("ValidationError", message)
         self.resize(group, minimum=None, desired=wanted, maximum=None)
         return {}
 
-    @plays("autoscaling", "TerminateInstanceInAutoScalingGroup")
+    @simulates("autoscaling", "TerminateInstanceInAutoScalingGroup")
     def terminate(self, request: Request) -> Mapping[str, Any]:
         """End one instance, and want one fewer or get another."""
         identity = str(request.parameters["InstanceId"])
         group = next((one for one in self._groups.values() if identity in {m.id for m in one.members}), None)
         if group is None:
             message = f"Instance Id not found - No managed instance found for instance ID: {identity}"
-            raise AwsRefusal("ValidationError", message)
+            raise AwsError("ValidationError", message)
         with group.lock:
             if request.parameters["ShouldDecrementDesiredCapacity"]:
                 if group.desired - 1 < group.minimum:
-                    raise AwsRefusal(
+                    raise AwsError(
                         "ValidationError", f"Currently, desiredSize equals minSize ({group.minimum}). {_TOO_FEW}"
                     )
                 group.desired -= 1
             activity = group.terminate(self._launches, [identity])
         return {"Activity": activity}
 
-    @plays("autoscaling", "CreateOrUpdateTags")
+    @simulates("autoscaling", "CreateOrUpdateTags")
     def tag(self, request: Request) -> Mapping[str, Any]:
         """Put tags on groups."""
         for tag in request.parameters["Tags"]:
             group = self.find(str(tag["ResourceId"]))
-            kept = [one for one in group.tags if one["Key"] != tag["Key"]]
-            group.tags = [*kept, _tag(group.name, tag)]
+            backend = [one for one in group.tags if one["Key"] != tag["Key"]]
+            group.tags = [*backend, _tag(group.name, tag)]
         return {}
 
-    @plays("autoscaling", "DeleteTags")
+    @simulates("autoscaling", "DeleteTags")
     def untag(self, request: Request) -> Mapping[str, Any]:
         """Remove tags from groups."""
         for tag in request.parameters["Tags"]:
@@ -414,20 +422,20 @@ class Groups:
             group.tags = [one for one in group.tags if one["Key"] != tag["Key"]]
         return {}
 
-    @plays("autoscaling", "DeleteAutoScalingGroup")
+    @simulates("autoscaling", "DeleteAutoScalingGroup")
     def delete(self, request: Request) -> Mapping[str, Any]:
         """End a group, with its instances when that is forced."""
         group = self.find(str(request.parameters["AutoScalingGroupName"]))
         if group.members and not request.parameters.get("ForceDelete"):
             message = "You cannot delete an AutoScalingGroup while there are instances"
-            raise AwsRefusal("ResourceInUse", f"{message} or pending Spot instance request(s) still in the group.")
+            raise AwsError("ResourceInUse", f"{message} or pending Spot instance request(s) still in the group.")
         self.remove(group.name)
         return {}
 
-    def _subnets(self, asked: Mapping[str, Any]) -> dict[str, str]:
-        identities = [one for one in str(asked.get("VPCZoneIdentifier") or "").split(",") if one]
+    def _subnets(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        identities = [one for one in str(parameters.get("VPCZoneIdentifier") or "").split(",") if one]
         if not identities:
-            raise Unplayed("an Auto Scaling group without subnets")
+            raise NotSimulated("an Auto Scaling group without subnets")
         return {self._launches.subnet_zone(one): one for one in identities}
 
 
@@ -440,4 +448,4 @@ def _tag(group: str, tag: Mapping[str, Any]) -> dict[str, Any]:
 def _check_sizes(minimum: int, desired: int, maximum: int) -> None:
     if not minimum <= desired <= maximum:
         message = f"Desired capacity:{desired} must be between the specified min size:{minimum} and max size:{maximum}"
-        raise AwsRefusal("ValidationError", message)
+        raise AwsError("ValidationError", message)

@@ -19,51 +19,51 @@ from werkzeug.wrappers import Response
 
 from gpu_rehearsal.aws.access import Access
 from gpu_rehearsal.aws.api import (
-    AwsRefusal,
-    Play,
+    AwsError,
+    NotSimulated,
     Request,
-    Unplayed,
+    Simulate,
     answer,
     check,
     collect_operations,
     parse_error,
-    plain_refusal,
+    plain_error_response,
     read_request,
     register_validation,
     rewind,
 )
 from gpu_rehearsal.aws.clusters import Addons, Clusters, Identities, Tags
 from gpu_rehearsal.aws.fleets import Catalogue, Fleets
-from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, Images, Launches, Notices
+from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, EventBus, Images, Launches
 from gpu_rehearsal.aws.node_groups import Nodegroups, Outcome
-from gpu_rehearsal.aws.permissions import Judge, access_denied_error
-from gpu_rehearsal.aws.reachability import Reachability, have_network
+from gpu_rehearsal.aws.permissions import PermissionCheck, access_denied_error
+from gpu_rehearsal.aws.reachability import Reachability, create_existing_network
 from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Invoke, OtherServices, Principals, Region, Roles
 from gpu_rehearsal.aws.scaling import Groups
 from gpu_rehearsal.credentials import Credentials, Source
 from gpu_rehearsal.processes import LOOPBACK, free_port
 
 # Services of which moto plays nothing, or nothing that would do: what is not played here is not played.
-WHOLE = frozenset({"arc-zonal-shift", "autoscaling", "cloudformation", "eks", "lambda", "pricing", "sts"})
+ONLY_SIMULATED = frozenset({"arc-zonal-shift", "autoscaling", "cloudformation", "eks", "lambda", "pricing", "sts"})
 
 # By this header moto is told whose everything is; of keys that it did not make it knows nobody.
 # Source: https://docs.getmoto.org/en/latest/docs/multi_account.html
-_ACCOUNT_TOLD = "HTTP_X_MOTO_ACCOUNT_ID"
+_ACCOUNT_HEADER = "HTTP_X_MOTO_ACCOUNT_ID"
 
 
-class Front:
+class _Application:
     """What the server runs for each request."""
 
     def __init__(
         self,
-        played: Mapping[tuple[str, str], Play],
+        simulated: Mapping[tuple[str, str], Simulate],
         principals: Principals,
-        judge: Judge,
+        check: PermissionCheck,
         write: Callable[[Call], None],
         reachability: Reachability,
     ) -> None:
         self._reachability = reachability
-        self._played, self._principals, self._judge, self._write = played, principals, judge, write
+        self._simulated, self._principals, self._permission_check, self._write = simulated, principals, check, write
         self._moto = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -73,16 +73,16 @@ class Front:
     def _answer(self, environ: dict[str, Any]) -> Response:
         try:
             request = read_request(environ)
-        except AwsRefusal as refusal:
-            self._write(Call(principal="?", service="?", action="?", error=refusal.code, message=str(refusal)))
-            return plain_refusal(refusal)
+        except AwsError as error:
+            self._write(Call(principal="?", service="?", action="?", error=error.code, message=str(error)))
+            return plain_error_response(error)
         if request.access_key == SERVICE_KEY:
-            return self._ask_moto(request, environ)
+            return self._forward_to_moto(request, environ)
         if request.access_key == INSIDE_KEY:
-            return self._play(request, environ)
-        return self._judged(request, environ)
+            return self._simulate(request, environ)
+        return self._answer_role(request, environ)
 
-    def _judged(self, request: Request, environ: dict[str, Any]) -> Response:
+    def _answer_role(self, request: Request, environ: dict[str, Any]) -> Response:
         """Play what the caller may do, and write it down however it ends."""
         action = f"{request.service}:{request.name}"
         call = Call(principal="?", service=request.service, action=action)
@@ -95,15 +95,15 @@ class Front:
                 call = call.refused("ConnectTimeout", why)
                 raise access_denied_error(call)
             check(request)
-            call = self._judge.judge(call, request, self._principals.session_tags(request.access_key))
+            call = self._permission_check.check(call, request, self._principals.session_tags(request.access_key))
             if not call.allowed:
                 raise access_denied_error(call)
             if request.service == "ec2" and request.parameters.get("DryRun"):
-                raise AwsRefusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
-        except AwsRefusal as refusal:
-            response = answer(request, refusal)
+                raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+        except AwsError as error:
+            response = answer(request, error)
         else:
-            response = self._play(request, environ)
+            response = self._simulate(request, environ)
         code, message = parse_error(response, request)
         self._write(replace(call, error=code, message=message))
         return response
@@ -112,38 +112,38 @@ class Front:
         source = self._principals.call_source(request.access_key)
         return self._reachability.service(source, request.service) if source else ""
 
-    def _play(self, request: Request, environ: dict[str, Any]) -> Response:
-        play = self._played.get((request.service, request.name))
+    def _simulate(self, request: Request, environ: dict[str, Any]) -> Response:
+        simulate = self._simulated.get((request.service, request.name))
         try:
-            played = play(request) if play else None
-            if played is not None:
-                return answer(request, played)
-            if request.service in WHOLE:
-                raise Unplayed(f"{request.service}:{request.name}")
-            return self._ask_moto(request, environ)
-        except AwsRefusal as refusal:
-            return answer(request, refusal)
+            simulated = simulate(request) if simulate else None
+            if simulated is not None:
+                return answer(request, simulated)
+            if request.service in ONLY_SIMULATED:
+                raise NotSimulated(f"{request.service}:{request.name}")
+            return self._forward_to_moto(request, environ)
+        except AwsError as error:
+            return answer(request, error)
         except ClientError as error:
-            return answer(request, AwsRefusal(error.response["Error"]["Code"], error.response["Error"]["Message"]))
+            return answer(request, AwsError(error.response["Error"]["Code"], error.response["Error"]["Message"]))
         except Exception:
             # What breaks here is written down as the answer to the call that broke it.
-            return answer(request, AwsRefusal("InternalFailure", format_exc()))
+            return answer(request, AwsError("InternalFailure", format_exc()))
 
-    def _ask_moto(self, request: Request, environ: dict[str, Any]) -> Response:
+    def _forward_to_moto(self, request: Request, environ: dict[str, Any]) -> Response:
         rewind(environ)
-        environ[_ACCOUNT_TOLD] = self._principals.account
+        environ[_ACCOUNT_HEADER] = self._principals.account
         try:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
         except NotImplementedError as error:
-            raise Unplayed(f"{request.service}:{request.name}") from error
+            raise NotSimulated(f"{request.service}:{request.name}") from error
         response = Response(b"".join(body), status=status, headers=headers)
         # It has no such path.
         if response.status_code == 404 and response.mimetype == "text/html":
-            raise Unplayed(f"{request.service}:{request.name}")
+            raise NotSimulated(f"{request.service}:{request.name}")
         return response
 
 
-TICK_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 # Of stacks that say none. AWS's own documents have it for examples.
 ACCOUNT = "123456789012"
 
@@ -180,8 +180,10 @@ class Aws:
         self._region = Region(name=self.region, account=self.account, endpoint=self.endpoint)
         # To append is one step of a list, whoever else appends.
         write, self._reachability = self.calls.append, Reachability(self._region)
-        played = {key: play for each in self._simulators(write) for key, play in collect_operations(each).items()}
-        front = Front(played, self._principals, Judge(self._region), write, self._reachability)
+        simulated = {
+            key: simulate for each in self._simulators(write) for key, simulate in collect_operations(each).items()
+        }
+        front = _Application(simulated, self._principals, PermissionCheck(self._region), write, self._reachability)
         server = make_server(LOOPBACK, port, front, threaded=True, request_handler=_Silent)
         self._running.callback(_forget, self.account)
         self._running.callback(server.server_close)
@@ -198,8 +200,8 @@ class Aws:
         """Return what answers the operations that moto lacks."""
         region = self._region
         self._others, self._roles = OtherServices(), Roles(region, self._principals, write)
-        self._notices = Notices(region, write)
-        self._launches = Launches(region, self.capacity, self._notices)
+        self._event_bus = EventBus(region, write)
+        self._launches = Launches(region, self.capacity, self._event_bus)
         self._groups, self._clusters, images = Groups(region, self._launches), Clusters(region), Images(region)
         self._identities = Identities(self._clusters)
         access, addons = Access(region, self._clusters, self._principals), Addons(self._clusters, self._identities)
@@ -207,7 +209,7 @@ class Aws:
         of_eks = (self._clusters, self._nodegroups, addons, access, self._identities)
         others = (Catalogue(region), Fleets(region, self._launches))
         own = (self._others, self._roles, self._groups, images)
-        return [*own, *of_eks, *others, Tags(*(each.described for each in of_eks))]
+        return [*own, *of_eks, *others, Tags(*(each.descriptions for each in of_eks))]
 
     def __exit__(self, *_: object) -> None:
         """Stop it, and forget all that was made."""
@@ -246,13 +248,13 @@ class Aws:
         return self._principals.credentials(role, tags=tags)
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
-        """Return credentials of a role for a service, or raise `AwsRefusal` if the trust policy doesn't allow it."""
+        """Return credentials of a role for a service, or raise `AwsError` if the trust policy doesn't allow it."""
         return self._roles.assume(role, kind="Service", principal=service, calls_from=source)
 
     def unreachable(self, source: Source, cluster: str, *services: str) -> str:
         """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
-        network, described = self._reachability, self._clusters.find(cluster).description
-        why = network.api_server(source, described)
+        network, descriptions = self._reachability, self._clusters.find(cluster).description
+        why = network.api_server(source, descriptions)
         return why or next((why for each in services if (why := network.service(source, each))), "")
 
     def unreachable_kubelet(self, node: Source, cluster: str) -> str:
@@ -268,7 +270,7 @@ class Aws:
         Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html (2026-11)
 
         Raises:
-            AwsRefusal: The node may not request them, or the role doesn't trust pods, or not these.
+            AwsError: The node may not request them, or the role doesn't trust pods, or not these.
         """
         found = self._clusters.find(cluster)
         association = self._identities.find_association(found, namespace, service_account)
@@ -285,7 +287,7 @@ class Aws:
         return self._principals.rejected(why)
 
     def resolve_role(self, access_key: str) -> str:
-        """Return the ARN of the role that has a key; empty for the administrator. Raises `AwsRefusal` without one."""
+        """Return the ARN of the role that has a key; empty for the administrator. Raises `AwsError` without one."""
         return self._principals.resolve_role(access_key)
 
     def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
@@ -298,16 +300,16 @@ class Aws:
         """Say where the API server of a cluster is: from now on it is active."""
         self._clusters.serve(name, endpoint, certificate_authority)
 
-    def have_network(self, *, vpc: str, in_zones: Sequence[str]) -> None:
+    def create_existing_network(self, *, vpc: str, in_zones: Sequence[str]) -> None:
         """Have a VPC of somebody else, before anything is made, with subnets each in the next Availability Zone."""
-        have_network(self._region, vpc=vpc, in_zones=in_zones)
+        create_existing_network(self._region, vpc=vpc, in_zones=in_zones)
 
     def interrupt(self, instance: str) -> None:
         """Warn of the interruption of a spot instance, which EC2 ends two minutes later: so does `terminate`.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
         """
-        self._notices.tell(INTERRUPTION, instance, {"instance-action": "terminate"})
+        self._event_bus.publish(INTERRUPTION, instance, {"instance-action": "terminate"})
 
     def terminate(self, instance: str) -> None:
         """End an instance, as EC2 itself does."""
@@ -315,7 +317,7 @@ class Aws:
 
     def _tick(self, over: Event) -> None:
         """Have Auto Scaling do what it does by itself, until it is over."""
-        while not over.wait(TICK_SECONDS):
+        while not over.wait(_TICK_SECONDS):
             try:
                 self._groups.settle()
             except Exception:

@@ -182,11 +182,11 @@ class Loop:
     """A step that is repeated in a thread of its own.
 
     Attributes:
-        refusals: What the API server said no to, each once; the step was tried again.
+        errors: What the API server said no to, each once; the step was tried again.
     """
 
     def __init__(self, name: str, step: Callable[[], None], *, seconds: float = POLL_SECONDS) -> None:
-        self.refusals: dict[str, None] = {}
+        self.errors: dict[str, None] = {}
         self._step, self._seconds = step, seconds
         self._stopping, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -220,7 +220,7 @@ class Loop:
                 self._step()
             except (Refused, HTTPError) as refused:
                 # Another was faster, or the server ends: the next step sees what is there then.
-                self.refusals[str(refused)] = None
+                self.errors[str(refused)] = None
             except BaseException as error:
                 self._failure.append(error)
                 return

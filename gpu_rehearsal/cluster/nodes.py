@@ -321,7 +321,7 @@ class Kubelet(Looped):
             # It changed or went meanwhile, or the server does not yet know that it is on that node.
             if refused.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
                 raise
-            self.loop.refusals[str(refused)] = None
+            self.loop.errors[str(refused)] = None
 
     def _address(self, pod: Object, node: Node) -> str:
         if status.has_host_network(pod):

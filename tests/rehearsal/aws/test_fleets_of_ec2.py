@@ -31,7 +31,7 @@ def create(aws: Aws, subnets: list[str]) -> Any:
     return make
 
 
-def described(aws: Aws, fleet: dict[str, Any]) -> dict[str, Any]:
+def descriptions(aws: Aws, fleet: dict[str, Any]) -> dict[str, Any]:
     ids = fleet["Instances"][0]["InstanceIds"]
     return dict(aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"][0]["Instances"][0])
 
@@ -39,7 +39,7 @@ def described(aws: Aws, fleet: dict[str, Any]) -> dict[str, Any]:
 def test_an_instance_runs_with_what_template_and_fleet_say(aws: Aws, create: Any) -> None:
     fleet = create()
 
-    instance = described(aws, fleet)
+    instance = descriptions(aws, fleet)
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     told = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
     assert base64.b64decode(told["UserData"]["Value"]) == b"hello"
@@ -52,7 +52,7 @@ def test_the_smallest_type_is_taken_as_the_cheapest(create: Any) -> None:
 
 
 def test_spot_is_told_as_spot(aws: Aws, create: Any) -> None:
-    instance = described(aws, create("spot"))
+    instance = descriptions(aws, create("spot"))
 
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"].startswith("sir-")
@@ -64,7 +64,7 @@ def test_the_next_way_is_taken_and_the_one_before_it_told(aws: Aws, create: Any)
     fleet = create()
 
     assert [one["ErrorCode"] for one in fleet["Errors"]] == ["InsufficientInstanceCapacity"]
-    assert described(aws, fleet)["Placement"]["AvailabilityZone"] == "us-east-1b"
+    assert descriptions(aws, fleet)["Placement"]["AvailabilityZone"] == "us-east-1b"
 
 
 def test_without_capacity_anywhere_the_fleet_is_empty(aws: Aws, create: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.aws.api import AwsRefusal
+from gpu_rehearsal.aws.api import AwsError
 from gpu_rehearsal.aws.server import Aws
 from gpu_rehearsal.credentials import Source
 from tests.rehearsal.aws.conftest import Role
@@ -75,8 +75,8 @@ def test_a_pod_gets_the_role_of_its_account_with_tags_that_policies_may_ask_for(
     aws: Aws, cluster: str, role: Role, node: str
 ) -> None:
     condition = {"StringEquals": {"aws:PrincipalTag/kubernetes-service-account": "karpenter"}}
-    described = {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*", "Condition": condition}
-    karpenter = role("Karpenter", described, trusts="pods.eks.amazonaws.com")
+    descriptions = {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*", "Condition": condition}
+    karpenter = role("Karpenter", descriptions, trusts="pods.eks.amazonaws.com")
     associate(aws, cluster, karpenter)
 
     credentials = pod(aws, cluster, node)
@@ -92,5 +92,5 @@ def test_a_role_that_does_not_trust_these_pods_is_not_given(aws: Aws, cluster: s
     other = {"StringEquals": {"aws:RequestTag/kubernetes-namespace": "other"}}
     associate(aws, cluster, role("Karpenter", trusts="pods.eks.amazonaws.com", Condition=other))
 
-    with pytest.raises(AwsRefusal, match=r"pods.eks.amazonaws.com is not authorized to perform: sts:AssumeRole"):
+    with pytest.raises(AwsError, match=r"pods.eks.amazonaws.com is not authorized to perform: sts:AssumeRole"):
         pod(aws, cluster, node)

@@ -45,19 +45,19 @@ def user_data(aws: Aws, instance: dict[str, Any]) -> str:
     return base64.b64decode(told["UserData"]["Value"]).decode()
 
 
-def scaling_group(described: dict[str, Any]) -> str:
-    return str(described["resources"]["autoScalingGroups"][0]["name"])
+def scaling_group(descriptions: dict[str, Any]) -> str:
+    return str(descriptions["resources"]["autoScalingGroups"][0]["name"])
 
 
 def test_instance_runs_as_the_group_says(aws: Aws, create: Any, subnets: list[str]) -> None:
-    described = create()
+    descriptions = create()
 
     (instance,) = running(aws)
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert (instance["InstanceType"], instance["SubnetId"]) == ("g6.xlarge", subnets[0])
     assert instance["PrivateDnsName"].endswith(".ec2.internal")
     assert tags["eks:nodegroup-name"] == "gpu"
-    assert tags["aws:autoscaling:groupName"] == scaling_group(described)
+    assert tags["aws:autoscaling:groupName"] == scaling_group(descriptions)
     assert tags["k8s.io/cluster-autoscaler/demo"] == "owned"
     data = user_data(aws, instance)
     assert "apiServerEndpoint: https://127.0.0.1:6443" in data

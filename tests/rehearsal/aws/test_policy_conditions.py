@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.aws.policies import Unjudged, holds
+from gpu_rehearsal.aws.policies import UnknownPermission, holds
 
 CONTEXT = {
     "aws:RequestedRegion": ("us-east-1",),
@@ -73,12 +73,12 @@ def test_every_operator_and_every_key_must_hold() -> None:
     ],
 )
 def test_what_is_not_known_is_told(condition: dict[str, Any], what: str) -> None:
-    with pytest.raises(Unjudged, match=what):
+    with pytest.raises(UnknownPermission, match=what):
         holds(condition, CONTEXT)
 
 
 def test_an_unknown_operator_is_told_beside_one_that_does_not_hold() -> None:
     condition = {"Bool": {"aws:SecureTransport": "false"}, "IpAddress": {"aws:RequestedRegion": "10.0.0.0/8"}}
 
-    with pytest.raises(Unjudged, match="IpAddress"):
+    with pytest.raises(UnknownPermission, match="IpAddress"):
         holds(condition, CONTEXT)

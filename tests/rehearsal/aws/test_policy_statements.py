@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from gpu_rehearsal.aws.policies import (
+    AccessRequest,
     Decision,
-    Question,
     Statement,
-    Unjudged,
+    UnknownPermission,
     decide,
     decide_for_principal,
     read_statements,
 )
 
-RUN = Question(action="ec2:RunInstances", resource="arn:aws:ec2:us-east-1:123456789012:instance/*")
+RUN = AccessRequest(action="ec2:RunInstances", resource="arn:aws:ec2:us-east-1:123456789012:instance/*")
 
 
 def said(*statements: dict[str, Any]) -> list[Statement]:
@@ -64,7 +64,7 @@ def test_a_statement_is_named_by_its_number_when_it_has_no_sid() -> None:
 
 
 def test_an_unknown_element_is_told() -> None:
-    with pytest.raises(Unjudged, match="NotPrincipal of a statement"):
+    with pytest.raises(UnknownPermission, match="NotPrincipal of a statement"):
         said(allow(NotPrincipal={"AWS": "*"}))
 
 
@@ -72,7 +72,7 @@ def test_a_condition_that_is_not_known_counts_only_where_the_statement_speaks_of
     unknown = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
 
     assert decide(said(allow(Action="s3:*", Condition=unknown), allow()), RUN).allowed
-    with pytest.raises(Unjudged):
+    with pytest.raises(UnknownPermission):
         decide(said(allow(Condition=unknown), allow()), RUN)
 
 
@@ -91,6 +91,6 @@ def test_trust(principals: Any, kind: str, principal: str, allowed: bool) -> Non
     trust = said({"Effect": "Allow", "Principal": principals, "Action": "sts:AssumeRole"})
 
     assert (
-        decide_for_principal(trust, Question(action="sts:AssumeRole"), kind=kind, principal=principal).allowed
+        decide_for_principal(trust, AccessRequest(action="sts:AssumeRole"), kind=kind, principal=principal).allowed
         is allowed
     )

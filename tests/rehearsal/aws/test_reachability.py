@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.aws.reachability import have_network
+from gpu_rehearsal.aws.reachability import create_existing_network
 from gpu_rehearsal.aws.server import Aws
 from gpu_rehearsal.credentials import Source
 from tests.rehearsal.aws.conftest import Role
@@ -102,14 +102,14 @@ class Served:
 
     def __init__(self, aws: Aws, network: Network, role: Role, **endpoint: Any) -> None:
         self._aws, self.name = aws, f"net-{next(_NUMBERS)}"
-        described = aws.client("eks").create_cluster(
+        descriptions = aws.client("eks").create_cluster(
             name=self.name,
             version="1.36",
             roleArn=role("Cluster", trusts="eks.amazonaws.com"),
             resourcesVpcConfig={"subnetIds": network.private, "endpointPrivateAccess": True} | endpoint,
         )["cluster"]
         aws.serve_cluster(self.name, endpoint="https://127.0.0.1:6443", certificate_authority=b"the authority")
-        self.group = str(described["resourcesVpcConfig"]["clusterSecurityGroupId"])
+        self.group = str(descriptions["resourcesVpcConfig"]["clusterSecurityGroupId"])
         self.node = Source(name="i-1", subnet=network.private[0], groups=(self.group,))
 
     def why(self, *services: str, **changes: Any) -> str:
@@ -239,7 +239,7 @@ def test_calls_from_a_place_without_a_way_fail(aws: Aws, network: Network, role:
 
 def test_a_network_of_somebody_else_has_a_way_out(aws: Aws) -> None:
     vpc, subnet = "vpc-0123456789abcdef0", "subnet-0123456789abcdef0"
-    have_network(aws._region, vpc=vpc, in_zones=[subnet])
+    create_existing_network(aws._region, vpc=vpc, in_zones=[subnet])
     group = aws.client("ec2").create_security_group(GroupName="own", Description="own", VpcId=vpc)["GroupId"]
 
     assert aws._reachability.service(Source(name="i-1", subnet=subnet, groups=(group,)), "ec2") == ""

@@ -30,7 +30,7 @@ def test_what_is_made_is_of_the_account(aws: Aws) -> None:
 def test_a_network_of_somebody_else_has_its_ids_and_a_zone_a_subnet(aws: Aws) -> None:
     subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 
-    aws.have_network(vpc="vpc-0123456789abcdef0", in_zones=subnets)
+    aws.create_existing_network(vpc="vpc-0123456789abcdef0", in_zones=subnets)
 
     found = aws.client("ec2").describe_subnets(SubnetIds=subnets)["Subnets"]
     assert {(each["SubnetId"], each["VpcId"], each["AvailabilityZone"]) for each in found} == {
