@@ -45,12 +45,12 @@ def read(folder: Path, *, region: str) -> list[Assembly]:
     stacks = {name: each for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
     stages = [each for each in artifacts.values() if each["type"] == "cdk:cloud-assembly"]
     nested = (read(folder / each["properties"]["directoryName"], region=region) for each in stages)
-    return [_stack(folder, name, stacks[name], region) for name in _in_order(stacks)] + [
+    return [_stack(folder, name, stacks[name], region) for name in _ordered(stacks)] + [
         each for stage in nested for each in stage
     ]
 
 
-def _in_order(stacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _ordered(stacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     waited_for = {
         name: {each for each in said.get("dependencies", ()) if each in stacks} for name, said in stacks.items()
     }
@@ -166,7 +166,7 @@ def find_kubernetes_version(template: Mapping[str, Any]) -> str:
     return next((str(each["Properties"]["Version"]) for each in clusters if "Version" in each["Properties"]), "")
 
 
-def why_not_played(template: Mapping[str, Any]) -> str:
+def why_not_simulated(template: Mapping[str, Any]) -> str:
     """Return what a stack takes for granted that nothing here makes; empty where it can be played."""
     try:
         find_cluster_name(template)

@@ -75,9 +75,9 @@ class Charts:
         """Answer a request to a registry or a repository; ``None`` for what is not there."""
         if path in ("/v2", "/v2/"):
             return Content("application/json", b"{}")
-        asked = _REGISTRY.fullmatch(path)
-        if asked:
-            return self._registry_content(asked["repository"].rpartition("/")[2], asked["what"], asked["reference"])
+        requested_hosts = _REGISTRY.fullmatch(path)
+        if requested_hosts:
+            return self._registry_content(requested_hosts["repository"].rpartition("/")[2], requested_hosts["what"], requested_hosts["reference"])
         last = path.rpartition("/")[2]
         if last == "index.yaml":
             return Content("text/yaml", yaml.safe_dump(self._index()).encode())
@@ -144,7 +144,7 @@ def _chart_metadata(file: Path) -> Mapping[str, Any] | None:
     return said if isinstance(said, Mapping) else None
 
 
-class ChartHost(Handler):
+class _ChartHost(Handler):
     """Answers requests to a host as registry and as repository."""
 
     server: Internet
@@ -160,7 +160,7 @@ class ChartHost(Handler):
     def do_CONNECT(self) -> None:
         """Simulate the host to which a tunnel is requested."""
         host = self.path.rpartition(":")[0]
-        self.server.asked.add(host)
+        self.server.requested_hosts.add(host)
         self.send_response(200)
         self.end_headers()
         self.close_connection = True
@@ -169,7 +169,7 @@ class ChartHost(Handler):
         except (SSLError, ConnectionError):
             return
         with tunnel:
-            ChartHost(tunnel, self.client_address, self.server)
+            _ChartHost(tunnel, self.client_address, self.server)
 
 
 class Internet(Server):
@@ -178,13 +178,13 @@ class Internet(Server):
     Attributes:
         charts: The charts.
         authority: Vouches for the hosts.
-        asked: Names of the hosts that were connected to.
+        requested_hosts: Names of the hosts that were connected to.
     """
 
     def __init__(self, charts: Charts, authority: Authority) -> None:
-        super().__init__(ChartHost)
+        super().__init__(_ChartHost)
         self.charts, self.authority = charts, authority
-        self.asked: set[str] = set()
+        self.requested_hosts: set[str] = set()
 
     def environment(self) -> dict[str, str]:
         """Return the environment by which programs go through the proxy and trust its hosts."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_rehearsal.assemblies import Assembly, why_not_played
+from gpu_rehearsal.assemblies import Assembly, why_not_simulated
 from gpu_rehearsal.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenarios.deletion import Failures, account, destroy
@@ -59,7 +59,7 @@ def play_and_write(
         text = f"the play was ended by {name}"
         report.add([Line(scenario="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
 
-    report = Report(join_stack_names(assemblies), listener=show)
+    report = Report(_join_stack_names(assemblies), listener=show)
     try:
         with ended_in_order(report_interruption, exit_after=CLEAN_UP_SECONDS):
             return play(assemblies, props, report=report, **how)
@@ -71,7 +71,7 @@ def play_and_write(
             report.write(out, name)
 
 
-def join_stack_names(assemblies: Sequence[Assembly]) -> str:
+def _join_stack_names(assemblies: Sequence[Assembly]) -> str:
     """Return the names of stacks as one."""
     return ", ".join(each.stack for each in assemblies)
 
@@ -103,14 +103,14 @@ def play(
         tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
         report: Gets each line as soon as it is known. Default: a new one.
     """
-    report = report or Report(join_stack_names(assemblies))
-    if reason := why_not_played(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
+    report = report or Report(_join_stack_names(assemblies))
+    if reason := why_not_simulated(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
         report.add([Line(scenario=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
         return report
     with stage(assemblies[0], props, pace=pace) as made:
         before = account(made)
-        tries = Failures(made, before, most=failures)
+        tries = Failures(made, before, max_failures=failures)
         if create(made, assemblies, report, first=tries.create_with_failures):
             report.add(tries.check_recovery())
             pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
@@ -121,12 +121,12 @@ def play(
                 report.add(update(made, versions, announce))
                 # An update may replace them.
                 pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
-            report.add(check_service_accounts(made, since=tries.calls))
+            report.add(_check_service_accounts(made, since=tries.calls))
             destroy(made, assemblies, pools, before, report)
         else:
-            report.add(check_service_accounts(made, since=tries.calls))
-        report.add(check_roles(made))
-        report.add(network(made))
+            report.add(_check_service_accounts(made, since=tries.calls))
+        report.add(_check_roles(made))
+        report.add(check_network(made))
     return report
 
 
@@ -139,11 +139,11 @@ def _why_no_control_plane(assembly: Assembly, props: Props) -> str:
 
 
 PERMISSIONS = "Permissions"
-_ACCOUNT = "system:serviceaccount:"
+_ACCOUNT_PREFIX = "system:serviceaccount:"
 _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
-def check_roles(stage: Stage) -> Iterator[Line]:
+def _check_roles(stage: Stage) -> Iterator[Line]:
     """Check every call of AWS that was made in all scenarios before."""
     calls = [each for each in stage.aws.calls if each.principal]
     for role in sorted({each.principal for each in calls}):
@@ -157,7 +157,7 @@ def check_roles(stage: Stage) -> Iterator[Line]:
         )
 
 
-def check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
+def _check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
     """Check the calls of the API server in all scenarios before.
 
     Args:
@@ -167,13 +167,13 @@ def check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
     controllers = _controllers(stage)
     by_user = defaultdict(list)
     for use in list(rbac_uses(stage.plane.audit))[since:]:
-        if use.user.startswith(_ACCOUNT) and use.user not in controllers:
+        if use.user.startswith(_ACCOUNT_PREFIX) and use.user not in controllers:
             by_user[use.user].append(use)
     for user, own in sorted(by_user.items()):
         refused = sorted({f"{each.verb} {each.resource or each.path}" for each in own if each.decision != "allow"})
         yield Line(
             scenario=PERMISSIONS,
-            promise=f"account {user.removeprefix(_ACCOUNT).replace(':', '/')} may do what it does",
+            promise=f"account {user.removeprefix(_ACCOUNT_PREFIX).replace(':', '/')} may do what it does",
             outcome=Outcome.FAILED if refused else Outcome.HELD,
             text="; ".join(refused) or f"{len({(each.verb, each.resource) for each in own})} kinds of call",
         )
@@ -185,7 +185,7 @@ def _controllers(stage: Stage) -> set[str]:
     Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles
     """
     return {
-        f"{_ACCOUNT}{subject['namespace']}:{subject['name']}"
+        f"{_ACCOUNT_PREFIX}{subject['namespace']}:{subject['name']}"
         for each in stage.client.list(_BINDINGS)
         if each["roleRef"]["name"].startswith("system:controller:")
         for subject in each.get("subjects", ())
@@ -200,7 +200,7 @@ _NOT_CHECKED = (
 )
 
 
-def network(stage: Stage) -> Iterator[Line]:
+def check_network(stage: Stage) -> Iterator[Line]:
     """Report on the instances of all scenarios before; nothing if there were none."""
     kubelets, never = stage.nodes.kubelets, stage.nodes.never
     if not kubelets and not never:

@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 # How often a process that runs is compared with what could end it.
-LOOKS_EVERY = 0.5
+POLL_SECONDS = 0.5
 LOOPBACK = "127.0.0.1"
 _running: set[subprocess.Popen[Any]] = set()
 # Reentrant: a signal handler may need it while the main thread holds it.
@@ -102,10 +102,10 @@ def wait(process: subprocess.Popen[Any], seconds: float, stopped: Callable[[], s
     left = seconds
     while True:
         try:
-            process.wait(min(left, LOOKS_EVERY))
+            process.wait(min(left, POLL_SECONDS))
             return ""
         except subprocess.TimeoutExpired:
-            left -= LOOKS_EVERY
+            left -= POLL_SECONDS
             if why := stopped() or _reason:
                 return why
             if left <= 0:

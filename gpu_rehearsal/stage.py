@@ -60,10 +60,10 @@ PACE = 0.1
 # Whose pod gives pods of a node addresses.
 NETWORK = AWS_NODE
 # Description of the roles that exist although no stack creates them.
-OF_NO_STACK = "exists before the stack"
+PREEXISTING = "exists before the stack"
 
 
-class Unplayed:
+class SkippedResources:
     """Says of a resource that is about to be made why it is not played.
 
     Attributes:
@@ -236,7 +236,7 @@ class Stage:
         devices: What makes devices of nodes known.
         addons: Who makes the workloads of add-ons.
         webhooks: Who answers for webhooks.
-        unplayed: Says what cannot be played.
+        skipped: Says what cannot be played.
         pace: How long delays are, against those that AWS usually has.
         cluster: Name of the cluster.
         folder: Files of the play: logs, code of functions.
@@ -256,7 +256,7 @@ class Stage:
         addons: Addons,
         pace: float,
         authority: Authority,
-        unplayed: Unplayed,
+        skipped: SkippedResources,
         webhooks: Webhooks,
         cluster: str,
         folder: Path,
@@ -264,7 +264,7 @@ class Stage:
         self.aws, self.plane, self.nodes, self.kubelet = aws, plane, nodes, kubelet
         self.devices, self.addons, self.pace = devices, addons, pace
         self.internet, self.programs, self.cluster, self.folder = internet, programs, cluster, folder
-        self._authority, self.unplayed, self.webhooks = authority, unplayed, webhooks
+        self._authority, self.skipped, self.webhooks = authority, skipped, webhooks
         self.stacks: dict[str, Stack] = {}
         self.daemon_sets_seen: set[str] = set()
         self._tries: Counter[str] = Counter()
@@ -300,8 +300,8 @@ class Stage:
             others={name: each.outputs for name, each in self.stacks.items()},
             environment=self.internet.environment(),
             authority=self._authority,
-            skip=self.unplayed,
-            excuse=self.unplayed.excuse,
+            skip=self.skipped,
+            excuse=self.skipped.excuse,
             stopped=self.stopped,
             replaces=replacement_properties,
             folder=self.folder / f"{assembly.stack}{tries or ''}",
@@ -359,7 +359,7 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         nodes = running.enter_context(Nodes(aws, plane.client, cluster=cluster, pace=pace, network=NETWORK))
         aws.nodes = nodes.outcome
         devices = Devices(plane.client, nodes.joined, nodes.instances, pace=pace)
-        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, refuses=devices.refuses, pace=pace)
+        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=pace)
         running.enter_context(kubelet)
         running.enter_context(devices)
         addons = running.enter_context(Addons(aws, plane.client, cluster=cluster))
@@ -375,7 +375,7 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
             addons=addons,
             pace=pace,
             authority=authority,
-            unplayed=Unplayed(charts, Definitions(props.definitions, plane.client)),
+            skipped=SkippedResources(charts, Definitions(props.definitions, plane.client)),
             webhooks=webhooks,
             cluster=cluster,
             folder=folder,
@@ -393,5 +393,5 @@ def _create_principals(aws: Aws, assembly: Assembly) -> None:
                 iam.create_user(UserName=each.name, Path=each.path)
             else:
                 iam.create_role(
-                    RoleName=each.name, Path=each.path, AssumeRolePolicyDocument=trust, Description=OF_NO_STACK
+                    RoleName=each.name, Path=each.path, AssumeRolePolicyDocument=trust, Description=PREEXISTING
                 )

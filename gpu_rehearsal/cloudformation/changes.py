@@ -222,7 +222,7 @@ def inverted(order: Order) -> Order:
 
 
 # Seconds from a look at a resource to the next, and for how long one is looked at.
-LOOKS_EVERY, PATIENCE = 0.2, 3600.0
+POLL_SECONDS, PATIENCE = 0.2, 3600.0
 AS_NAMED = Shaping()
 
 
@@ -409,7 +409,7 @@ class Creation:
                 self.fail(why)
             if status not in while_ or time.monotonic() > ends:
                 raise CreationFailed(f"{self.logical_id} did not become {until}, but stayed {status}")
-            time.sleep(LOOKS_EVERY)
+            time.sleep(POLL_SECONDS)
 
     def fail(self, reason: str) -> NoReturn:
         """End the operation.

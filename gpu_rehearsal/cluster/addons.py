@@ -20,15 +20,15 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Loop, Looped, Object, Refused
+from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Loop, Looped, Object, ApiError
 from gpu_rehearsal.cluster.pod_status import is_ready
 from gpu_rehearsal.credentials import Authority, Cloud
 from gpu_rehearsal.processes import LOOPBACK, Handler, Server
 
 NAMESPACE = "kube-system"
-NAME_LABEL = "app.kubernetes.io/name"
+_NAME_LABEL = "app.kubernetes.io/name"
 # Parts of a configuration that change where a workload runs or what it asks for.
-_OF_PODS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
+_POD_FIELDS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
 _ALL = [{"operator": "Exists"}]
 _CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
 _ON_NODE, _ON_CLUSTER = "system-node-critical", "system-cluster-critical"
@@ -123,23 +123,23 @@ class Workload:
 
     def manifests(self, addon: str, configuration: Mapping[str, Any]) -> list[Object]:
         """Render it, with its service account."""
-        told: Any = configuration
+        own: Any = configuration
         for part in self.at:
-            told = told.get(part) or {}
-        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, NAME_LABEL: self.name}
+            own = own.get(part) or {}
+        labels = {"rehearsal.gpu-constructs.io/stands-in-for": addon, _NAME_LABEL: self.name}
         metadata = {"name": self.name, "namespace": NAMESPACE, "labels": labels}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata | {"name": self.account}}
-        template = {"metadata": {"labels": labels}, "spec": self._pod(addon, told)}
+        template = {"metadata": {"labels": labels}, "spec": self._pod(addon, own)}
         spec: Object = {"selector": {"matchLabels": labels}, "template": template}
         if self.replicas is None:
             return [account, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}]
-        spec["replicas"] = told.get("replicaCount", self.replicas)
+        spec["replicas"] = own.get("replicaCount", self.replicas)
         return [account, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}]
 
-    def _pod(self, addon: str, told: Mapping[str, Any]) -> Object:
-        requests = ((told.get("resources") or {}).get("requests")) or self.requests
+    def _pod(self, addon: str, configuration: Mapping[str, Any]) -> Object:
+        requests = ((configuration.get("resources") or {}).get("requests")) or self.requests
         container = {"name": addon, "image": f"stand-in/{addon}", "resources": {"requests": dict(requests)}}
-        changed = {key: told[key] for key in _OF_PODS if key in told}
+        changed = {key: configuration[key] for key in _POD_FIELDS if key in configuration}
         return {"serviceAccountName": self.account, "containers": [container]} | dict(self.pod) | changed
 
 
@@ -283,12 +283,12 @@ class Addons(Looped):
     """The add-ons of one cluster.
 
     Attributes:
-        not_played: Add-ons whose workloads are not known here.
+        not_simulated: Add-ons whose workloads are not known here.
     """
 
     def __init__(self, cloud: Cloud, client: Client, *, cluster: str) -> None:
         self._eks, self._client, self._cluster = cloud.client("eks"), client, cluster
-        self.not_played: set[str] = set()
+        self.not_simulated: set[str] = set()
         self._installed: dict[str, str] = {}
         self.loop = Loop("add-ons", self.step, seconds=1.0)
 
@@ -299,8 +299,8 @@ class Addons(Looped):
         with suppress(self._eks.exceptions.ResourceNotFoundException):
             names = self._eks.list_addons(clusterName=self._cluster)["addons"]
             for name in names:
-                told = self._eks.describe_addon(clusterName=self._cluster, addonName=name)["addon"]
-                self._install(name, told.get("configurationValues") or "{}")
+                configuration = self._eks.describe_addon(clusterName=self._cluster, addonName=name)["addon"]
+                self._install(name, configuration.get("configurationValues") or "{}")
         removed = self._installed.keys() - set(names)
         for name in removed:
             self._remove(name)
@@ -310,23 +310,23 @@ class Addons(Looped):
         for name in self._installed:
             for workload in WORKLOADS[name]:
                 if workload.removes:
-                    self._open_nodes(workload)
+                    self._remove_startup_taints(workload)
 
     def _install(self, name: str, configuration: str) -> None:
         if name not in WORKLOADS:
-            self.not_played.add(name)
+            self.not_simulated.add(name)
         elif self._installed.get(name) != configuration:
             for workload in WORKLOADS[name]:
                 for manifest in workload.manifests(name, json.loads(configuration)):
                     self._client.apply(manifest)
             self._installed[name] = configuration
 
-    def _open_nodes(self, workload: Workload) -> None:
+    def _remove_startup_taints(self, workload: Workload) -> None:
         """Take the startup taint of a driver off the nodes that its pods are ready on, as those do with their rights.
 
         Source: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 pkg/driver/node.go ``removeNotReadyTaint``
         """
-        pods = self._client.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"{NAME_LABEL}={workload.name}")
+        pods = self._client.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"{_NAME_LABEL}={workload.name}")
         for node in {each["spec"].get("nodeName", "") for each in pods if is_ready(each)}:
             found = self._client.find(f"/api/v1/nodes/{node}")
             taints = found["spec"].get("taints", []) if found is not None else []
@@ -334,9 +334,9 @@ class Addons(Looped):
             if len(left) < len(taints):
                 try:
                     self._client.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": left}})
-                except Refused as refused:
+                except ApiError as error:
                     # The node went meanwhile.
-                    if refused.status != NOT_FOUND:
+                    if error.status != NOT_FOUND:
                         raise
 
     def _remove(self, name: str) -> None:
@@ -403,7 +403,7 @@ class _Answer(Handler):
         """Allow it, where the service could answer."""
         review = json.loads(self.body())
         [namespace, service] = self.path.partition("?")[0].strip("/").split("/")
-        if not has_ready_pod(self.server.client, namespace, service):
+        if not _has_ready_pod(self.server.client, namespace, service):
             self.send(_UNAVAILABLE, f'no endpoints available for service "{service}"'.encode())
             return
         response = {"uid": review["request"]["uid"], "allowed": True}
@@ -414,14 +414,14 @@ class Webhooks(Server):
     """The webhooks of one cluster.
 
     Attributes:
-        stood_in: Services that were stood in for, as ``namespace/name``.
+        substitutes: Services that were stood in for, as ``namespace/name``.
     """
 
     def __init__(self, client: Client, authority: Authority) -> None:
         super().__init__(_Answer, authority.context(LOOPBACK))
         self.client = client
         self._trusted = base64.b64encode(authority.certificate.read_bytes()).decode()
-        self.stood_in: set[str] = set()
+        self.substitutes: set[str] = set()
         self.loop = Loop("webhooks", self.step)
 
     def __enter__(self) -> Webhooks:
@@ -438,22 +438,22 @@ class Webhooks(Server):
             for found in self.client.list(f"{_GROUP}/{kind}"):
                 called = [each for each in found.get("webhooks", ()) if "service" in each["clientConfig"]]
                 for each in called:
-                    each["clientConfig"] = self._instead(each["clientConfig"]["service"])
+                    each["clientConfig"] = self._substitute_config(each["clientConfig"]["service"])
                 if called:
                     self.client.replace(f"{_GROUP}/{kind}/{found['metadata']['name']}", found)
 
-    def _instead(self, service: Object) -> Object:
+    def _substitute_config(self, service: Object) -> Object:
         name = f"{service['namespace']}/{service['name']}"
-        self.stood_in.add(name)
+        self.substitutes.add(name)
         return {"url": f"https://{LOOPBACK}:{self.server_port}/{name}", "caBundle": self._trusted}
 
 
-def has_ready_pod(client: Client, namespace: str, service: str) -> bool:
+def _has_ready_pod(client: Client, namespace: str, service: str) -> bool:
     """Whether a service has a pod that serves."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     try:
         slices = client.list(path, labelSelector=f"kubernetes.io/service-name={service}")
-    except Refused:
+    except ApiError:
         return False
-    found = [each for one in slices for each in one.get("endpoints") or ()]
+    found = [each for endpoint_slice in slices for each in endpoint_slice.get("endpoints") or ()]
     return any(each.get("conditions", {}).get("ready") for each in found)

@@ -60,7 +60,7 @@ class Bootstrap:
     scripts: tuple[str, ...] = ()
 
 
-def taint(written: str) -> dict[str, str]:
+def _taint(written: str) -> dict[str, str]:
     """Read a taint as the kubelet's flag takes it: ``key=value:Effect`` or ``key:Effect``.
 
     Raises:
@@ -77,10 +77,10 @@ _NODE_CONFIG = "application/node.eks.aws"
 _SCRIPT = "text/x-shellscript"
 _API, _KIND = "node.eks.aws/v1alpha1", "NodeConfig"
 _TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "object": dict, "string": str}
-_NEEDED = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
+_REQUIRED_CLUSTER_FIELDS = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 
 
-def from_node_configs(written: str) -> Bootstrap:
+def _read_node_configs(written: str) -> Bootstrap:
     """Read what nodeadm makes of user data.
 
     Raises:
@@ -91,7 +91,7 @@ def from_node_configs(written: str) -> Bootstrap:
     for content in (content for kind, content in parts if kind == _NODE_CONFIG):
         spec = merged(spec, _spec(content), other=_append_flags)
     cluster = spec.get("cluster") or {}
-    missing = [each for each in _NEEDED if not cluster.get(each)]
+    missing = [each for each in _REQUIRED_CLUSTER_FIELDS if not cluster.get(each)]
     if missing:
         raise NeverJoins(f"its user data has no NodeConfig that says spec.cluster.{missing[0]}")
     return _bootstrap(cluster, spec, tuple(content for kind, content in parts if kind == _SCRIPT))
@@ -195,12 +195,12 @@ def _taints(config: Mapping[str, Any], flags: Mapping[str, list[str]]) -> list[d
     Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kubelet/app/options/options.go
     """
     if "register-with-taints" in flags:
-        return [taint(each) for each in flags["register-with-taints"][-1].split(",") if each]
-    return [_taint_of_file(each) for each in config.get("registerWithTaints") or ()]
+        return [_taint(each) for each in flags["register-with-taints"][-1].split(",") if each]
+    return [_file_taint(each) for each in config.get("registerWithTaints") or ()]
 
 
-def _taint_of_file(written: Mapping[str, Any]) -> dict[str, str]:
-    return taint(f"{written.get('key', '')}={written.get('value') or ''}:{written.get('effect', '')}")
+def _file_taint(written: Mapping[str, Any]) -> dict[str, str]:
+    return _taint(f"{written.get('key', '')}={written.get('value') or ''}:{written.get('effect', '')}")
 
 
 if sys.version_info >= (3, 11):
@@ -208,7 +208,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_NEEDED_SETTINGS = ("cluster-name", "api-server", "cluster-certificate")
+_REQUIRED_SETTINGS = ("cluster-name", "api-server", "cluster-certificate")
 # The names of the kubelet's own configuration for those of the settings.
 _KUBELET = {
     "max-pods": "maxPods",
@@ -218,7 +218,7 @@ _KUBELET = {
 }
 
 
-def from_settings(written: str) -> Bootstrap:
+def _read_settings(written: str) -> Bootstrap:
     """Read what Bottlerocket makes of user data.
 
     Raises:
@@ -229,7 +229,7 @@ def from_settings(written: str) -> Bootstrap:
     except tomllib.TOMLDecodeError as error:
         raise NeverJoins(f"Bottlerocket reads no TOML: {error}") from error
     said = settings.get("kubernetes", {})
-    missing = [each for each in _NEEDED_SETTINGS if not said.get(each)]
+    missing = [each for each in _REQUIRED_SETTINGS if not said.get(each)]
     if missing:
         raise NeverJoins(f"its user data has no settings.kubernetes.{missing[0]}")
     return Bootstrap(
@@ -237,7 +237,7 @@ def from_settings(written: str) -> Bootstrap:
         endpoint=said["api-server"],
         certificate_authority=said["cluster-certificate"],
         labels={key: str(value) for key, value in said.get("node-labels", {}).items()},
-        taints=tuple(taint(f"{key}={each}") for key, values in said.get("node-taints", {}).items() for each in values),
+        taints=tuple(_taint(f"{key}={each}") for key, values in said.get("node-taints", {}).items() for each in values),
         kubelet={name: said[key] for key, name in _KUBELET.items() if key in said} | _devices(settings),
         local_disks=_disks(settings),
         data_volume="/dev/xvdb",
@@ -260,7 +260,7 @@ def _disks(settings: dict[str, Any]) -> str:
     return "RAID0" if any(each[:3] == ["apiclient", "ephemeral-storage", "init"] for each in run) else ""
 
 
-def bootstrap(encoded: str, *, is_bottlerocket: bool = False) -> Bootstrap:
+def read_user_data(encoded: str, *, is_bottlerocket: bool = False) -> Bootstrap:
     """Return what an instance is told about its node.
 
     Args:
@@ -276,4 +276,4 @@ def bootstrap(encoded: str, *, is_bottlerocket: bool = False) -> Bootstrap:
         raise NeverJoins(f"its user data is no text in base64: {error}") from error
     if not written.strip():
         raise NeverJoins("it has no user data")
-    return from_settings(written) if is_bottlerocket else from_node_configs(written)
+    return _read_settings(written) if is_bottlerocket else _read_node_configs(written)

@@ -17,21 +17,21 @@ from gpu_rehearsal import processes
 
 Object = dict[str, Any]
 
-JSON = "application/json"
-MERGE = "application/merge-patch+json"
+_JSON = "application/json"
+_MERGE = "application/merge-patch+json"
 # JSON is YAML.
-APPLY = "application/apply-patch+yaml"
+_APPLY = "application/apply-patch+yaml"
 FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
 # The server asks to try again: it reads definitions that were just created.
-BUSY = 429
-_TRIES, _TRIES_AFTER = 30, 0.5
+_BUSY = 429
+_TRIES, _RETRY_SECONDS = 30, 0.5
 # The server and the scheduler take what cores there are: more threads only wait.
 THREADS = 8
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """What the API server says no to.
 
     Attributes:
@@ -78,12 +78,12 @@ class Client:
         """Read an object or a list, again while the server is busy."""
         for _ in range(_TRIES):
             try:
-                return self._request("GET", path, None, JSON, query)
-            except Refused as refused:
-                if refused.status != BUSY:
+                return self._request("GET", path, None, _JSON, query)
+            except ApiError as error:
+                if error.status != _BUSY:
                     raise
-            time.sleep(_TRIES_AFTER)
-        return self._request("GET", path, None, JSON, query)
+            time.sleep(_RETRY_SECONDS)
+        return self._request("GET", path, None, _JSON, query)
 
     def list(self, path: str, **query: str) -> list[Object]:
         """Return the objects of a collection."""
@@ -93,43 +93,43 @@ class Client:
         """Return an object, or ``None`` where there is none."""
         try:
             return self.get(path)
-        except Refused as refused:
-            if refused.status != NOT_FOUND:
+        except ApiError as error:
+            if error.status != NOT_FOUND:
                 raise
             return None
 
     def create(self, manifest: Object, **query: str) -> Object:
         """Create an object; a name that is taken is refused."""
-        return self._request("POST", self.collection_path(manifest), manifest, JSON, query)
+        return self._request("POST", self.collection_path(manifest), manifest, _JSON, query)
 
     def post(self, path: str, body: Object) -> Object:
         """Post to a subresource, and return the answer."""
-        return self._request("POST", path, body, JSON, {})
+        return self._request("POST", path, body, _JSON, {})
 
     def replace(self, path: str, manifest: Object) -> Object:
         """Replace an object, if it is still the one that was read."""
-        return self._request("PUT", path, manifest, JSON, {})
+        return self._request("PUT", path, manifest, _JSON, {})
 
     def patch(self, path: str, changes: Object) -> Object:
         """Merge changes into an object; a list in them takes the place of the old one."""
-        return self._request("PATCH", path, changes, MERGE, {})
+        return self._request("PATCH", path, changes, _MERGE, {})
 
     def apply(self, manifest: Object) -> Object:
         """Apply an object as ``kubectl apply --server-side --validate=strict`` does."""
         query = {"fieldManager": "e2e", "fieldValidation": "Strict", "force": "true"}
-        return self._request("PATCH", self.object_path(manifest), manifest, APPLY, query)
+        return self._request("PATCH", self.object_path(manifest), manifest, _APPLY, query)
 
     def apply_status(self, path: str, status: Object) -> Object:
         """Set the status of an object, as its controller does."""
-        return self._request("PATCH", f"{path}/status", {"status": status}, MERGE, {})
+        return self._request("PATCH", f"{path}/status", {"status": status}, _MERGE, {})
 
     def delete(self, path: str) -> None:
         """Delete an object, or all of a collection, at once; what is not there is deleted."""
         now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         try:
-            self._request("DELETE", path, now, JSON, {})
-        except Refused as refused:
-            if refused.status != NOT_FOUND:
+            self._request("DELETE", path, now, _JSON, {})
+        except ApiError as error:
+            if error.status != NOT_FOUND:
                 raise
 
     def object_path(self, manifest: Object) -> str:
@@ -148,19 +148,19 @@ class Client:
         if (root, kind) not in self._collections:
             known = {each["kind"]: each for each in self.get(root)["resources"] if "/" not in each["name"]}
             if kind not in known:
-                raise Refused(404, f"the server knows no {kind} in {root}")
+                raise ApiError(404, f"the server knows no {kind} in {root}")
             self._collections[root, kind] = known[kind]
         return self._collections[root, kind]
 
     def _request(self, method: str, path: str, body: Object | None, content: str, query: dict[str, str]) -> Object:
-        headers = HTTPHeaderDict({"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": JSON})
+        headers = HTTPHeaderDict({"Authorization": f"Bearer {self.token}", "Content-Type": content, "Accept": _JSON})
         for name, value in self._impersonated:
             headers.add(name, value)
         sent = None if body is None else json.dumps(body)
         address = f"{path}?{urlencode(query)}"
         answer = self._connections.request(method, address, body=sent, headers=headers)
         if answer.status >= 400:
-            raise Refused(answer.status, _message(answer.data))
+            raise ApiError(answer.status, _message(answer.data))
         return dict(json.loads(answer.data)) if answer.data.startswith(b"{") else {}
 
     def close(self) -> None:
@@ -218,9 +218,9 @@ class Loop:
         while not self._stopping.wait(self._seconds):
             try:
                 self._step()
-            except (Refused, HTTPError) as refused:
+            except (ApiError, HTTPError) as error:
                 # Another was faster, or the server ends: the next step sees what is there then.
-                self.errors[str(refused)] = None
+                self.errors[str(error)] = None
             except BaseException as error:
                 self._failure.append(error)
                 return

@@ -45,7 +45,7 @@ class Launch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class ProgramContext:
     """What the pod of a program gives it.
 
     Attributes:
@@ -67,10 +67,10 @@ class Given:
     region: str
 
 
-Launcher = Callable[[Path, Given], Launch]
+_Launcher = Callable[[Path, ProgramContext], Launch]
 
 
-def karpenter(program: Path, given: Given) -> Launch:
+def karpenter(program: Path, context: ProgramContext) -> Launch:
     """Karpenter on ports of its own: all pods share one machine here.
 
     Source: https://karpenter.sh/docs/reference/settings/
@@ -79,38 +79,38 @@ def karpenter(program: Path, given: Given) -> Launch:
     changed = {
         "METRICS_PORT": str(metrics),
         "HEALTH_PROBE_PORT": str(health),
-        "LEADER_ELECTION_NAMESPACE": given.namespace,
+        "LEADER_ELECTION_NAMESPACE": context.namespace,
     }
-    found = {"KUBECONFIG": str(given.kubeconfig)} if given.kubeconfig else {}
+    found = {"KUBECONFIG": str(context.kubeconfig)} if context.kubeconfig else {}
     return Launch(
-        command=[str(program), *given.arguments],
-        environment={**given.environment, **changed, **found},
+        command=[str(program), *context.arguments],
+        environment={**context.environment, **changed, **found},
         ready=f"http://{LOOPBACK}:{health}/readyz",
         port=health,
     )
 
 
-def cluster_autoscaler(program: Path, given: Given) -> Launch:
+def cluster_autoscaler(program: Path, context: ProgramContext) -> Launch:
     """The cluster autoscaler, whose own clients of AWS take the address from a file.
 
     Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
     """
-    port, config = free_port(), given.folder / "cloud-config"
+    port, config = free_port(), context.folder / "cloud-config"
     sections = (
-        f'[ServiceOverride "{number}"]\nService={service}\nRegion={given.region}\nURL={given.endpoint}\n'
-        f"SigningRegion={given.region}\n"
+        f'[ServiceOverride "{number}"]\nService={service}\nRegion={context.region}\nURL={context.endpoint}\n'
+        f"SigningRegion={context.region}\n"
         for number, service in enumerate(_AUTOSCALERS_SERVICES)
     )
     config.write_text("[Global]\n" + "".join(sections))
     own = [f"--address={LOOPBACK}:{port}", f"--cloud-config={config}"]
-    found = [f"--kubeconfig={given.kubeconfig}"] if given.kubeconfig else []
+    found = [f"--kubeconfig={context.kubeconfig}"] if context.kubeconfig else []
     return Launch(
-        command=[str(program), *given.arguments, *own, *found], environment=given.environment, ready="", port=port
+        command=[str(program), *context.arguments, *own, *found], environment=context.environment, ready="", port=port
     )
 
 
 # The images whose programs are known, by repository.
-KNOWN: Mapping[str, Launcher] = {
+_LAUNCHERS: Mapping[str, _Launcher] = {
     "public.ecr.aws/karpenter/controller": karpenter,
     "registry.k8s.io/autoscaling/cluster-autoscaler": cluster_autoscaler,
 }
@@ -120,8 +120,8 @@ class Programs:
     """The programs that are there.
 
     Attributes:
-        not_played: Images whose program is known and not there: their pods ran as any other.
-        stood_in: By image whose own program is not there, the version of the same minor that ran in its place.
+        not_simulated: Images whose program is known and not there: their pods ran as any other.
+        substitutes: By image whose own program is not there, the version of the same minor that ran in its place.
 
     Args:
         paths: Programs by repository and version, ``"*"`` for all versions.
@@ -129,28 +129,28 @@ class Programs:
 
     def __init__(self, paths: Mapping[tuple[str, str], Path]) -> None:
         self._paths = paths
-        self.not_played: set[str] = set()
-        self.stood_in: dict[str, str] = {}
+        self.not_simulated: set[str] = set()
+        self.substitutes: dict[str, str] = {}
 
     @classmethod
     def built(cls, *, karpenter: Mapping[str, Path]) -> Programs:
         """Return built ones of Karpenter by version, and the autoscaler that the environment names."""
         paths = {("public.ecr.aws/karpenter/controller", version): path for version, path in karpenter.items()}
         named = os.environ.get(CLUSTER_AUTOSCALER)
-        given = {("registry.k8s.io/autoscaling/cluster-autoscaler", "*"): Path(named)} if named else {}
-        return cls(paths | given)
+        context = {("registry.k8s.io/autoscaling/cluster-autoscaler", "*"): Path(named)} if named else {}
+        return cls(paths | context)
 
-    def find_program(self, image: str) -> tuple[Launcher, Path] | None:
+    def find_program(self, image: str) -> tuple[_Launcher, Path] | None:
         """Return how the program of an image is started, and where it is; ``None`` where its pod is to be played."""
         repository, version = _parts(image)
-        if repository not in KNOWN:
+        if repository not in _LAUNCHERS:
             return None
         path = self._paths.get((repository, version)) or self._paths.get((repository, "*"))
         path = path or self._find_same_minor(image)
         if path is None:
-            self.not_played.add(image)
+            self.not_simulated.add(image)
             return None
-        return KNOWN[repository], path
+        return _LAUNCHERS[repository], path
 
     def _find_same_minor(self, image: str) -> Path | None:
         repository, version = _parts(image)
@@ -159,7 +159,7 @@ class Programs:
         if not there:
             return None
         chosen = max(there, key=lambda each: [int(number) for number in re.findall(r"\d+", each)])
-        self.stood_in[image] = chosen
+        self.substitutes[image] = chosen
         return there[chosen]
 
 
@@ -263,7 +263,7 @@ def _entry(line: str) -> dict[str, Any]:
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 # Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
-FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, FORGOTTEN_SECONDS = 10.0, 300.0, 600.0
+_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS, _BACKOFF_RESET_SECONDS = 10.0, 300.0, 600.0
 
 
 class Container:
@@ -279,13 +279,13 @@ class Container:
         self.log: Path | None = None
         self._run, self._pace = run, pace
         self._failed: str | None = None
-        self._restarts, self._backoff, self._last = 0, FIRST_BACKOFF_SECONDS, ContainerState(state={})
-        self._again: float | None = None
+        self._restarts, self._backoff, self._last_state = 0, _FIRST_BACKOFF_SECONDS, ContainerState(state={})
+        self._restarts_at: float | None = None
         self._running: Running | None = None
         self._start()
 
     def _start(self) -> None:
-        self._again, self._began, self._failed = None, now(), None
+        self._restarts_at, self._began, self._failed = None, now(), None
         try:
             self._running = self._run()
             self.log = self._running.log
@@ -298,30 +298,30 @@ class Container:
         at = time.monotonic()
         if self._failed is not None:
             self._start()
-        elif self._again is not None:
-            if at >= self._again:
+        elif self._restarts_at is not None:
+            if at >= self._restarts_at:
                 self._restarts += 1
                 self._start()
         elif self._running is not None and self._running.exit_code is not None:
             self._wait(at, self._running)
 
     def _wait(self, at: float, ended: Running) -> None:
-        if at - ended.started >= FORGOTTEN_SECONDS * self._pace:
-            self._backoff = FIRST_BACKOFF_SECONDS
+        if at - ended.started >= _BACKOFF_RESET_SECONDS * self._pace:
+            self._backoff = _FIRST_BACKOFF_SECONDS
         self.ends += 1
-        self._last = status.ended(self._began, exit_code=ended.exit_code or 0)
-        self._again = at + self._backoff * self._pace
-        self._backoff = min(2 * self._backoff, LAST_BACKOFF_SECONDS)
+        self._last_state = status.ended(self._began, exit_code=ended.exit_code or 0)
+        self._restarts_at = at + self._backoff * self._pace
+        self._backoff = min(2 * self._backoff, _MAX_BACKOFF_SECONDS)
 
     def state(self) -> ContainerState:
         """Return how it stands."""
         if self._failed is not None:
             found = status.waiting("CreateContainerConfigError", self._failed)
-        elif self._again is not None or self._running is None:
+        elif self._restarts_at is not None or self._running is None:
             found = status.waiting("CrashLoopBackOff", "back-off restarting failed container")
         else:
             found = status.running(self._began, ready=self._running.is_ready())
-        found.restarts, found.last = self._restarts, self._last.state
+        found.restarts, found.last = self._restarts, self._last_state.state
         return found
 
     def stop(self, seconds: float) -> None:
@@ -367,21 +367,21 @@ class Starter:
                 found[each["name"]] = self._container(pod, each, node, *known)
         return found
 
-    def _container(self, pod: Object, said: Object, node: Node, launcher: Launcher, program: Path) -> Container:
+    def _container(self, pod: Object, said: Object, node: Node, launcher: _Launcher, program: Path) -> Container:
         metadata = pod["metadata"]
         folder = self._folder / metadata["namespace"] / metadata["name"] / said["name"]
         folder.mkdir(parents=True, exist_ok=True)
 
         def run() -> Running:
-            running = Running(said["name"], launcher(program, self._given(pod, said, node, folder)), folder)
+            running = Running(said["name"], launcher(program, self._program_context(pod, said, node, folder)), folder)
             self.logs[f"{metadata['namespace']}/{metadata['name']}/{said['name']}"] = running.log
             return running
 
         return Container(run, pace=self._pace)
 
-    def _given(self, pod: Object, said: Object, node: Node, folder: Path) -> Given:
+    def _program_context(self, pod: Object, said: Object, node: Node, folder: Path) -> ProgramContext:
         own = environment(pod, said, node.client)
-        return Given(
+        return ProgramContext(
             arguments=[expanded(each, own) for each in said.get("args", ())],
             environment={**self._access(pod, node), **own},
             namespace=pod["metadata"]["namespace"],

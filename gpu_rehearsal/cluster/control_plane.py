@@ -14,7 +14,7 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.client import Client, Object, ApiError
 from gpu_rehearsal.processes import LOOPBACK, Process, free_port, listens
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
@@ -51,31 +51,31 @@ def rbac_uses(log: Path) -> Iterator[RbacUse]:
     """Return every call in an audit log, in order; one that is just being written is left for the next time."""
     for line in log.read_text().splitlines(keepends=True):
         if line.endswith("\n"):
-            yield _use(json.loads(line))
+            yield _rbac_use(json.loads(line))
 
 
-def _use(event: dict[str, Any]) -> RbacUse:
-    of, noted = event.get("objectRef", {}), event.get("annotations", {})
-    resource, subresource = of.get("resource", ""), of.get("subresource", "")
+def _rbac_use(event: dict[str, Any]) -> RbacUse:
+    reference, annotations = event.get("objectRef", {}), event.get("annotations", {})
+    resource, subresource = reference.get("resource", ""), reference.get("subresource", "")
     # Who acts as another is judged as that one.
     user = event.get("impersonatedUser") or event["user"]
     return RbacUse(
         user=user.get("username", ""),
         verb=event["verb"],
         resource=f"{resource}/{subresource}" if subresource else resource,
-        group=of.get("apiGroup", ""),
-        namespace=of.get("namespace", ""),
-        name=of.get("name", ""),
+        group=reference.get("apiGroup", ""),
+        namespace=reference.get("namespace", ""),
+        name=reference.get("name", ""),
         path="" if resource else event["requestURI"].partition("?")[0],
-        decision=noted.get(_DECISION, ""),
-        reason=noted.get(_REASON, ""),
+        decision=annotations.get(_DECISION, ""),
+        reason=annotations.get(_REASON, ""),
     )
 
 
 # The list of 1.32 to 1.35, which stands for 1.36 too. What is on by default and not in it is left on: of it AWS says
 # nothing.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
-EKS_ADMISSION = (
+_EKS_ADMISSION = (
     "NodeRestriction",
     "ExtendedResourceToleration",
     "NamespaceLifecycle",
@@ -98,10 +98,10 @@ EKS_ADMISSION = (
     "ResourceQuota",
 )
 # Without controllers nobody makes accounts, nor takes away the mark that a new node is not ready.
-FOR_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition")
+_CONTROLLER_PLUGINS = ("ServiceAccount", "TaintNodesByCondition")
 # Who asked what, and why it was let; not what was in it. Probes of the server itself are left out.
 # Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/
-AUDIT_POLICY: Object = {
+_AUDIT_POLICY: Object = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
@@ -113,7 +113,7 @@ AUDIT_POLICY: Object = {
 }
 
 
-class ApiServer:
+class _ApiServer:
     """An API server that starts.
 
     Attributes:
@@ -144,10 +144,10 @@ class ApiServer:
         command = [
             str(binaries / "kube-apiserver"),
             f"--etcd-servers={store}",
-            *self._listening(certificates),
-            *self._deciding(folder, token, () if with_controllers else FOR_CONTROLLERS),
+            *self._listen_flags(certificates),
+            *self._authorization_flags(folder, token, () if with_controllers else _CONTROLLER_PLUGINS),
             *(_webhook(folder, authenticator) if authenticator else ()),
-            *(self._auditing(folder) if audit else ()),
+            *(self._audit_flags(folder) if audit else ()),
             *([f"--emulated-version={emulates}"] if emulates is not None else ()),
             "--service-cluster-ip-range=10.0.0.0/16",
             # Deletes the nodes and pods of a batch side by side.
@@ -155,7 +155,7 @@ class ApiServer:
         ]
         self._process = Process("kube-apiserver", command, folder)
 
-    def _listening(self, certificates: Path) -> list[str]:
+    def _listen_flags(self, certificates: Path) -> list[str]:
         return [
             f"--bind-address={LOOPBACK}",
             f"--advertise-address={LOOPBACK}",
@@ -164,7 +164,7 @@ class ApiServer:
             f"--cert-dir={certificates}",
         ]
 
-    def _deciding(self, folder: Path, token: str, without: tuple[str, ...]) -> list[str]:
+    def _authorization_flags(self, folder: Path, token: str, without: tuple[str, ...]) -> list[str]:
         tokens = folder / "tokens.csv"
         tokens.write_text(f"{token},admin,admin,system:masters\n")
         return [
@@ -175,13 +175,13 @@ class ApiServer:
             f"--service-account-signing-key-file={self.key}",
             # As on EKS: device plugins are privileged.
             "--allow-privileged=true",
-            f"--enable-admission-plugins={','.join(each for each in EKS_ADMISSION if each not in without)}",
+            f"--enable-admission-plugins={','.join(each for each in _EKS_ADMISSION if each not in without)}",
             f"--disable-admission-plugins={','.join(without)}",
         ]
 
-    def _auditing(self, folder: Path) -> list[str]:
+    def _audit_flags(self, folder: Path) -> list[str]:
         policy = folder / "audit-policy.json"
-        policy.write_text(json.dumps(AUDIT_POLICY))
+        policy.write_text(json.dumps(_AUDIT_POLICY))
         return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=4096"]
 
     def wait(self) -> None:
@@ -217,13 +217,13 @@ def _is_ready(client: Client) -> bool:
         client.get("/readyz")
         # Made by the server itself after its start, and every object of a test lies in it or beside it.
         client.get("/api/v1/namespaces/default")
-    except (HTTPError, Refused):
+    except (HTTPError, ApiError):
         return False
     return True
 
 
 # Every controller that is on by default: nodes that are not ready, jobs, garbage and the rest.
-ALL = ("*",)
+_ALL_CONTROLLERS = ("*",)
 
 
 class ControlPlane:
@@ -237,7 +237,7 @@ class ControlPlane:
         audit: File with a line of JSON for each call; empty without audit.
     """
 
-    def __init__(self, server: ApiServer, scheduler: Process) -> None:
+    def __init__(self, server: _ApiServer, scheduler: Process) -> None:
         self.client, self.scheduler, self.audit = server.client, scheduler, server.audit_log
         self.address = server.address
         self.certificate_authority = server.client.certificate.read_bytes()
@@ -258,7 +258,7 @@ def read_minor_version(binaries: Path) -> str:
 def control_plane(
     binaries: Path,
     *,
-    controllers: Sequence[str] = ALL,
+    controllers: Sequence[str] = _ALL_CONTROLLERS,
     authenticator: str | None = None,
     audit: bool = False,
     scheduler: Object | None = None,
@@ -277,7 +277,7 @@ def control_plane(
     with TemporaryDirectory(prefix="gpu-constructs-e2e-") as name, ExitStack() as running:
         folder = Path(name)
         store = _start_etcd(running, binaries, folder)
-        server = ApiServer(
+        server = _ApiServer(
             binaries,
             folder,
             store=store,
@@ -288,10 +288,10 @@ def control_plane(
         )
         running.callback(server.stop)
         server.wait()
-        decides = _start_scheduler(running, binaries, folder, server, scheduler or {})
+        scheduler_process = _start_scheduler(running, binaries, folder, server, scheduler or {})
         if controllers:
             _start_controllers(running, binaries, folder, server, controllers)
-        yield ControlPlane(server, decides)
+        yield ControlPlane(server, scheduler_process)
 
 
 def _start(running: ExitStack, name: str, command: list[str], folder: Path) -> Process:
@@ -320,7 +320,7 @@ def _start_etcd(running: ExitStack, binaries: Path, folder: Path) -> str:
 
 
 def _start_controllers(
-    running: ExitStack, binaries: Path, folder: Path, server: ApiServer, controllers: Sequence[str]
+    running: ExitStack, binaries: Path, folder: Path, server: _ApiServer, controllers: Sequence[str]
 ) -> Process:
     """Start the controller manager with some of its controllers."""
     kubeconfig = folder / "controllers.kubeconfig"
@@ -339,11 +339,11 @@ def _start_controllers(
     return _start(running, "kube-controller-manager", command, folder)
 
 
-def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, server: ApiServer, says: Object) -> Process:
+def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, server: _ApiServer, settings: Object) -> Process:
     """Start the scheduler; it is ready when it first decides."""
     kubeconfig, configuration = folder / "scheduler.kubeconfig", folder / "scheduler.json"
     kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
-    configuration.write_text(json.dumps(_scheduler_configuration(kubeconfig) | says))
+    configuration.write_text(json.dumps(_scheduler_configuration(kubeconfig) | settings))
     # Without a port of its own: nobody asks it for anything.
     command = [str(binaries / "kube-scheduler"), f"--config={configuration}", "--secure-port=0"]
     return _start(running, "kube-scheduler", command, folder)

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, Client, Loop, Looped, Object, Refused
+from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, Client, Loop, Looped, Object, ApiError
 from gpu_rehearsal.cluster.instances import Image, Instance, Instances, Node
 from gpu_rehearsal.cluster.pod_status import environment, is_ready
 
@@ -32,14 +32,14 @@ _PROFILE = re.compile(r"\d+g\.\d+gb(\+\w+(\.\w+)?)?")
 PLUGIN, EFA, DRA = "k8s-device-plugin", "aws-efa-k8s-device-plugin", "dra-driver-nvidia-gpu"
 _CONTROL_DAEMON = "mps-control-daemon"
 # Other programs in the image of the plugin.
-_NO_MANAGERS = (_CONTROL_DAEMON, "gpu-feature-discovery", "config-manager")
-_GPUS_OF_DRA = "gpus"
+_OTHER_PROGRAMS = (_CONTROL_DAEMON, "gpu-feature-discovery", "config-manager")
+_DRA_GPU_CONTAINER = "gpus"
 _GPU = "nvidia.com/gpu"
 _STRATEGIES = ("none", "single", "mixed")
-DRIVER = "gpu.nvidia.com"
+_DRIVER = "gpu.nvidia.com"
 PATH = "/apis/resource.k8s.io/v1/resourceslices"
 # From a manager that runs to devices that are known; what is usual, not what is promised.
-ADVERTISE_SECONDS = 10.0
+_ADVERTISE_SECONDS = 10.0
 _EFA = "vpc.amazonaws.com/efa"
 
 
@@ -92,8 +92,8 @@ def find_manager_container(pod: Object, repository: str) -> Object | None:
     """Return the container of a pod that manages devices, by the repository of its image."""
     for each in pod["spec"]["containers"]:
         # The pod of the driver has a container for each kind of device.
-        is_part = repository != DRA or each["name"] == _GPUS_OF_DRA
-        if _repository(each) == repository and is_part and _program(each) not in _NO_MANAGERS:
+        is_part = repository != DRA or each["name"] == _DRA_GPU_CONTAINER
+        if _repository(each) == repository and is_part and _program(each) not in _OTHER_PROGRAMS:
             return dict(each)
     return None
 
@@ -156,12 +156,12 @@ class Advertised:
 
     Attributes:
         count: How many there are.
-        one_each: Whether a container that asks for more than one is refused.
+        single: Whether a container that asks for more than one is refused.
     """
 
     name: str
     count: int
-    one_each: bool = False
+    single: bool = False
 
 
 def advertised(config: Mapping[str, Any], gpus: Gpus) -> list[Advertised]:
@@ -202,9 +202,9 @@ def _shared(name: str, count: int, sharing: Mapping[str, Any]) -> Advertised:
             if each["name"] == name:
                 renamed = f"{name}.shared" if said.get("renameByDefault") else name
                 # MPS refuses more than one whatever it is told.
-                one_each = kind == "mps" or bool(said.get("failRequestsGreaterThanOne"))
+                single = kind == "mps" or bool(said.get("failRequestsGreaterThanOne"))
                 return Advertised(
-                    name=each.get("rename") or renamed, count=count * int(each["replicas"]), one_each=one_each
+                    name=each.get("rename") or renamed, count=count * int(each["replicas"]), single=single
                 )
     return Advertised(name=name, count=count)
 
@@ -237,7 +237,7 @@ def bottlerocket_plugin_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sharing": {kinds[strategy]: shared}}
 
 
-def render_resource_slice(node: Object, gpus: Gpus) -> Object:
+def _render_resource_slice(node: Object, gpus: Gpus) -> Object:
     """Render the devices of a node.
 
     Attributes that EC2 does not tell are left out: a claim that asks for one is not allocated, and the scheduler says
@@ -248,9 +248,9 @@ def render_resource_slice(node: Object, gpus: Gpus) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{metadata['name']}-{DRIVER}", "ownerReferences": [owner]},
+        "metadata": {"name": f"{metadata['name']}-{_DRIVER}", "ownerReferences": [owner]},
         "spec": {
-            "driver": DRIVER,
+            "driver": _DRIVER,
             "nodeName": metadata["name"],
             "pool": {"name": metadata["name"], "generation": 1, "resourceSliceCount": 1},
             "devices": [_device(metadata["uid"], number, gpus) for number in range(gpus.count)],
@@ -295,16 +295,16 @@ class Devices(Looped):
         self._efas: dict[str, int] = {}
         self.loop = Loop("devices", self.step, seconds=0.5)
 
-    def refuses(self, pod: Object, node: Node) -> str:
+    def rejection_reason(self, pod: Object, node: Node) -> str:
         """Return why a plugin of a node refuses a pod; empty where it does not.
 
         Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/internal/plugin/server.go
         """
         for container in pod["spec"]["containers"]:
-            asked = container.get("resources", {}).get("limits", {})
+            limits = container.get("resources", {}).get("limits", {})
             for each in self._shown.get(node.name, {}).values():
-                number = int(asked.get(each.name, 0))
-                if each.one_each and number > 1:
+                number = int(limits.get(each.name, 0))
+                if each.single and number > 1:
                     return _too_many(each.name, number)
         return ""
 
@@ -315,9 +315,9 @@ class Devices(Looped):
             pods.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
         for name, node in list(self._nodes.items()):
             if name not in self.broken:
-                self._bring(node, [each for each in pods.get(name, ()) if is_ready(each)])
+                self._update_node(node, [each for each in pods.get(name, ()) if is_ready(each)])
 
-    def _bring(self, node: Node, pods: list[Object]) -> None:
+    def _update_node(self, node: Node, pods: list[Object]) -> None:
         try:
             found = {each.name: each for each in self._advertised(node, pods)}
             self._slice(node, pods)
@@ -351,11 +351,11 @@ class Devices(Looped):
 
     def _is_time(self, node: Node, pod: Object) -> bool:
         since = self._since.setdefault((node.name, pod["metadata"]["uid"]), self._clock())
-        return self._clock() - since >= ADVERTISE_SECONDS * self._pace
+        return self._clock() - since >= _ADVERTISE_SECONDS * self._pace
 
     def _has_built_in_plugin(self, node: Node) -> bool:
         image = self._instances.image(node.instance.said)
-        is_time = self._clock() - node.since >= ADVERTISE_SECONDS * self._pace
+        is_time = self._clock() - node.since >= _ADVERTISE_SECONDS * self._pace
         return image.is_bottlerocket and image.has_driver and node.ready and is_time
 
     def _node_gpus(self, node: Node) -> Gpus:
@@ -374,10 +374,10 @@ class Devices(Looped):
         drivers = [each for each in pods if find_manager_container(each, DRA)]
         due = [each for each in drivers if self._is_time(node, each)]
         if due and node.name not in self._sliced:
-            found, of = self._client.get(f"/api/v1/nodes/{node.name}"), due[0]
-            account = f"{of['metadata']['namespace']}:{of['spec']['serviceAccountName']}"
+            found, driver_pod = self._client.get(f"/api/v1/nodes/{node.name}"), due[0]
+            account = f"{driver_pod['metadata']['namespace']}:{driver_pod['spec']['serviceAccountName']}"
             driver = self._client.impersonating(f"system:serviceaccount:{account}", node=node.name)
-            driver.create(render_resource_slice(found, self._node_gpus(node)))
+            driver.create(_render_resource_slice(found, self._node_gpus(node)))
             self._sliced.add(node.name)
 
     def _show(self, node: Node, found: dict[str, Advertised]) -> None:
@@ -386,8 +386,8 @@ class Devices(Looped):
         amounts = gone | {name: str(each.count) for name, each in found.items()}
         try:
             node.client.apply_status(f"/api/v1/nodes/{node.name}", {"capacity": amounts, "allocatable": amounts})
-        except Refused as refused:
-            if refused.status not in (NOT_FOUND, CONFLICT):
+        except ApiError as error:
+            if error.status not in (NOT_FOUND, CONFLICT):
                 raise
         self._shown[node.name] = found
 

@@ -29,8 +29,8 @@ from gpu_rehearsal.processes import LOOPBACK, Handler, Server, wait_until
 
 PREFIX = "k8s-aws-v1."
 # Longer than that no token lasts, whatever it says.
-_LONGEST = timedelta(minutes=15)
-_NEEDED = ("X-Amz-Credential", "X-Amz-Date", "X-Amz-SignedHeaders", "X-Amz-Signature")
+_MAX_AGE = timedelta(minutes=15)
+_REQUIRED_PARAMETERS = ("X-Amz-Credential", "X-Amz-Date", "X-Amz-SignedHeaders", "X-Amz-Signature")
 _CLUSTER_HEADER = "x-k8s-aws-id"
 
 
@@ -66,8 +66,8 @@ class Token:
 
         Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
         """
-        asked = sorted((key, value) for key, value in self.query.items() if key != "X-Amz-Signature")
-        query = "&".join(f"{quote(key, safe='-_.~')}={quote(value, safe='-_.~')}" for key, value in asked)
+        attributes = sorted((key, value) for key, value in self.query.items() if key != "X-Amz-Signature")
+        query = "&".join(f"{quote(key, safe='-_.~')}={quote(value, safe='-_.~')}" for key, value in attributes)
         headers = {"host": self.url.netloc, _CLUSTER_HEADER: cluster}
         signed = self.query["X-Amz-SignedHeaders"]
         lines = "".join(f"{name}:{headers.get(name, '')}\n" for name in signed.split(";"))
@@ -90,13 +90,13 @@ def read_token(written: str, *, now: datetime) -> Token:
     """
     url = urlsplit(_decoded(written))
     query = dict(parse_qsl(url.query))
-    missing = [each for each in _NEEDED if each not in query]
+    missing = [each for each in _REQUIRED_PARAMETERS if each not in query]
     if query.get("Action") != "GetCallerIdentity" or missing:
         raise BadToken(f"the token signs no call of GetCallerIdentity: {missing or query.get('Action')}")
     if _CLUSTER_HEADER not in query["X-Amz-SignedHeaders"].split(";"):
         raise BadToken(f"the token is for no cluster: it does not sign {_CLUSTER_HEADER}")
     made = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
-    if not -_LONGEST < now - made < _LONGEST:
+    if not -_MAX_AGE < now - made < _MAX_AGE:
         raise BadToken(f"the token of {made} is not of now")
     return Token(url=url, query=query, access_key=query["X-Amz-Credential"].partition("/")[0])
 
@@ -168,15 +168,15 @@ class AccessPolicies:
                 "roleRef": {"kind": "ClusterRole", "name": role, "apiGroup": _RBAC},
             }
         )
-        wait_until(lambda: self._knows(group, namespace), f"the rights of {group}")
+        wait_until(lambda: self._is_bound(group, namespace), f"the rights of {group}")
 
-    def _knows(self, group: str, namespace: str) -> bool:
+    def _is_bound(self, group: str, namespace: str) -> bool:
         """Whether the server's authorizer has heard of a binding; every policy lets read pods."""
-        asked = {"verb": "get", "resource": "pods", "namespace": namespace}
+        attributes = {"verb": "get", "resource": "pods", "namespace": namespace}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": "probe", "groups": [group], "resourceAttributes": asked},
+            "spec": {"user": "probe", "groups": [group], "resourceAttributes": attributes},
         }
         return bool(self._client.create(review)["status"]["allowed"])
 
@@ -187,11 +187,11 @@ def _read_all() -> Object:
 
 
 # What stands for the name of a session, which no access key tells here.
-_SESSION = "rehearsal"
+_SESSION_NAME = "rehearsal"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Login:
+class _Login:
     """Somebody who came with a token of AWS.
 
     Attributes:
@@ -220,7 +220,7 @@ class Authenticator(Server):
         self._policies: AccessPolicies | None = None
         self._client: Client | None = None
         self._lock = threading.Lock()
-        self.logins: list[Login] = []
+        self.logins: list[_Login] = []
         super().__init__(_Webhook)
 
     @property
@@ -232,7 +232,7 @@ class Authenticator(Server):
     def client(self, client: Client) -> None:
         self._client, self._policies = client, AccessPolicies(client)
 
-    def login(self, written: str) -> Login:
+    def login(self, written: str) -> _Login:
         """Return whose a token is, and remember it."""
         # One after another: the first binds the rights of the next.
         with self._lock:
@@ -240,7 +240,7 @@ class Authenticator(Server):
         self.logins.append(found)
         return found
 
-    def _login(self, written: str) -> Login:
+    def _login(self, written: str) -> _Login:
         role = ""
         try:
             signed = read_token(written, now=datetime.now(timezone.utc))
@@ -248,7 +248,7 @@ class Authenticator(Server):
             signed.check(self._cluster, self._cloud.credentials(role).secret_key)
             return self._entry_login(role)
         except (BadToken, LookupError) as error:
-            return Login(role=role, refused=str(error))
+            return _Login(role=role, refused=str(error))
 
     def _resolve_role(self, access_key: str) -> str:
         try:
@@ -256,11 +256,11 @@ class Authenticator(Server):
         except Exception as error:
             raise BadToken(str(error)) from error
 
-    def _entry_login(self, role: str) -> Login:
+    def _entry_login(self, role: str) -> _Login:
         eks, principal = self._cloud.client("eks"), role or self._cloud.administrator
-        of = {"clusterName": self._cluster, "principalArn": principal}
+        entry_key = {"clusterName": self._cluster, "principalArn": principal}
         try:
-            entry = eks.describe_access_entry(**of)["accessEntry"]
+            entry = eks.describe_access_entry(**entry_key)["accessEntry"]
         except eks.exceptions.ResourceNotFoundException as error:
             raise LookupError(f"{principal} has no access entry") from error
         if entry["type"] != "STANDARD":
@@ -268,10 +268,10 @@ class Authenticator(Server):
             raise LookupError(f"the access entry of {role} is of type {entry['type']}, which is for nodes")
         if self._policies is None:
             raise LookupError("the cluster is not there yet")
-        found = eks.list_associated_access_policies(**of)
+        found = eks.list_associated_access_policies(**entry_key)
         groups = [*entry.get("kubernetesGroups", ()), *self._policies.groups(found["associatedAccessPolicies"])]
-        username = entry["username"].replace("{{SessionName}}", _SESSION)
-        return Login(role=role, username=username, groups=tuple(groups))
+        username = entry["username"].replace("{{SessionName}}", _SESSION_NAME)
+        return _Login(role=role, username=username, groups=tuple(groups))
 
 
 class _Webhook(Handler):
@@ -285,7 +285,7 @@ class _Webhook(Handler):
         self.send(200, json.dumps(review | {"status": _status(self.server.login(review["spec"]["token"]))}).encode())
 
 
-def _status(login: Login) -> Object:
+def _status(login: _Login) -> Object:
     if login.refused:
         return {"authenticated": False, "error": login.refused}
     user = {"username": login.username, "groups": list(login.groups), "extra": {"arn": [login.role]}}
@@ -293,14 +293,14 @@ def _status(login: Login) -> Object:
 
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
-_ROLE_OF_ACCOUNT = "eks.amazonaws.com/role-arn"
+_ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 _TOKEN_SECONDS = 24 * 3600
 _SYSTEM, _AGENT = "kube-system", "eks-pod-identity-agent"
 # How long a pod whose credentials were rejected waits; SDKs and restarts of containers try again in their own time.
 RETRY_SECONDS = 20.0
 
 
-class NoCredentials(Exception):
+class _NoCredentials(Exception):
     """Why nothing answers a pod that requests credentials."""
 
 
@@ -327,7 +327,7 @@ class PodCredentials:
 
     def lacks_agent(self, pod: Object, node: Node) -> str:
         """Return why nothing answers a pod's request for credentials; empty if an answer came, be it a rejection."""
-        return self.lacks(pod, node) if isinstance(self._found(pod, node), NoCredentials) else ""
+        return self.lacks(pod, node) if isinstance(self._found(pod, node), _NoCredentials) else ""
 
     def without_role(self, pod: Object, node: Node) -> str:
         """Return that a pod has no role of its own; empty if it has one, or reaches that of its node."""
@@ -337,11 +337,11 @@ class PodCredentials:
 
     def _found(self, pod: Object, node: Node) -> Credentials | Exception | None:
         uid = pod["metadata"]["uid"]
-        at, found = self._requested.get(uid, (float("-inf"), NoCredentials()))
+        at, found = self._requested.get(uid, (float("-inf"), _NoCredentials()))
         if isinstance(found, Exception) and self._clock() - at >= RETRY_SECONDS * self._pace:
             try:
                 found = self._request(pod, node)
-            except (ServiceException, ClientError, NoCredentials) as error:
+            except (ServiceException, ClientError, _NoCredentials) as error:
                 found = error
             self._requested[uid] = (self._clock(), found)
         return found
@@ -375,7 +375,7 @@ class PodCredentials:
         namespace, name = _account(pod).split("/")
         # Webhooks of EKS put the variables into a pod, so it is not the kubelet who reads the account.
         account = self._client.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
-        if annotated := account["metadata"].get("annotations", {}).get(_ROLE_OF_ACCOUNT):
+        if annotated := account["metadata"].get("annotations", {}).get(_ROLE_ANNOTATION):
             # The trust of a web identity isn't checked.
             return self._cloud.credentials(str(annotated))
         if not any(_is_before(each, pod) for each in self._association_times(namespace, name)):
@@ -407,7 +407,7 @@ class PodCredentials:
         on_node = f"spec.nodeName={node.name}"
         pods = self._client.list(f"/api/v1/namespaces/{_SYSTEM}/pods", fieldSelector=on_node)
         if not any(owner(each, "DaemonSet") == _AGENT and is_ready(each) for each in pods):
-            raise NoCredentials(f"no ready pod of {_AGENT} on node {node.name}")
+            raise _NoCredentials(f"no ready pod of {_AGENT} on node {node.name}")
 
 
 def _account(pod: Object) -> str:
@@ -466,13 +466,13 @@ def write_kubeconfig(pod: Object, kubelet: Client, folder: Path) -> Path:
     """
     metadata = pod["metadata"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-    asked = {
+    attributes = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound},
     }
     account = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{pod['spec']['serviceAccountName']}"
-    token = kubelet.post(f"{account}/token", asked)["status"]["token"]
+    token = kubelet.post(f"{account}/token", attributes)["status"]["token"]
     server = {"server": f"https://{LOOPBACK}:{kubelet.port}", "certificate-authority": str(kubelet.certificate)}
     config = {
         "apiVersion": "v1",

@@ -22,23 +22,23 @@ from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
 from gpu_facts.quantities import decimal_value
-from gpu_rehearsal.cluster.bootstrap import Bootstrap, NeverJoins, Unreachable, bootstrap
+from gpu_rehearsal.cluster.bootstrap import Bootstrap, NeverJoins, Unreachable, read_user_data
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.credentials import Cloud, Source
 
-KIB, MIB, GIB, GB = 1024, 1024**2, 1024**3, 10**9
+_KIB, _MIB, _GIB, _GB = 1024, 1024**2, 1024**3, 10**9
 # The kernel keeps 64 bytes for each page of 4 KiB (https://docs.kernel.org/mm/memory-model.html), and itself and what
 # firmware holds: an estimate, a little above what is seen on instances of 4 to 64 GiB.
 _PAGE_SHARE, _KERNEL_MIB = Decimal(64) / 4096, 160
 # Partition table, boot partition and log of the file system: 20 GiB are shown as 20,959,212 KiB.
 _FILE_SYSTEM_KIB = 12_308
 # Upper ends of ranges of millicores, and what share of each is kept.
-_CPU = ((1000, Decimal("0.06")), (2000, Decimal("0.01")), (4000, Decimal("0.005")), (10**9, Decimal("0.0025")))
+_CPU_RESERVES = ((1000, Decimal("0.06")), (2000, Decimal("0.01")), (4000, Decimal("0.005")), (10**9, Decimal("0.0025")))
 _EVICTION = {"memory.available": "100Mi", "nodefs.available": "10%"}
 # The type of access entry by which instances join, whose kubelets are of the group system:nodes then.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
-_OF_NODES = "EC2_LINUX"
-_TELLING = ("Name", "Description")
+_NODE_ENTRY_TYPE = "EC2_LINUX"
+_IMAGE_FIELDS = ("Name", "Description")
 # Until the cloud controller has named its zone and type.
 UNINITIALIZED = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
 _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
@@ -68,7 +68,7 @@ def capacity(kind: Mapping[str, Any], told: Bootstrap, *, volume_gib: int) -> di
     memory = kind["MemoryInfo"]["SizeInMiB"] * (1 - _PAGE_SHARE) - _KERNEL_MIB
     return {
         "cpu": str(kind["VCpuInfo"]["DefaultVCpus"]),
-        "memory": f"{int(memory * MIB / KIB)}Ki",
+        "memory": f"{int(memory * _MIB / _KIB)}Ki",
         "ephemeral-storage": f"{_disk_kib(kind, told, volume_gib)}Ki",
         "pods": str(told.kubelet.get("maxPods") or network_pods(kind)),
     }
@@ -76,18 +76,18 @@ def capacity(kind: Mapping[str, Any], told: Bootstrap, *, volume_gib: int) -> di
 
 def allocatable(has: Mapping[str, str], kind: Mapping[str, Any], told: Bootstrap) -> dict[str, str]:
     """Return what pods may have of it."""
-    kept = _reserved(has, kind) | (told.kubelet.get("kubeReserved") or {})
+    reserves = _reserved(has, kind) | (told.kubelet.get("kubeReserved") or {})
     system, evicted = told.kubelet.get("systemReserved") or {}, _EVICTION | (told.kubelet.get("evictionHard") or {})
     memory, disk = number(has["memory"]), number(has["ephemeral-storage"])
 
     def reserved(resource: str) -> Decimal:
-        return number(kept.get(resource, 0)) + number(system.get(resource, 0))
+        return number(reserves.get(resource, 0)) + number(system.get(resource, 0))
 
     left_memory = memory - reserved("memory") - _signal(evicted["memory.available"], memory)
     left_disk = disk - reserved("ephemeral-storage") - _signal(evicted["nodefs.available"], disk)
     return dict(has) | {
         "cpu": f"{int((number(has['cpu']) - reserved('cpu')) * 1000)}m",
-        "memory": f"{int(left_memory / KIB)}Ki",
+        "memory": f"{int(left_memory / _KIB)}Ki",
         "ephemeral-storage": str(int(left_disk)),
     }
 
@@ -100,11 +100,11 @@ def network_pods(kind: Mapping[str, Any]) -> int:
 
 def _reserved(has: Mapping[str, str], kind: Mapping[str, Any]) -> dict[str, str]:
     """What nodeadm keeps for itself; of pods it counts those that the network could have, whatever it was told."""
-    millicores, kept, start = int(number(has["cpu"]) * 1000), Decimal(0), 0
-    for end, share in _CPU:
-        kept += max(0, min(millicores, end) - start) * share
+    millicores, reserves, start = int(number(has["cpu"]) * 1000), Decimal(0), 0
+    for end, share in _CPU_RESERVES:
+        reserves += max(0, min(millicores, end) - start) * share
         start = end
-    return {"cpu": f"{int(kept)}m", "memory": f"{11 * network_pods(kind) + 255}Mi", "ephemeral-storage": "1Gi"}
+    return {"cpu": f"{int(reserves)}m", "memory": f"{11 * network_pods(kind) + 255}Mi", "ephemeral-storage": "1Gi"}
 
 
 def _signal(written: str, whole: Decimal) -> Decimal:
@@ -116,8 +116,8 @@ def _disk_kib(kind: Mapping[str, Any], told: Bootstrap, volume_gib: int) -> int:
     # With one disk of its own or many: nodeadm makes one file system of them, and puts pods and images there.
     if told.local_disks and own:
         mirrored = 2 if told.local_disks == "RAID10" else 1
-        return int(own * GB / KIB / mirrored) - _FILE_SYSTEM_KIB
-    return volume_gib * GIB // KIB - _FILE_SYSTEM_KIB
+        return int(own * _GB / _KIB / mirrored) - _FILE_SYSTEM_KIB
+    return volume_gib * _GIB // _KIB - _FILE_SYSTEM_KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Instance:
     @property
     def source(self) -> Source:
         """It as the source of connections; its pods call from its own address."""
-        return instance_source(self.said)
+        return _instance_source(self.said)
 
     @property
     def zone(self) -> str:
@@ -176,7 +176,7 @@ class Instance:
         return str(self.said["Placement"]["AvailabilityZone"])
 
 
-def instance_source(said: Any) -> Source:
+def _instance_source(said: Any) -> Source:
     """Return an instance, as DescribeInstances tells of it, as the source of connections."""
     groups = tuple(each["GroupId"] for each in said["SecurityGroups"])
     return Source(
@@ -207,14 +207,14 @@ class Instances:
             NeverJoins: It becomes no node, and why.
         """
         attribute = self._ec2.describe_instance_attribute(InstanceId=said["InstanceId"], Attribute="userData")
-        told = bootstrap(
+        told = read_user_data(
             attribute.get("UserData", {}).get("Value", ""), is_bottlerocket=self.image(said).is_bottlerocket
         )
         if told.cluster != self._cluster:
             return None
         self._check(told)
         role = self._role(said)
-        if why := self._cloud.unreachable(instance_source(said), self._cluster, "ec2", "ecr"):
+        if why := self._cloud.unreachable(_instance_source(said), self._cluster, "ec2", "ecr"):
             raise Unreachable(why)
         self._check_rights(said["InstanceId"], role)
         self._check_entry(role)
@@ -245,7 +245,7 @@ class Instances:
             entry = self._eks.describe_access_entry(clusterName=self._cluster, principalArn=role)["accessEntry"]
         except self._eks.exceptions.ResourceNotFoundException as error:
             raise NeverJoins(f"Unauthorized: its role {role} has no access entry") from error
-        if entry["type"] != _OF_NODES:
+        if entry["type"] != _NODE_ENTRY_TYPE:
             raise NeverJoins(f"Unauthorized: the access entry of its role {role} is of type {entry['type']}")
 
     def _role(self, said: Any) -> str:
@@ -284,7 +284,7 @@ class Instances:
         id = said["ImageId"]
         if id not in self._images:
             found = self._ec2.describe_images(ImageIds=[id])["Images"]
-            self._images[id] = Image(" ".join(str(found[0].get(each, "")) for each in _TELLING) if found else "")
+            self._images[id] = Image(" ".join(str(found[0].get(each, "")) for each in _IMAGE_FIELDS) if found else "")
         return self._images[id]
 
     def efa_interfaces(self, instance: Instance) -> int:
@@ -310,7 +310,7 @@ def node_name(instance: Instance) -> str:
     return str(instance.said["PrivateDnsName"])
 
 
-def registered(instance: Instance, *, version: str) -> Object:
+def render_node(instance: Instance, *, version: str) -> Object:
     """Render a node as its kubelet makes it."""
     name, told = node_name(instance), instance.told
     machine = _ARCHITECTURES[instance.kind["ProcessorInfo"]["SupportedArchitectures"][-1]]
@@ -327,7 +327,7 @@ def registered(instance: Instance, *, version: str) -> Object:
         "status": {
             "capacity": has,
             "allocatable": allocatable(has, instance.kind, told),
-            "conditions": [_condition(each, "False", "KubeletHasNo" + each) for each in _PRESSURES] + [not_ready()],
+            "conditions": [_condition(each, "False", "KubeletHasNo" + each) for each in _PRESSURES] + [_not_ready()],
             "addresses": [
                 {"type": "InternalIP", "address": instance.said["PrivateIpAddress"]},
                 {"type": "Hostname", "address": name},
@@ -350,12 +350,12 @@ def cloud_labels(instance: Instance, *, region: str, zone_id: str) -> dict[str, 
     }
 
 
-def ready() -> Object:
+def ready_condition() -> Object:
     """Render the condition of a node that takes pods."""
     return _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 
 
-def not_ready() -> Object:
+def _not_ready() -> Object:
     """Render the condition of a node whose network is not up."""
     return _condition(
         "Ready", "False", "KubeletNotReady", "container runtime network not ready: cni plugin not initialized"
@@ -367,17 +367,17 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def lease(name: str) -> Object:
+def render_lease(name: str) -> Object:
     """Render the lease that says that the kubelet of a node lives."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": "kube-node-lease"},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed()},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": lease_time()},
     }
 
 
-def renewed() -> str:
+def lease_time() -> str:
     """Return the time as leases write it."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpu_rehearsal.cluster import pod_status as status
 from gpu_rehearsal.cluster.bootstrap import NeverJoins, Unreachable
-from gpu_rehearsal.cluster.client import CONFLICT, FORBIDDEN, NOT_FOUND, Client, Loop, Looped, Object, Refused
+from gpu_rehearsal.cluster.client import CONFLICT, FORBIDDEN, NOT_FOUND, Client, Loop, Looped, Object, ApiError
 from gpu_rehearsal.cluster.container import Container, Starter, last_error
 from gpu_rehearsal.cluster.instances import (
     UNINITIALIZED,
@@ -22,22 +22,22 @@ from gpu_rehearsal.cluster.instances import (
     Instances,
     Node,
     cloud_labels,
-    lease,
+    render_lease,
     node_name,
     now,
-    ready,
-    registered,
-    renewed,
+    ready_condition,
+    render_node,
+    lease_time,
 )
 from gpu_rehearsal.cluster.pod_status import ContainerState, is_ready, missing, owner
 from gpu_rehearsal.credentials import Cloud
 
 # From running to registered, from there to ready, and from terminated to removed: what is usual, not what is promised.
-BOOT_SECONDS, READY_SECONDS, REMOVE_SECONDS = 30.0, 10.0, 5.0
+_BOOT_SECONDS, READY_SECONDS, _REMOVE_SECONDS = 30.0, 10.0, 5.0
 # Source: https://kubernetes.io/docs/reference/node/node-status/#heartbeats
-LEASE_SECONDS = 10.0
+_LEASE_SECONDS = 10.0
 # For how long an instance tries to reach what it needs: routes may come while it boots.
-CONNECT_SECONDS = 60.0
+_CONNECT_SECONDS = 60.0
 # After how long a node that isn't ready counts as unhealthy; EKS doesn't document its own limit.
 UNHEALTHY_SECONDS = 900.0
 
@@ -76,7 +76,7 @@ class Nodes(Looped):
         self.kubelets: dict[str, str] = {}
         self.held = False
         self._seen: dict[str, float] = {}
-        self._elsewhere: set[str] = set()
+        self._of_other_clusters: set[str] = set()
         self._leaving: dict[str, float] = {}
         self.loop = Loop("nodes", self.step, seconds=0.5)
 
@@ -103,22 +103,22 @@ class Nodes(Looped):
         """Bring the nodes to what EC2 says now."""
         running, at = self._instances.running(), self._clock()
         self._leave(set(running), at)
-        known = {each.instance.id for each in self.joined.values()} | self.never.keys() | self._elsewhere
+        known = {each.instance.id for each in self.joined.values()} | self.never.keys() | self._of_other_clusters
         for id, said in running.items():
-            if not self.held and id not in known and at - self._seen.setdefault(id, at) >= BOOT_SECONDS * self._pace:
+            if not self.held and id not in known and at - self._seen.setdefault(id, at) >= _BOOT_SECONDS * self._pace:
                 self._boot(id, said)
         for node in list(self.joined.values()):
-            self._keep(node, at)
+            self._renew_and_check(node, at)
 
     def _boot(self, id: str, said: Object) -> None:
         try:
             instance = self._instances.joining_instance(said)
             if instance is None:
-                self._elsewhere.add(id)
+                self._of_other_clusters.add(id)
             else:
                 self._join(instance)
         except Unreachable as error:
-            if self._clock() - self._seen[id] >= (BOOT_SECONDS + CONNECT_SECONDS) * self._pace:
+            if self._clock() - self._seen[id] >= (_BOOT_SECONDS + _CONNECT_SECONDS) * self._pace:
                 self.never[id] = str(error)
         except NeverJoins as error:
             self.never[id] = str(error)
@@ -131,8 +131,8 @@ class Nodes(Looped):
             self._client.delete(f"/api/v1/nodes/{name}")
         kubelet = self._client.impersonating(f"system:node:{name}", ["system:nodes"])
         try:
-            kubelet.create(registered(instance, version=self._instances.version))
-        except Refused as refused:
+            kubelet.create(render_node(instance, version=self._instances.version))
+        except ApiError as refused:
             if refused.status != CONFLICT:
                 raise NeverJoins(f"the API server refuses its node: {refused}") from refused
         self._initialize(name, instance)
@@ -149,15 +149,15 @@ class Nodes(Looped):
         metadata = {"labels": labels, "resourceVersion": found["metadata"]["resourceVersion"]}
         self._client.patch(path, {"metadata": metadata, "spec": {"taints": taints}})
 
-    def _keep(self, node: Node, at: float) -> None:
+    def _renew_and_check(self, node: Node, at: float) -> None:
         """Say that its kubelet lives, and that it is ready when it is."""
         try:
-            if at - node.renewed >= LEASE_SECONDS:
+            if at - node.renewed >= _LEASE_SECONDS:
                 self._renew(node)
                 node.renewed = at
             if not node.ready and at - node.since >= READY_SECONDS * self._pace and self._has_network(node):
                 self._become_ready(node)
-        except Refused as refused:
+        except ApiError as refused:
             # Somebody deleted its node: a kubelet does not register again.
             if refused.status != NOT_FOUND:
                 raise
@@ -167,15 +167,15 @@ class Nodes(Looped):
         if not node.renewed:
             # An earlier node may have had the name.
             self._client.delete(path)
-            node.client.create(lease(node.name))
+            node.client.create(render_lease(node.name))
         else:
-            node.client.patch(path, {"spec": {"renewTime": renewed()}})
+            node.client.patch(path, {"spec": {"renewTime": lease_time()}})
 
     def _become_ready(self, node: Node) -> None:
         path = f"/api/v1/nodes/{node.name}"
         conditions = self._client.get(path)["status"]["conditions"]
         others = [each for each in conditions if each["type"] != "Ready"]
-        node.client.patch(f"{path}/status", {"status": {"conditions": [*others, ready()]}})
+        node.client.patch(f"{path}/status", {"status": {"conditions": [*others, ready_condition()]}})
         node.ready = True
 
     def _has_network(self, node: Node) -> bool:
@@ -194,7 +194,7 @@ class Nodes(Looped):
         """
         for name in [name for name, each in self.joined.items() if each.instance.id not in running]:
             self._leaving[self.joined.pop(name).name] = at
-        for name in [name for name, left in self._leaving.items() if at - left >= REMOVE_SECONDS * self._pace]:
+        for name in [name for name, left in self._leaving.items() if at - left >= _REMOVE_SECONDS * self._pace]:
             self._client.delete(f"/api/v1/nodes/{name}")
             del self._leaving[name]
 
@@ -206,9 +206,9 @@ def _waiting(pod: Object) -> list[Object]:
 
 
 # Pulling an image and starting it, and each container before the others; what is usual, not what is promised.
-START_SECONDS, FIRST_SECONDS = 5.0, 2.0
+START_SECONDS, _INIT_SECONDS = 5.0, 2.0
 # How long a pod runs that ends by itself.
-RUN_SECONDS = 3.0
+_RUN_SECONDS = 3.0
 # How often a program may end by itself before it counts as a crash loop.
 _MAX_ENDS = 1
 # The exit code of a program that a signal ended.
@@ -218,7 +218,7 @@ STOP_SECONDS = 1.0
 
 
 @dataclass
-class Attended:
+class _ManagedPod:
     """A pod that a kubelet cares for.
 
     Attributes:
@@ -258,7 +258,7 @@ class Kubelet(Looped):
     Args:
         nodes: The nodes, by name; it may change.
         starter: Starts the containers whose programs are known; without, all are played.
-        refuses: Says why a device of a node refuses a pod; empty where it does not.
+        rejection_reason: Says why a device of a node refuses a pod; empty where it does not.
         pace: How long delays are, against those of a cluster.
         clock: Seconds from some point.
     """
@@ -269,15 +269,15 @@ class Kubelet(Looped):
         nodes: Mapping[str, Node],
         *,
         starter: Starter | None = None,
-        refuses: Callable[[Object, Node], str] = lambda pod, node: "",
+        rejection_reason: Callable[[Object, Node], str] = lambda pod, node: "",
         pace: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._nodes, self._starter = client, nodes, starter
-        self._refuses, self._pace, self._clock = refuses, pace, clock
+        self._rejection_reason, self._pace, self._clock = rejection_reason, pace, clock
         self.waits: dict[str, str] = {}
         self.crash_loops: dict[str, str] = {}
-        self._attended: dict[str, Attended] = {}
+        self._managed: dict[str, _ManagedPod] = {}
         self._addresses = itertools.count(1)
         self.loop = Loop("kubelet", self.step)
 
@@ -285,7 +285,7 @@ class Kubelet(Looped):
         try:
             self.loop.stop()
         finally:
-            for each in self._attended.values():
+            for each in self._managed.values():
                 self._stop(each)
 
     @property
@@ -296,28 +296,28 @@ class Kubelet(Looped):
     def step(self) -> None:
         """Bring every pod on the nodes further."""
         pods = {each["metadata"]["uid"]: each for each in self._client.list("/api/v1/pods")}
-        for uid in [uid for uid in self._attended if uid not in pods]:
-            self._stop(self._attended.pop(uid))
+        for uid in [uid for uid in self._managed if uid not in pods]:
+            self._stop(self._managed.pop(uid))
         for uid, pod in pods.items():
             node = self._nodes.get(pod["spec"].get("nodeName", ""))
             if node is None:
                 # Its machine is gone, and all that ran there.
-                if uid in self._attended:
-                    self._stop(self._attended.pop(uid))
+                if uid in self._managed:
+                    self._stop(self._managed.pop(uid))
             else:
-                self._attend(uid, pod, node)
+                self._manage(uid, pod, node)
 
-    def _attend(self, uid: str, pod: Object, node: Node) -> None:
-        one = self._attended.get(uid)
+    def _manage(self, uid: str, pod: Object, node: Node) -> None:
+        one = self._managed.get(uid)
         if one is None:
-            one = self._attended[uid] = Attended(pod, node, self._address(pod, node), self._clock())
+            one = self._managed[uid] = _ManagedPod(pod, node, self._address(pod, node), self._clock())
         one.pod = pod
         try:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(one)
             elif not status.is_over(pod):
                 self._update_pod(one)
-        except Refused as refused:
+        except ApiError as refused:
             # It changed or went meanwhile, or the server does not yet know that it is on that node.
             if refused.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
                 raise
@@ -330,7 +330,7 @@ class Kubelet(Looped):
         # Of the range that AWS suggests for pods where a VPC has no more addresses.
         return f"100.{64 + number // 65536}.{number // 256 % 256}.{number % 256}"
 
-    def _update_pod(self, one: Attended) -> None:
+    def _update_pod(self, one: _ManagedPod) -> None:
         if one.started is None:
             self._wait(one)
         for each in one.containers.values():
@@ -341,10 +341,10 @@ class Kubelet(Looped):
         elif one.started is not None:
             self._report(one, "Running", self._states(one, lambda _: status.running(one.began, ready=True)))
 
-    def _wait(self, one: Attended) -> None:
+    def _wait(self, one: _ManagedPod) -> None:
         """Start its containers when all that they need is there, and say what is not."""
         at, name = self._clock(), _name(one.pod)
-        one.refused = one.refused or self._refuses(one.pod, one.node)
+        one.refused = one.refused or self._rejection_reason(one.pod, one.node)
         if one.refused:
             states = self._states(one, lambda _: status.waiting("ContainerCreating"))
             self._report(one, "Failed", states, reason="UnexpectedAdmissionError", message=one.refused)
@@ -354,27 +354,27 @@ class Kubelet(Looped):
         if lacks:
             self.waits[name] = lacks
         first = len(one.pod["spec"].get("initContainers", ()))
-        if lacks or at - one.seen < (START_SECONDS + FIRST_SECONDS * first) * self._pace:
+        if lacks or at - one.seen < (START_SECONDS + _INIT_SECONDS * first) * self._pace:
             self._report(one, "Pending", self._states(one, lambda _: status.waiting("ContainerCreating", lacks)))
             return
         one.started, one.began = at, now()
         if self._starter:
             one.containers = self._starter.start(one.pod | {"status": self._addressed(one)}, one.node)
 
-    def _lacks(self, one: Attended) -> str:
+    def _lacks(self, one: _ManagedPod) -> str:
         if not one.node.ready and not status.has_host_network(one.pod):
             return "network is not ready: container runtime network not ready"
         lacks = missing(one.pod, one.node.client)
         return lacks or (self._starter.lacks(one.pod, one.node) if self._starter else "")
 
-    def _addressed(self, one: Attended) -> Object:
+    def _addressed(self, one: _ManagedPod) -> Object:
         addresses = {"podIP": one.address, "hostIP": self._host(one)}
         return {**one.pod.get("status", {}), **addresses}
 
-    def _host(self, one: Attended) -> str:
+    def _host(self, one: _ManagedPod) -> str:
         return str(one.node.instance.said["PrivateIpAddress"])
 
-    def _note_crashes(self, one: Attended) -> None:
+    def _note_crashes(self, one: _ManagedPod) -> None:
         for name, each in one.containers.items():
             if each.state().ready:
                 self.crash_loops.pop(_name(one.pod), None)
@@ -389,11 +389,11 @@ class Kubelet(Looped):
         found = {each.removeprefix(prefix): log for each, log in self.logs.items() if each.startswith(prefix)}
         return [f"container {name}: {said}" for name, log in sorted(found.items()) if (said := last_error(log))]
 
-    def _is_done(self, one: Attended) -> bool:
-        lasts = status.run_seconds(one.pod, RUN_SECONDS)
+    def _is_done(self, one: _ManagedPod) -> bool:
+        lasts = status.run_seconds(one.pod, _RUN_SECONDS)
         return lasts is not None and self._clock() - (one.started or 0.0) >= lasts
 
-    def _states(self, one: Attended, played: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
+    def _states(self, one: _ManagedPod, played: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
         """Return how each container stands: programs as they do, the others as they are played."""
         spec = one.pod["spec"]
         states = {each["name"]: played(each) for each in spec["containers"]}
@@ -403,7 +403,7 @@ class Kubelet(Looped):
             states[each["name"]] = through if one.started is not None else status.waiting("PodInitializing")
         return states | {name: each.state() for name, each in one.containers.items()}
 
-    def _report(self, one: Attended, phase: str, states: dict[str, ContainerState], **why: str) -> None:
+    def _report(self, one: _ManagedPod, phase: str, states: dict[str, ContainerState], **why: str) -> None:
         """Write the status, if it says something new."""
         said = status.status(one.pod, phase, states, host=self._host(one), address=one.address, **why)
         new = status.without_times(said)
@@ -411,7 +411,7 @@ class Kubelet(Looped):
             one.node.client.apply_status(status.pod_path(one.pod), said)
             one.told = new
 
-    def _end(self, one: Attended) -> None:
+    def _end(self, one: _ManagedPod) -> None:
         """End its containers, say how they ended, and let the server forget it then."""
         one.ending = self._clock() if one.ending is None else one.ending
         grace = one.pod["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -423,7 +423,7 @@ class Kubelet(Looped):
         one.node.client.delete(status.pod_path(one.pod))
         one.deleted = True
 
-    def _stop(self, one: Attended, seconds: float = 0.0) -> None:
+    def _stop(self, one: _ManagedPod, seconds: float = 0.0) -> None:
         for each in one.containers.values():
             each.stop(seconds)
         one.containers.clear()

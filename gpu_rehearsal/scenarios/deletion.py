@@ -19,14 +19,14 @@ from gpu_rehearsal.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenarios.pools import GpuPool, wait_until_none
 from gpu_rehearsal.scenarios.scale import run_pool_jobs
-from gpu_rehearsal.stage import MANIFEST_TYPE, OF_NO_STACK, RELEASE_TYPE, Stage
+from gpu_rehearsal.stage import MANIFEST_TYPE, PREEXISTING, RELEASE_TYPE, Stage
 
-DESTROY = "Destroy"
+_DESTROY = "Destroy"
 # Seconds until the resources of a stack must be gone after its deletion.
-MAX_REMOVAL_SECONDS = 30.0
+_MAX_REMOVAL_SECONDS = 30.0
 # Lambda creates the group of a function that names none, and no stack deletes it.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html (2026-11)
-_LOGS_OF_FUNCTIONS = "/aws/lambda/"
+_FUNCTION_LOGS = "/aws/lambda/"
 # What the simulated AWS keeps of each kind: service, operation, list in the answer, identifier of a member. All that
 # costs money comes first, then what a deleted stack doesn't leave behind either.
 _KINDS = (
@@ -49,11 +49,11 @@ _KINDS = (
     ("iam", "list_roles", "Roles", "RoleName"),
     ("iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
 )
-_ENDED = ("terminated", "shutting-down", "deleted", "deleting", "PendingDeletion")
+_ENDED_STATES = ("terminated", "shutting-down", "deleted", "deleting", "PendingDeletion")
 # Managers in managedFields that write objects of a stack.
 _DEPLOYERS = ("kubectl", "helm", "karpenter")
 # Kubernetes removes these objects itself.
-_PASSING = ("Event", "Lease")
+_TRANSIENT_KINDS = ("Event", "Lease")
 _PATCH_TYPE = "Custom::AWSCDK-EKS-KubernetesPatch"
 
 
@@ -64,31 +64,31 @@ def account(stage: Stage) -> dict[str, str]:
     """
     found = {}
     for service, operation, listed, name in _KINDS:
-        for each in _all(stage.aws.client(service), operation, listed):
+        for each in _all_members(stage.aws.client(service), operation, listed):
             identity = str(each[name]) if name else str(each)
-            if not _doesnt_count(stage, service, each, identity):
+            if not _is_ignored(stage, service, each, identity):
                 found[identity] = f"{service} {listed}"
-    for reservation in _all(stage.aws.client("ec2"), "describe_instances", "Reservations"):
+    for reservation in _all_members(stage.aws.client("ec2"), "describe_instances", "Reservations"):
         for each in reservation["Instances"]:
-            if each["State"]["Name"] not in _ENDED:
+            if each["State"]["Name"] not in _ENDED_STATES:
                 found[str(each["InstanceId"])] = "ec2 Instances"
     return found
 
 
-def _all(client: Any, operation: str, listed: str) -> list[Any]:
+def _all_members(client: Any, operation: str, listed: str) -> list[Any]:
     """Return the members of every page of an answer."""
     if not client.can_paginate(operation):
         return list(getattr(client, operation)().get(listed, ()))
     return [each for page in client.get_paginator(operation).paginate() for each in page.get(listed, ())]
 
 
-def _doesnt_count(stage: Stage, service: str, each: Any, identity: str) -> bool:
+def _is_ignored(stage: Stage, service: str, each: Any, identity: str) -> bool:
     if service == "kms":
         # AWS' own keys, which moto makes when somebody asks for them, have such an alias.
         aliases = stage.aws.client("kms").list_aliases(KeyId=identity)["Aliases"]
         key = stage.aws.client("kms").describe_key(KeyId=identity)["KeyMetadata"]
-        return key["KeyState"] in _ENDED or any(each["AliasName"].startswith("alias/aws/") for each in aliases)
-    return not isinstance(each, str) and (each.get("State") in _ENDED or each.get("Description") == OF_NO_STACK)
+        return key["KeyState"] in _ENDED_STATES or any(each["AliasName"].startswith("alias/aws/") for each in aliases)
+    return not isinstance(each, str) and (each.get("State") in _ENDED_STATES or each.get("Description") == PREEXISTING)
 
 
 def objects(client: Client) -> dict[str, bool]:
@@ -103,7 +103,7 @@ def objects(client: Client) -> dict[str, bool]:
 
 def _deployed_objects(client: Client, root: str) -> Iterator[tuple[str, bool]]:
     for kind in (client.find(root) or {}).get("resources", ()):
-        if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] in _PASSING:
+        if "/" in kind["name"] or "list" not in kind["verbs"] or kind["kind"] in _TRANSIENT_KINDS:
             continue
         for each in (client.find(f"{root}/{kind['name']}") or {}).get("items", ()):
             if _is_deployed(each):
@@ -148,7 +148,7 @@ def destroy(
         before: What was in the account before the stacks.
         report: Gets the lines.
     """
-    report.add(run_pool_jobs(stage, pools, DESTROY, prefix="last"))
+    report.add(run_pool_jobs(stage, pools, _DESTROY, prefix="last"))
     kept: dict[str, str] = {}
     for assembly in reversed(assemblies):
         stack = stage.stacks[assembly.stack]
@@ -159,7 +159,7 @@ def destroy(
         events = stack.delete()
         kept |= retained_resources(events, deployed)
         report.add(_deletion_lines(assembly.stack, events))
-    report.add(nothing_left(stage, DESTROY, "", before, kept))
+    report.add(nothing_left(stage, _DESTROY, "", before, kept))
 
 
 def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) -> dict[str, str]:
@@ -226,27 +226,27 @@ def nothing_left(
 
 
 def _no_remainder(scenario: str, promise: str, remainder: Callable[[], list[str]]) -> Line:
-    gone = wait_until_none(remainder, MAX_REMOVAL_SECONDS)
+    gone = wait_until_none(remainder, _MAX_REMOVAL_SECONDS)
     outcome = Outcome.HELD if gone else Outcome.FAILED
     return Line(scenario=scenario, promise=promise, outcome=outcome, text="" if gone else ", ".join(remainder()))
 
 
 def _may_stay(identity: str, kept: Mapping[str, str]) -> bool:
-    return identity.startswith(_LOGS_OF_FUNCTIONS) or identity in kept
+    return identity.startswith(_FUNCTION_LOGS) or identity in kept
 
 
 def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
     failed = [each for each in events if each.failed]
     gone = sum(each.status == "DELETE_COMPLETE" for each in events)
     if not failed:
-        yield Line(scenario=DESTROY, promise=f"{stack}: {gone} resources are deleted", outcome=Outcome.HELD)
+        yield Line(scenario=_DESTROY, promise=f"{stack}: {gone} resources are deleted", outcome=Outcome.HELD)
     for each in sorted(failed, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is deleted"
-        yield Line(scenario=DESTROY, promise=promise, outcome=Outcome.FAILED, text=each.reason)
+        yield Line(scenario=_DESTROY, promise=promise, outcome=Outcome.FAILED, text=each.reason)
     if kept := sorted(each.type for each in events if each.status == "DELETE_SKIPPED"):
         text = ", ".join(kept)
         yield Line(
-            scenario=DESTROY,
+            scenario=_DESTROY,
             promise=f"{stack}: what its DeletionPolicy keeps is kept",
             outcome=Outcome.HELD,
             text=text,
@@ -255,16 +255,16 @@ def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
 
 FAILURE = "Failure"
 # What CloudFormation says instead of the answer of the handler, which did its work: there is something to roll back.
-REASON = "Received response status [FAILED] from custom resource. Message returned: failed by the rehearsal"
+_FAILURE_REASON = "Received response status [FAILED] from custom resource. Message returned: failed by the rehearsal"
 
 
-def to_fail(template: Mapping[str, Any]) -> dict[str, str]:
+def resources_to_fail(template: Mapping[str, Any]) -> dict[str, str]:
     """Return the type of one custom resource of each handler and of each release, by logical id, as they are needed.
 
     Of the resources of a handler it is the one that needs most others, so that most is there to roll back.
     """
     resources = template["Resources"]
-    deep = {name: len(_needed(name, resources)) for name in resources}
+    deep = {name: len(_dependencies(name, resources)) for name in resources}
     found: dict[str, str] = {}
     for name in sorted(resources, key=lambda each: (deep[each], each)):
         properties = resources[name].get("Properties", {})
@@ -279,24 +279,24 @@ class Failures:
 
     Args:
         before: What was in the account before the stacks.
-        most: How many for each stack, those that fail last; `None` for all.
+        max_failures: How many for each stack, those that fail last; `None` for all.
 
     Attributes:
         calls: How many calls the API server had answered when the last creation that failed was rolled back.
     """
 
-    def __init__(self, stage: Stage, before: Mapping[str, str], *, most: int | None) -> None:
-        self._stage, self._most = stage, most
+    def __init__(self, stage: Stage, before: Mapping[str, str], *, max_failures: int | None) -> None:
+        self._stage, self._most = stage, max_failures
         self._before, self.calls = before, 0
         self._failed: dict[str, list[str]] = {}
 
     def create_with_failures(self, assembly: Assembly) -> Iterator[Line]:
         """Create a stack as often as there is something to fail, and report on each rollback."""
-        names = to_fail(assembly.template)
+        names = resources_to_fail(assembly.template)
         known = dict(self._before)
         for name in list(names)[len(names) - self._most if self._most is not None else 0 :]:
             promise = f"{assembly.stack}: {names[name]} {name} fails: "
-            events = self._stage.deploy(assembly, fails={name: REASON})
+            events = self._stage.deploy(assembly, fails={name: _FAILURE_REASON})
             if why := _why_not_failed(name, events):
                 yield Line(scenario=FAILURE, promise=f"{promise}it is reached", outcome=why[0], text=why[1])
                 if why[0] is Outcome.FAILED:
@@ -325,11 +325,11 @@ class Failures:
 def _why_not_failed(name: str, events: Sequence[Event]) -> tuple[Outcome, str] | None:
     """Return why a resource didn't fail as it should: it isn't played, or something else failed before."""
     forward = [each for each in events if each.phase == "create"]
-    if any(each.logical_id == name and each.failed and REASON in each.reason for each in forward):
+    if any(each.logical_id == name and each.failed and _FAILURE_REASON in each.reason for each in forward):
         return None
-    unplayed = next((each for each in forward if each.logical_id == name and each.status == "NOT_PLAYED"), None)
-    if unplayed:
-        return Outcome.NOT_PLAYED, unplayed.reason
+    skipped = next((each for each in forward if each.logical_id == name and each.status == "NOT_PLAYED"), None)
+    if skipped:
+        return Outcome.NOT_PLAYED, skipped.reason
     return Outcome.FAILED, "; ".join(f"{each.logical_id}: {each.reason}" for each in events if each.failed)
 
 
@@ -348,11 +348,11 @@ def _rolled_back(promise: str, status: str, events: Sequence[Event]) -> Line:
     )
 
 
-def _needed(name: str, resources: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> frozenset[str]:
+def _dependencies(name: str, resources: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return all resources that one needs, directly or not."""
     found = resources[name]
     depends = found.get("DependsOn", [])
     direct = {*([depends] if isinstance(depends, str) else depends), *references(found.get("Properties", {}))}
     for each in (direct & resources.keys()) - seen:
-        seen = _needed(each, resources, seen | {each})
+        seen = _dependencies(each, resources, seen | {each})
     return seen

@@ -18,8 +18,8 @@ from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.pod_status import is_over, is_ready
 from gpu_rehearsal.report import Line, Moment, Outcome, Report
-from gpu_rehearsal.scenarios.pools import cause, event_messages, wait_until, wait_until_none, waits_for_the_absent
-from gpu_rehearsal.scenarios.scale import NO_AUTOSCALER, ROUNDS, one_node_more, waits_for_hands
+from gpu_rehearsal.scenarios.pools import cause, event_messages, wait_until, wait_until_none, unsimulated_dependency
+from gpu_rehearsal.scenarios.scale import NO_AUTOSCALER, MAX_ROUNDS, grow_node_groups, needs_manual_scaling
 from gpu_rehearsal.stage import RELEASE_TYPE, Stage
 
 CREATE = "Create"
@@ -32,9 +32,9 @@ _RELEASE_ANNOTATION = "meta.helm.sh/release-name"
 # How long a job may take to end; simulated pods end after some seconds.
 END_SECONDS = 60.0
 # How long pods of a stack may take after it is complete; images are not pulled here.
-SETTLE_SECONDS = 120.0
+_SETTLE_SECONDS = 120.0
 # How long pods may wait for what a node that is there will still show, before another is asked for.
-PATIENCE_SECONDS = 15.0
+_PATIENCE_SECONDS = 15.0
 
 
 def workloads(stage: Stage) -> Iterator[Line]:
@@ -91,7 +91,7 @@ def _is_own(workload: Object) -> bool:
 
 def _line(stage: Stage, kind: str, workload: Object, *, wanted: int, none: str) -> Line:
     metadata = workload["metadata"]
-    outcome, text = _seen(stage, workload, _pods(stage, kind, workload), wanted, none)
+    outcome, text = _workload_outcome(stage, workload, _pods(stage, kind, workload), wanted, none)
     if kind == "Job" and outcome is Outcome.HELD:
         path = stage.client.object_path({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata})
         ended = wait_until(lambda: _has_ended(stage.client.find(path)), END_SECONDS)
@@ -114,21 +114,21 @@ def _pods(stage: Stage, kind: str, workload: Object) -> list[Object]:
     return stage.client.list(path, labelSelector=labels)
 
 
-def _seen(stage: Stage, workload: Object, pods: list[Object], wanted: int, none: str) -> tuple[Outcome, str]:
+def _workload_outcome(stage: Stage, workload: Object, pods: list[Object], wanted: int, none: str) -> tuple[Outcome, str]:
     if not wanted:
         return Outcome.NOT_PLAYED, none
-    if absent := next(filter(None, (waits_for_the_absent(stage, each) for each in pods)), ""):
+    if absent := next(filter(None, (unsimulated_dependency(stage, each) for each in pods)), ""):
         return Outcome.NOT_PLAYED, absent
     good = [each for each in pods if is_ready(each) or each["status"].get("phase") == "Succeeded"]
     failing = [each for each in pods if each not in good]
     if len(good) >= wanted and not failing:
-        places = sorted({_place(stage, each) for each in good})
+        places = sorted({_node_description(stage, each) for each in good})
         return Outcome.HELD, f"{len(good)} {'pod' if len(good) == 1 else 'pods'}, {'; '.join(places)}"
     why = [cause(stage, each) for each in failing] or event_messages(stage.client, workload)
     return Outcome.FAILED, "; ".join(dict.fromkeys((f"{len(good)} of {wanted} pods", *why)))
 
 
-def _place(stage: Stage, pod: Object) -> str:
+def _node_description(stage: Stage, pod: Object) -> str:
     """Return the type and pool of a pod's node, its devices, and whether it ended: not the names, which differ."""
     node = stage.client.find(f"/api/v1/nodes/{pod['spec'].get('nodeName')}") or {"metadata": {}}
     labels = node["metadata"].get("labels", {})
@@ -165,7 +165,7 @@ def create(
         report.follow(_moments(assembly.stack, events))
         if any(each.status == "CREATE_FAILED" for each in events):
             return False
-    report.add(_settled(stage))
+    report.add(_readiness_lines(stage))
     report.add(_substitution_lines(stage))
     return True
 
@@ -200,14 +200,14 @@ def _failing(stage: Stage) -> list[str]:
     return [f"{name}: {why}" for name, why in sorted(found.items()) if not known]
 
 
-def _settled(stage: Stage) -> Iterator[Line]:
-    asked = _with_hands(stage) if waits_for_hands(stage) else 0
-    wait_until_none(lambda: [] if stage.stopped() else _that_should_run(stage), SETTLE_SECONDS)
-    settled = not _that_should_run(stage)
-    absent = list(_absent(stage))
-    known = [f"after {asked} nodes were asked of its groups by hand"] if asked else []
+def _readiness_lines(stage: Stage) -> Iterator[Line]:
+    added = _scale_manually(stage) if needs_manual_scaling(stage) else 0
+    wait_until_none(lambda: [] if stage.stopped() else _unready_causes(stage), _SETTLE_SECONDS)
+    settled = not _unready_causes(stage)
+    absent = list(_unsimulated_lines(stage))
+    known = [f"after {added} nodes were asked of its groups by hand"] if added else []
     known += ["but for those that are not played"] if absent else []
-    said = [*_that_should_run(stage), *_never_joined(stage)]
+    said = [*_unready_causes(stage), *_never_joined(stage)]
     yield Line(
         scenario=CREATE,
         promise="every pod that the stack brings runs",
@@ -215,7 +215,7 @@ def _settled(stage: Stage) -> Iterator[Line]:
         text=", ".join(known) if settled else "; ".join(said),
     )
     yield from absent
-    if asked:
+    if added:
         yield Line(
             scenario=CREATE,
             promise="its autoscaler makes the nodes that its pods wait for",
@@ -228,35 +228,35 @@ def _settled(stage: Stage) -> Iterator[Line]:
 def daemon_sets(stage: Stage) -> Iterator[Line]:
     """Report on every DaemonSet, after the pools had nodes."""
     path = "/apis/apps/v1/daemonsets"
-    wait_until_none(lambda: [each for each in stage.client.list(path) if _astray(each)], SETTLE_SECONDS)
+    wait_until_none(lambda: [each for each in stage.client.list(path) if _daemon_set_shortfall(each)], _SETTLE_SECONDS)
     for each in sorted(stage.client.list(path), key=lambda each: str(each["metadata"]["name"])):
-        yield _reach(stage, each)
+        yield _daemon_set_line(stage, each)
 
 
-def _with_hands(stage: Stage) -> int:
+def _scale_manually(stage: Stage) -> int:
     """Ask for nodes while pods wait for some, and return for how many."""
-    asked = 0
-    for _ in range(ROUNDS):
-        wait_until_none(lambda: _that_start(stage.client), SETTLE_SECONDS)
-        if wait_until_none(lambda: _that_should_run(stage), PATIENCE_SECONDS):
+    added = 0
+    for _ in range(MAX_ROUNDS):
+        wait_until_none(lambda: _starting_pods(stage.client), _SETTLE_SECONDS)
+        if wait_until_none(lambda: _unready_causes(stage), _PATIENCE_SECONDS):
             break
-        more = one_node_more(stage)
-        asked += len(more)
+        more = grow_node_groups(stage)
+        added += len(more)
         if not more:
             break
-        wait_until_none(lambda: _that_should_run(stage), SETTLE_SECONDS / 2)
-    return asked
+        wait_until_none(lambda: _unready_causes(stage), _SETTLE_SECONDS / 2)
+    return added
 
 
-def _that_should_run(stage: Stage) -> list[str]:
+def _unready_causes(stage: Stage) -> list[str]:
     """Return each unready pod with why, but for those that wait for what is not on stage."""
     found = _unready(stage.client)
-    return sorted(_pod_cause(stage, each) for each in found if not waits_for_the_absent(stage, each))
+    return sorted(_pod_cause(stage, each) for each in found if not unsimulated_dependency(stage, each))
 
 
-def _absent(stage: Stage) -> Iterator[Line]:
+def _unsimulated_lines(stage: Stage) -> Iterator[Line]:
     """Yield a line for the pods of each owner that wait for what is not on stage."""
-    found = {_owner(each): why for each in _unready(stage.client) if (why := waits_for_the_absent(stage, each))}
+    found = {_owner(each): why for each in _unready(stage.client) if (why := unsimulated_dependency(stage, each))}
     for owner, why in sorted(found.items()):
         yield Line(scenario=CREATE, promise=f"pods of {owner} run", outcome=Outcome.NOT_PLAYED, text=why)
 
@@ -274,7 +274,7 @@ def _never_joined(stage: Stage) -> list[str]:
     return sorted({f"an instance became no node: {why}" for why in stage.nodes.never.values()})
 
 
-def _that_start(client: Client) -> list[str]:
+def _starting_pods(client: Client) -> list[str]:
     """Return the pods that have a node and are not ready, and those that nobody has looked at."""
     found = client.list("/api/v1/pods", fieldSelector="status.phase=Pending")
     return [each["metadata"]["name"] for each in found if not _is_unschedulable(each)]
@@ -285,14 +285,14 @@ def _is_unschedulable(pod: Object) -> bool:
 
 
 def _substitution_lines(stage: Stage) -> Iterator[Line]:
-    for service in sorted(stage.webhooks.stood_in):
+    for service in sorted(stage.webhooks.substitutes):
         yield Line(
             scenario=CREATE,
             promise=f"webhooks of {service} let pass what they should",
             outcome=Outcome.NOT_PLAYED,
             text="its program is not here; all was let pass as soon as a pod of it was ready",
         )
-    for image, version in sorted(stage.programs.stood_in.items()):
+    for image, version in sorted(stage.programs.substitutes.items()):
         yield Line(
             scenario=CREATE,
             promise=f"the program of {image} runs",
@@ -311,7 +311,7 @@ def _pod_cause(stage: Stage, pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {cause(stage, pod)}"
 
 
-def _astray(daemon_set: Object) -> str:
+def _daemon_set_shortfall(daemon_set: Object) -> str:
     """Return how a DaemonSet's pods differ from those that it should have; empty if they don't."""
     status = daemon_set["status"]
     wanted, ready = status["desiredNumberScheduled"], status.get("numberReady", 0)
@@ -319,8 +319,8 @@ def _astray(daemon_set: Object) -> str:
     return f"{ready} of {wanted}, {astray} astray" if ready != wanted or astray else ""
 
 
-def _reach(stage: Stage, daemon_set: Object) -> Line:
-    name, astray = str(daemon_set["metadata"]["name"]), _astray(daemon_set)
+def _daemon_set_line(stage: Stage, daemon_set: Object) -> Line:
+    name, astray = str(daemon_set["metadata"]["name"]), _daemon_set_shortfall(daemon_set)
     seen = daemon_set["status"]["desiredNumberScheduled"] or name in stage.daemon_sets_seen
     held, why = (Outcome.HELD, "") if seen else (Outcome.NOT_PLAYED, "no node that it selects was created")
     return Line(
@@ -333,11 +333,11 @@ def _reach(stage: Stage, daemon_set: Object) -> Line:
 
 UPDATE = "Update"
 # How long pods that an update replaces may take to end and to run again, on new nodes if need be.
-UPDATE_SECONDS = 300.0
+_UPDATE_SECONDS = 300.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
-UPDATE_PATIENCE_SECONDS = 60.0
+_UPDATE_PATIENCE_SECONDS = 60.0
 # Parts of the errors that the simulators return for a change that they don't support.
-_UNPLAYED = ("nothing here updates", "nothing here removes", "nothing here plays", "is not played")
+_UNSUPPORTED = ("nothing here updates", "nothing here removes", "nothing here plays", "is not played")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -385,16 +385,16 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
     """
     before, drifts = versions[0][1], frozenset[str]()
     for number, (what, after) in enumerate(versions[1:], start=1):
-        announced, pods = announce(before, after), running_pods(stage)
+        announced, pods = announce(before, after), _running_pods(stage)
         events = stage.update(after)
-        by_hand = waits_for_hands(stage)
-        runs = wait_until_none(lambda: _unready_objects(stage), UPDATE_PATIENCE_SECONDS if by_hand else UPDATE_SECONDS)
-        if not runs and by_hand and one_node_more(stage):
-            wait_until_none(lambda: _unready_objects(stage), UPDATE_SECONDS)
+        by_hand = needs_manual_scaling(stage)
+        runs = wait_until_none(lambda: _unready_objects(stage), _UPDATE_PATIENCE_SECONDS if by_hand else _UPDATE_SECONDS)
+        if not runs and by_hand and grow_node_groups(stage):
+            wait_until_none(lambda: _unready_objects(stage), _UPDATE_SECONDS)
         nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
         # An autoscaler may remove a node without work at any time.
         stays = nodes | {each.node for each in pods.values() if not each.of_daemon_set}
-        gone = [pods[uid] for uid in pods.keys() - running_pods(stage).keys()]
+        gone = [pods[uid] for uid in pods.keys() - _running_pods(stage).keys()]
         drifts |= announced.drifts
         ended = [each for each in gone if each.node in stays]
         outcome, text = compare(events, ended, announced, drifts=drifts, unready=_unready_objects(stage))
@@ -426,7 +426,7 @@ def compare(
     """
     failed = [each for each in events if each.failed]
     why = "; ".join(f"{each.logical_id}: {each.reason}" for each in failed)
-    if any(text in each.reason for each in failed for text in _UNPLAYED):
+    if any(text in each.reason for each in failed for text in _UNSUPPORTED):
         return Outcome.NOT_PLAYED, why
     if failed and not announced.fails:
         return Outcome.FAILED, f"it fails, which review doesn't announce: {why}"
@@ -442,7 +442,7 @@ def compare(
     return Outcome.HELD, f"fails as announced: {why}" if failed else f"{changed} resources changed, {pods} ended"
 
 
-def running_pods(stage: Stage) -> dict[str, Pod]:
+def _running_pods(stage: Stage) -> dict[str, Pod]:
     """Return the running pods by uid."""
     listed, logical_ids = stage.client.list("/api/v1/nodes"), _logical_ids(stage)
     nodes = {str(each["metadata"]["name"]): each["metadata"].get("labels", {}) for each in listed}
@@ -505,6 +505,6 @@ def _unready_objects(stage: Stage) -> list[str]:
         node, name = each["spec"].get("nodeName"), f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if node and node not in nodes:
             found.append(f"{name}: its node {node} is gone")
-        elif not is_ready(each) and not is_over(each) and not waits_for_the_absent(stage, each):
+        elif not is_ready(each) and not is_over(each) and not unsimulated_dependency(stage, each):
             found.append(f"{name}: {cause(stage, each)}")
     return found

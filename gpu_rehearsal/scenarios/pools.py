@@ -187,7 +187,7 @@ def _launched(cloud: Cloud, template: Mapping[str, Any]) -> set[str]:
     return {str(named)} if named else set()
 
 
-LOOKS_EVERY = 0.5
+POLL_SECONDS = 0.5
 Seen = TypeVar("Seen")
 
 
@@ -198,7 +198,7 @@ def wait_until_found(look: Callable[[], Seen | None], seconds: float) -> Seen | 
         seen = look()
         if seen is not None or time.monotonic() > ends:
             return seen
-        time.sleep(LOOKS_EVERY)
+        time.sleep(POLL_SECONDS)
 
 
 def wait_until(look: Callable[[], bool], seconds: float) -> bool:
@@ -355,12 +355,12 @@ def _missing_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[st
 AUTO_MODE = "the autoscaler of Auto Mode runs at AWS only"
 
 
-def waits_for_the_absent(stage: Stage, pod: Object) -> str:
+def unsimulated_dependency(stage: Stage, pod: Object) -> str:
     """Return what a pod waits for that is not on stage; empty where it may run, or has a node already."""
     if pod["spec"].get("nodeName"):
         return ""
     asked = set(_devices(pod))
-    for chart in sorted(stage.unplayed.missing):
+    for chart in sorted(stage.skipped.missing):
         if found := sorted(each for each in asked if _is_chart_device(each, chart)):
             return f"asks for {', '.join(found)} of chart {chart}, which is not in the folder"
     if is_auto_mode(stage):
@@ -374,9 +374,9 @@ def waits_for_the_absent(stage: Stage, pod: Object) -> str:
 
 def karpenter_absence(stage: Stage) -> str:
     """Return why a Karpenter of the stacks doesn't run; empty if it runs, or there is none."""
-    if "karpenter" in stage.unplayed.missing:
+    if "karpenter" in stage.skipped.missing:
         return "chart karpenter isn't in a folder of packed charts; pass --charts FOLDER with it"
-    missing = next((each for each in stage.programs.not_played if "/karpenter/" in each), "")
+    missing = next((each for each in stage.programs.not_simulated if "/karpenter/" in each), "")
     return f"no program for {missing}; pass --karpenter VERSION=FILE, which make e2e-tools builds" if missing else ""
 
 

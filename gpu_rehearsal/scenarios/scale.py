@@ -28,25 +28,25 @@ from gpu_rehearsal.stage import Stage
 
 _DRA = "/apis/resource.k8s.io/v1"
 # How often each group is asked for one node more.
-ROUNDS = 4
+MAX_ROUNDS = 4
 _AUTOSCALER = "/cluster-autoscaler:"
 NO_AUTOSCALER = f"no program of cluster autoscaler is given by {CLUSTER_AUTOSCALER}"
 SCENARIO = "Scale"
 # How long a step may take on stage; an autoscaler decides in seconds, and machines start faster here.
 STEP_SECONDS = 120.0
 # How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
-EMPTY_FOR = "0s"
-RUNS_FOR = "5"
+_EMPTY_FOR = "0s"
+_JOB_SECONDS = "5"
 # As long as that where pods of the job take the room that is there: none may end before the last has a node.
-RUNS_BESIDE_OTHERS_FOR = "60"
+_FULL_NODES_JOB_SECONDS = "60"
 # Work that is still running when a stack is updated or deleted: it ends only if something ends it.
-RUNS_ON_FOR = "86400"
+_LONG_JOB_SECONDS = "86400"
 # The cluster autoscaler keeps a node for ten minutes after the last one came, and for as many that it was not needed.
 # Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md (2026-11)
-GROUP_SHRINKS_WITHIN = 1500.0
+_GROUP_SHRINK_SECONDS = 1500.0
 
 
-def advertised_device(client: Client, node: Object) -> str:
+def _advertised_device(client: Client, node: Object) -> str:
     """Return the first GPU resource that a node shows, else the class of devices that its driver publishes, if any."""
     names = sorted(each for each, amount in _allocatable(node).items() if each.startswith(NVIDIA) and int(amount))
     if names:
@@ -55,7 +55,7 @@ def advertised_device(client: Client, node: Object) -> str:
     return DEVICE_CLASS if has_class and _devices(client, node) else ""
 
 
-def count_devices(client: Client, node: Object, device: str) -> int:
+def _count_devices(client: Client, node: Object, device: str) -> int:
     """Return how many devices a node shows.
 
     Args:
@@ -64,7 +64,7 @@ def count_devices(client: Client, node: Object, device: str) -> int:
     return int(_allocatable(node).get(device, 0)) if "/" in device else len(_devices(client, node))
 
 
-def free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterator[int]:
+def _free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterator[int]:
     """Yield how many devices of each node no pod uses; arguments as for `devices_of`."""
     pods = client.list("/api/v1/pods")
     for node in nodes:
@@ -73,7 +73,7 @@ def free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterat
             used = sum(_requested(each, device) for each in pods if each["spec"].get("nodeName") == name)
         else:
             used = len(set(_allocated(client, name)))
-        yield count_devices(client, node, device) - used
+        yield _count_devices(client, node, device) - used
 
 
 def _allocatable(node: Object) -> Object:
@@ -100,12 +100,12 @@ def _allocated(client: Client, pool: str) -> Iterator[str]:
                 yield str(result["device"])
 
 
-def waits_for_hands(stage: Stage) -> bool:
+def needs_manual_scaling(stage: Stage) -> bool:
     """Whether the stack has a cluster autoscaler whose program is not here."""
     return any(stage.programs.find_program(each) is None for each in _autoscalers(stage))
 
 
-def has_autoscaler(stage: Stage) -> bool:
+def _has_autoscaler(stage: Stage) -> bool:
     """Whether the stack has a cluster autoscaler, its program or pods that are played."""
     return bool(_autoscalers(stage))
 
@@ -134,7 +134,7 @@ def remove(stage: Stage, node: Object) -> None:
     )
 
 
-def one_node_more(stage: Stage) -> list[str]:
+def grow_node_groups(stage: Stage) -> list[str]:
     """Ask each managed group that may be empty, and is not full, for one node more; return their names."""
     eks = stage.aws.client("eks")
     asked = []
@@ -177,15 +177,15 @@ def scale(stage: Stage, pools: Sequence[GpuPool], report: Report, *, seconds: fl
         reason = AUTO_MODE if is_auto_mode(stage) else "the cluster has no NodePool and no node group with GPUs"
         report.add([_line("a job gets a GPU node", Outcome.NOT_PLAYED, reason)])
     for pool in pools:
-        if reason := why_not_played(stage, pool):
+        if reason := why_not_simulated(stage, pool):
             report.add([_line(f"pool {pool.name}: a job gets a node", Outcome.NOT_PLAYED, reason)])
             continue
         moments: list[Moment] = []
-        report.add(_played(stage, pool, moments, seconds))
+        report.add(_job_lines(stage, pool, moments, seconds))
         report.follow(moments)
 
 
-def why_not_played(stage: Stage, pool: GpuPool) -> str:
+def why_not_simulated(stage: Stage, pool: GpuPool) -> str:
     """Return why no job can be run on a pool; empty if one can."""
     if pool.kind == "NodePool" and not pool.static and (why := karpenter_absence(stage)):
         return why
@@ -204,22 +204,22 @@ def run_pool_jobs(
         seconds: How long a step may take.
     """
     for pool in pools:
-        promise, reason = f"pool {pool.name}: a user's pod runs", why_not_played(stage, pool)
-        steps = [] if reason else list(_life(stage, pool, prefix).works(seconds))
+        promise, reason = f"pool {pool.name}: a user's pod runs", why_not_simulated(stage, pool)
+        steps = [] if reason else list(_pool_job(stage, pool, prefix).start_long_job(seconds))
         bad = next((each for each in steps if each.outcome is not Outcome.HELD), None)
         outcome = Outcome.NOT_PLAYED if reason else bad.outcome if bad else Outcome.HELD
         yield Line(scenario=scenario, promise=promise, outcome=outcome, text=reason or (bad.seen if bad else ""))
 
 
-def _life(stage: Stage, pool: GpuPool, prefix: str = "rehearsal") -> _Life:
-    autoscaled = pool.kind == "NodePool" or (has_autoscaler(stage) and not waits_for_hands(stage))
-    return (_Autoscaled if autoscaled and not pool.static else _ByHand)(stage, pool, prefix)
+def _pool_job(stage: Stage, pool: GpuPool, prefix: str = "rehearsal") -> _PoolJob:
+    autoscaled = pool.kind == "NodePool" or (_has_autoscaler(stage) and not needs_manual_scaling(stage))
+    return (_AutoscaledJob if autoscaled and not pool.static else _ManuallyScaledJob)(stage, pool, prefix)
 
 
-def _played(stage: Stage, pool: GpuPool, moments: list[Moment], seconds: float) -> Iterator[Line]:
+def _job_lines(stage: Stage, pool: GpuPool, moments: list[Moment], seconds: float) -> Iterator[Line]:
     # A step that fails is the last: what comes after it could only fail too.
     began, last = time.monotonic(), 0.0
-    for step in _life(stage, pool).steps(seconds):
+    for step in _pool_job(stage, pool).steps(seconds):
         now = time.monotonic() - began
         moments.append(Moment(what=f"{pool.name}: {step.what}", began=last, ended=now))
         last = now
@@ -232,7 +232,7 @@ def _line(promise: str, outcome: Outcome, text: str = "") -> Line:
     return Line(scenario=SCENARIO, promise=promise, outcome=outcome, text=text)
 
 
-class _Life:
+class _PoolJob:
     """A job on a pool, and the nodes that were created while it lived.
 
     Args:
@@ -249,21 +249,21 @@ class _Life:
         # Of the API object: two groups may be one pool. As long as the name of an object may be, and in its characters.
         self._name = f"{prefix}-{re.sub('[^a-z0-9]+', '-', (pool.group or pool.name).lower())}"[:63].rstrip("-")
         self._path = f"/apis/batch/v1/namespaces/default/jobs/{self._name}"
-        self._before = self._all()
+        self._before = self._pool_node_names()
         self.nodes: set[str] = set()
 
     def steps(self, seconds: float) -> Iterator[Step]:
         """Watch each step of its life until it comes."""
         raise NotImplementedError
 
-    def works(self, seconds: float) -> Iterator[Step]:
+    def start_long_job(self, seconds: float) -> Iterator[Step]:
         """Start one pod that runs on, on a node that is there or comes for it."""
         for step in self._room(seconds):
             yield step
             if step.outcome is not Outcome.HELD:
                 return
-        self._start(RUNS_ON_FOR)
-        yield self._step("the job runs", self._runs, seconds)
+        self._start(_LONG_JOB_SECONDS)
+        yield self._step("the job runs", self._all_run, seconds)
 
     def _room(self, seconds: float) -> Iterator[Step]:
         """Make room for a pod where no autoscaler does."""
@@ -289,27 +289,27 @@ class _Life:
     def _start(self, runs_for: str = "") -> None:
         if "/" not in self._device:
             self._client.create(_claim_template(self._name, self._device))
-        runs_for = runs_for or (RUNS_FOR if self._count == 1 else RUNS_BESIDE_OTHERS_FOR)
+        runs_for = runs_for or (_JOB_SECONDS if self._count == 1 else _FULL_NODES_JOB_SECONDS)
         self._client.create(_job(self._pool, self._name, self._device, self._count, runs_for))
 
     def _runs_and_ends(self, seconds: float) -> Iterator[Step]:
-        yield self._step("the job runs", self._runs, seconds)
-        yield self._step("the job ends", self._ended, seconds)
+        yield self._step("the job runs", self._all_run, seconds)
+        yield self._step("the job ends", self._has_ended, seconds)
         what = "every DaemonSet pod on the node is ready"
         wait_until_none(self._unready_daemons, seconds)
         unready = "; ".join(self._unready_daemons())
         yield Step(what, Outcome.FAILED if unready else Outcome.HELD, unready)
         self._client.delete(self._path)
 
-    def _goes(self, seconds: float) -> Step:
-        gone = wait_until_none(self._left, seconds)
-        left = "" if gone else f"still there: {', '.join(sorted(self._left()))}"
+    def _node_removal(self, seconds: float) -> Step:
+        gone = wait_until_none(self._remaining_nodes, seconds)
+        left = "" if gone else f"still there: {', '.join(sorted(self._remaining_nodes()))}"
         return Step("the node goes", Outcome.HELD if gone else Outcome.FAILED, left)
 
     def _pods(self) -> list[Object]:
         """Return its pods, and note which nodes there are by now."""
         label = f"batch.kubernetes.io/job-name={self._name}"
-        self.nodes |= self._all() - self._before
+        self.nodes |= self._pool_node_names() - self._before
         return self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
 
     def _describe_pods(self) -> str:
@@ -322,15 +322,15 @@ class _Life:
         return bool(self.nodes)
 
     def _has_device(self) -> bool:
-        return any(count_devices(self._client, each, self._device) for each in self._own_nodes())
+        return any(_count_devices(self._client, each, self._device) for each in self._own_nodes())
 
     def _own_nodes(self) -> list[Object]:
         return [each for each in pool_nodes(self._client, self._pool) if each["metadata"]["name"] in self.nodes]
 
-    def _runs(self) -> bool:
+    def _all_run(self) -> bool:
         return sum(_has_run(each) for each in self._pods()) == self._count
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         self._pods()
         return bool(self._client.get(self._path)["status"].get("succeeded") == self._count)
 
@@ -340,29 +340,29 @@ class _Life:
         self._stage.daemon_sets_seen.update(name for name, each in daemons if is_ready(each))
         return sorted(f"{name}: {cause(self._stage, each)}" for name, each in daemons if not is_ready(each))
 
-    def _left(self) -> set[str]:
-        return self._all() & self.nodes
+    def _remaining_nodes(self) -> set[str]:
+        return self._pool_node_names() & self.nodes
 
-    def _all(self) -> set[str]:
+    def _pool_node_names(self) -> set[str]:
         return {str(each["metadata"]["name"]) for each in pool_nodes(self._client, self._pool)}
 
 
-class _Autoscaled(_Life):
+class _AutoscaledJob(_PoolJob):
     """A job for which an autoscaler creates a node."""
 
     def steps(self, seconds: float) -> Iterator[Step]:
         """Watch each step of its life until it comes."""
         if self._pool.kind == "NodePool":
-            _keep_empty_nodes(self._client, self._pool, EMPTY_FOR)
+            _keep_empty_nodes(self._client, self._pool, _EMPTY_FOR)
         # A job of the stack's own that ends meanwhile would leave its device to this one.
         wait_until_none(self._unsettled_objects, seconds)
-        self._before = self._all()
-        self._count = 1 + sum(free_devices(self._client, pool_nodes(self._client, self._pool), self._device))
+        self._before = self._pool_node_names()
+        self._count = 1 + sum(_free_devices(self._client, pool_nodes(self._client, self._pool), self._device))
         self._start()
         yield self._step("a node comes for a job", self._has_node, seconds)
         yield self._step(f"the node shows {self._device}", self._has_device, seconds)
         yield from self._runs_and_ends(seconds)
-        yield self._goes(2 * seconds if self._pool.kind == "NodePool" else GROUP_SHRINKS_WITHIN)
+        yield self._node_removal(2 * seconds if self._pool.kind == "NodePool" else _GROUP_SHRINK_SECONDS)
         one = len(self.nodes) == 1
         seen = "" if one else f"{len(self.nodes)} nodes"
         yield Step("one node for one pod", Outcome.HELD if one else Outcome.FAILED, seen)
@@ -370,13 +370,13 @@ class _Autoscaled(_Life):
     def _unsettled_objects(self) -> list[str]:
         """Return pods that will end by themselves, and nodes that the autoscaler will remove since they are empty."""
         pods = [each for each in self._client.list("/api/v1/pods") if not owner(each, "DaemonSet")]
-        left = [each for each in pods if each["spec"].get("nodeName") in self._all() and not is_over(each)]
+        left = [each for each in pods if each["spec"].get("nodeName") in self._pool_node_names() and not is_over(each)]
         ending = [str(each["metadata"]["name"]) for each in left if each["spec"].get("restartPolicy") != "Always"]
         used = {each["spec"]["nodeName"] for each in left}
-        return ending + (sorted(self._all() - used) if self._pool.kind == "NodePool" else [])
+        return ending + (sorted(self._pool_node_names() - used) if self._pool.kind == "NodePool" else [])
 
 
-class _ByHand(_Life):
+class _ManuallyScaledJob(_PoolJob):
     """A job on a node that is there, or for which its group was asked by hand: no autoscaler runs."""
 
     _grown = False
@@ -392,8 +392,8 @@ class _ByHand(_Life):
         if self._grown:
             for each in self._own_nodes():
                 remove(self._stage, each)
-            yield self._goes(2 * seconds)
-            why = NO_AUTOSCALER if has_autoscaler(self._stage) else "the stack has no autoscaler for it"
+            yield self._node_removal(2 * seconds)
+            why = NO_AUTOSCALER if _has_autoscaler(self._stage) else "the stack has no autoscaler for it"
             yield Step("its autoscaler creates nodes", Outcome.NOT_PLAYED, why)
 
     def _room(self, seconds: float) -> Iterator[Step]:
@@ -404,7 +404,7 @@ class _ByHand(_Life):
                 return
             yield self._step("a node comes when its group is asked for one by hand", self._has_node, seconds)
         else:
-            self.nodes = self._all()
+            self.nodes = self._pool_node_names()
         yield self._step(f"the node shows {self._pool.resource or 'a GPU'}", self._shows_any, seconds)
 
     def _has_room(self) -> bool:
@@ -412,16 +412,16 @@ class _ByHand(_Life):
         nodes = pool_nodes(self._client, self._pool)
         if not nodes:
             return False
-        self.nodes = self._all()
+        self.nodes = self._pool_node_names()
         wait_until(self._shows_any, STEP_SECONDS)
         self.nodes = set()
-        return any(free_devices(self._client, nodes, self._device))
+        return any(_free_devices(self._client, nodes, self._device))
 
     def _shows_any(self) -> bool:
         """Whether a node shows a device, which the job requests then if the pool declares none."""
         if self._pool.resource:
             return self._has_device()
-        found = next(filter(None, (advertised_device(self._client, each) for each in self._own_nodes())), "")
+        found = next(filter(None, (_advertised_device(self._client, each) for each in self._own_nodes())), "")
         self._device = found or self._device
         return bool(found)
 

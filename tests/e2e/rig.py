@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
-from gpu_rehearsal.cluster.client import THREADS, Object, Refused
+from gpu_rehearsal.cluster.client import THREADS, Object, ApiError
 from gpu_rehearsal.cluster.control_plane import ControlPlane
 from gpu_rehearsal.processes import wait_until
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair
@@ -64,7 +64,7 @@ class Rig:
         """Return what the scheduler decides on each pair, in their order.
 
         Raises:
-            Refused: The API server takes no such node or bound pod.
+            ApiError: The API server takes no such node or bound pod.
             RuntimeError: The scheduler decided nothing, with the end of its log.
         """
         decisions: list[Decision] = []
@@ -106,7 +106,7 @@ class Rig:
         metadata = {"name": "probe", "namespace": "default"}
         try:
             self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
-        except Refused:
+        except ApiError:
             return False
         return True
 
@@ -120,7 +120,7 @@ class Rig:
         """Make the pod, and say so where the server takes no such pod."""
         try:
             self.client.create(pair.pod, fieldValidation="Strict")
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status not in REFUSALS:
                 raise
             return Decision(scheduled=False, refused=refused.message)

@@ -10,7 +10,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.client import Client, Object, ApiError
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, rbac_uses
 from gpu_rehearsal.cluster.identities import Authenticator
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, played_cloud
@@ -82,7 +82,7 @@ def test_a_policy_of_a_namespace_ends_there(plane: ControlPlane, cloud: PlayedCl
     client = as_role(plane, "viewer")
 
     assert client.list("/api/v1/namespaces/default/pods") == []
-    with pytest.raises(Refused, match="403"):
+    with pytest.raises(ApiError, match="403"):
         client.list("/api/v1/namespaces/kube-system/pods")
 
 
@@ -108,7 +108,7 @@ def test_others_stay_outside(
     if said is not None:
         cloud.eks.entries[ROLE + role] = said
 
-    with pytest.raises(Refused, match="401"):
+    with pytest.raises(ApiError, match="401"):
         as_role(plane, role, cluster=cluster).get("/api/v1/namespaces")
 
     assert reason in who.logins[-1].refused

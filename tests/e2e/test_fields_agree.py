@@ -13,7 +13,7 @@ import yaml
 
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.schema.fields import Fields, broken_rules
-from gpu_rehearsal.cluster.client import Client, Refused
+from gpu_rehearsal.cluster.client import Client, ApiError
 from gpu_rehearsal.processes import wait_until
 from tests.e2e.test_manifests_are_accepted import is_served
 from tests.preflight.schema.mutations import mutants
@@ -44,7 +44,7 @@ def server(client: Client) -> Client:
 def refusal(server: Client, content: dict[str, Any]) -> str:
     try:
         server.create(content, dryRun="All", fieldValidation="Strict")
-    except Refused as refused:
+    except ApiError as refused:
         return str(refused)
     return ""
 

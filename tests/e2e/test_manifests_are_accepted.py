@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.client import Client, Object, ApiError
 from gpu_rehearsal.processes import wait_until
 from tests import test_serving_page
 from tests.conftest import FLAGS
@@ -49,7 +49,7 @@ def is_served(client: Client, definition: Object) -> bool:
             if each["served"]:
                 kind = {"apiVersion": f"{spec['group']}/{each['name']}", "kind": spec["names"]["kind"], "metadata": {}}
                 client.get(client.collection_path(kind), limit="1")
-    except Refused:
+    except ApiError:
         return False
     return True
 
@@ -77,7 +77,7 @@ def refusal(cluster: Client, manifest: Object) -> str:
     """Apply an object, and return the server's message where it refuses."""
     try:
         cluster.apply(manifest)
-    except Refused as refused:
+    except ApiError as refused:
         return str(refused)
     return ""
 

@@ -80,7 +80,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         starter = Starter(programs, plane.client, cloud, cluster=CLUSTER, folder=logs, pace=PACE)
         nodes = Nodes(cloud, plane.client, cluster=CLUSTER, pace=PACE)
         devices = Devices(plane.client, nodes.joined, nodes.instances, pace=PACE)
-        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, refuses=devices.refuses, pace=PACE)
+        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=PACE)
         with nodes, kubelet, devices, Addons(cloud, plane.client, cluster=CLUSTER) as addons:
             wait_until(lambda: has_account(plane.client), "the default account")
             yield Stage(cloud, plane, nodes, kubelet, devices, addons)
@@ -324,7 +324,7 @@ def test_an_add_on_runs_its_workloads_where_it_is_told(stage: Stage) -> None:
     stage.cloud.eks.addons["eks-node-monitoring-agent"] = '{"dcgmAgent": {"tolerations": [{"operator": "Exists"}]}}'
 
     wait_until(lambda: "dcgm-server" in daemons(stage.client, name), "the host engine")
-    assert stage.addons.not_played == {"somebodys"}
+    assert stage.addons.not_simulated == {"somebodys"}
 
 
 def daemons(client: Client, node: str) -> set[str]:

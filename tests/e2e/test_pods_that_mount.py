@@ -23,7 +23,7 @@ from gpu_constructs.workloads import (
 from gpu_preflight.admission.controllers import not_mounted
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.reading.inputs import read_input
-from gpu_rehearsal.cluster.client import Client, Refused
+from gpu_rehearsal.cluster.client import Client, ApiError
 from tests.templates import manifest, resources_of
 
 IMAGE = "registry.example.com/main:1"
@@ -74,7 +74,7 @@ def test_preflight_refuses_the_mounts_that_the_api_server_refuses(
 def refusal(client: Client, asked: dict[str, Any]) -> str:
     try:
         client.create(asked, dryRun="All", fieldValidation="Strict")
-    except Refused as refused:
+    except ApiError as refused:
         return str(refused)
     return ""
 

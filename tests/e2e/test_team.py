@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cluster.client import Client, Object, Refused
+from gpu_rehearsal.cluster.client import Client, Object, ApiError
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
 from gpu_rehearsal.cluster.identities import AccessPolicies
 from gpu_rehearsal.processes import wait_until
@@ -110,7 +110,7 @@ def dry(client: Client, manifest: Object) -> int:
     """Return 0 where the server would take an object, else its status."""
     try:
         client.create(manifest, dryRun="All")
-    except Refused as refused:
+    except ApiError as refused:
         return refused.status
     return 0
 
@@ -118,7 +118,7 @@ def dry(client: Client, manifest: Object) -> int:
 def reads(client: Client, path: str) -> bool:
     try:
         client.get(path)
-    except Refused as refused:
+    except ApiError as refused:
         if refused.status != FORBIDDEN:
             raise
         return False
@@ -144,7 +144,7 @@ def test_members_see_their_queue_and_change_nothing_of_it(as_principal: Any) -> 
     client = as_principal("Nlp")
 
     assert [each["metadata"]["name"] for each in client.list(QUEUES)] == ["nlp"]
-    with pytest.raises(Refused, match="403"):
+    with pytest.raises(ApiError, match="403"):
         client.patch(f"{QUEUES}/nlp", {"spec": {"stopPolicy": "None"}})
     assert not reads(as_principal("Vision"), QUEUES)
 
@@ -154,7 +154,7 @@ def test_members_see_their_queue_and_change_nothing_of_it(as_principal: Any) -> 
 )
 def test_no_member_changes_what_bounds_the_team(as_principal: Any, kind: str) -> None:
     for name in ("Nlp", "NlpLead", "OnCall"):
-        with pytest.raises(Refused, match="403"):
+        with pytest.raises(ApiError, match="403"):
             as_principal(name).patch(f"/api/v1/{kind}", {"metadata": {"labels": {"mine": "now"}}})
 
 
@@ -229,7 +229,7 @@ def test_no_service_of_a_team_takes_addresses(cluster: ControlPlane, as_principa
     assert "externalIPs must be empty" in refused(member, service("nlp", "192.0.2.1"))
     assert refused(member, service("nlp")) == ""
     path = cluster.client.object_path(service("nlp"))
-    with pytest.raises(Refused, match="externalIPs must be empty"):
+    with pytest.raises(ApiError, match="externalIPs must be empty"):
         member.patch(path, {"spec": {"externalIPs": ["192.0.2.1"]}})
     member.patch(path, {"metadata": {"labels": {"app": "chat"}}})
     member.delete(path)
@@ -253,7 +253,7 @@ def test_a_service_keeps_the_addresses_that_it_had(cluster: ControlPlane) -> Non
 
     path = client.object_path(had)
     client.patch(path, {"metadata": {"labels": {"app": "chat"}}})
-    with pytest.raises(Refused, match="externalIPs must be empty"):
+    with pytest.raises(ApiError, match="externalIPs must be empty"):
         client.patch(path, {"spec": {"externalIPs": ["192.0.2.1", "192.0.2.2"]}})
     client.patch(path, {"spec": {"externalIPs": []}})
     client.delete(path)
@@ -281,9 +281,9 @@ def eviction(namespace: str, name: str) -> Object:
 
 def test_viewers_and_members_drain_nothing(as_principal: Any, node: str) -> None:
     for name in ("Everybody", "Vision", "NlpLead"):
-        with pytest.raises(Refused, match="403"):
+        with pytest.raises(ApiError, match="403"):
             as_principal(name).patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
-    with pytest.raises(Refused, match="403"):
+    with pytest.raises(ApiError, match="403"):
         as_principal("Everybody").post("/api/v1/namespaces/vision/pods/running/eviction", eviction("vision", "running"))
 
 
@@ -315,7 +315,7 @@ def test_operators_end_and_scale_but_run_nothing(cluster: ControlPlane, as_princ
         deployment | {"metadata": {"name": "b", "namespace": "nlp"}},
     ):
         assert dry(operator, each) == FORBIDDEN
-    with pytest.raises(Refused, match="403"):
+    with pytest.raises(ApiError, match="403"):
         operator.patch(path, {"spec": {"template": {"spec": {"serviceAccountName": "other"}}}})
 
 
@@ -323,7 +323,7 @@ def refused(client: Client, manifest: Object) -> str:
     """Create an object, and return the server's words where it refuses."""
     try:
         client.create(manifest)
-    except Refused as answer:
+    except ApiError as answer:
         return answer.message
     return ""
 

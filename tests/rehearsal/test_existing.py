@@ -13,7 +13,7 @@ from gpu_rehearsal.assemblies import (
     find_cluster_name,
     find_network,
     find_principals,
-    why_not_played,
+    why_not_simulated,
 )
 from gpu_rehearsal.aws.server import ACCOUNT
 
@@ -29,7 +29,7 @@ def test_the_cluster_is_the_one_that_a_template_names() -> None:
 
 @pytest.mark.parametrize("clusters", [(), ({},), ({"Name": {"Ref": "Name"}},), ({"Name": "a"}, {"Name": "b"})])
 def test_a_stack_without_one_cluster_of_its_own_is_not_played(clusters: tuple[Any, ...]) -> None:
-    assert why_not_played(_template(*clusters)).startswith("a rehearsal plays one cluster with a name in the template")
+    assert why_not_simulated(_template(*clusters)).startswith("a rehearsal plays one cluster with a name in the template")
 
 
 def test_a_network_is_what_a_template_names_by_id() -> None:
@@ -45,7 +45,7 @@ def test_a_network_is_what_a_template_names_by_id() -> None:
 def test_subnets_without_one_vpc_are_not_played(vpcs: list[str]) -> None:
     template = _template({"Name": "research"}, Vpcs=vpcs, Subnets=["subnet-0123456789abcdef0"])
 
-    assert why_not_played(template) == (
+    assert why_not_simulated(template) == (
         f"a rehearsal makes one network for a stack, got subnets ['subnet-0123456789abcdef0'] of VPCs {vpcs}"
     )
 

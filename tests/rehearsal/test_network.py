@@ -5,14 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from gpu_rehearsal.play import network
+from gpu_rehearsal.play import check_network
 from gpu_rehearsal.report import Outcome
 from gpu_rehearsal.stage import Stage
 
 
 def lines(*, kubelets: dict[str, str] | None = None, never: dict[str, str] | None = None) -> list[tuple[Outcome, str]]:
     nodes = SimpleNamespace(kubelets=kubelets or {}, never=never or {})
-    return [(each.outcome, each.text) for each in network(cast("Stage", SimpleNamespace(nodes=nodes)))]
+    return [(each.outcome, each.text) for each in check_network(cast("Stage", SimpleNamespace(nodes=nodes)))]
 
 
 def test_without_an_instance_nothing_was_tried() -> None:

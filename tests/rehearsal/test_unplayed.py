@@ -14,7 +14,7 @@ import yaml
 from gpu_facts import versions
 from gpu_rehearsal.cluster.addons import GROUPS, Definitions
 from gpu_rehearsal.internet import Charts
-from gpu_rehearsal.stage import Unplayed
+from gpu_rehearsal.stage import SkippedResources
 
 _OBJECTS, _RELEASE, _DEFINITIONS = (
     "Custom::AWSCDK-EKS-KubernetesResource",
@@ -50,7 +50,7 @@ def server() -> Server:
 
 
 @pytest.fixture
-def unplayed(tmp_path: Path, server: Server) -> Unplayed:
+def skipped(tmp_path: Path, server: Server) -> SkippedResources:
     """A folder with one chart, and one with definitions of two groups."""
     for name, group in (("scaledobjects.keda.sh", "keda.sh"), ("rayjobs.ray.io", "ray.io")):
         definition = {
@@ -65,19 +65,19 @@ def unplayed(tmp_path: Path, server: Server) -> Unplayed:
         entry = tarfile.TarInfo("karpenter/Chart.yaml")
         entry.size = len(said)
         archive.addfile(entry, BytesIO(said))
-    return Unplayed(Charts(tmp_path), Definitions(tmp_path, server))  # type: ignore[arg-type]
+    return SkippedResources(Charts(tmp_path), Definitions(tmp_path, server))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [_RELEASE, _DEFINITIONS])
-def test_a_chart_that_is_not_there_leaves_its_definitions(kind: str, unplayed: Unplayed, server: Server) -> None:
-    said = unplayed("Keda", kind, KEDA)
+def test_a_chart_that_is_not_there_leaves_its_definitions(kind: str, skipped: SkippedResources, server: Server) -> None:
+    said = skipped("Keda", kind, KEDA)
 
     assert said == "chart keda 2.21.0 is not in the folder; its definitions were given: scaledobjects.keda.sh"
     assert server.applied == ["scaledobjects.keda.sh"]
 
 
-def test_a_release_that_brings_no_definitions_leaves_none(unplayed: Unplayed, server: Server) -> None:
-    assert unplayed("Keda", _RELEASE, {**KEDA, "SkipCrds": True}) == "chart keda 2.21.0 is not in the folder"
+def test_a_release_that_brings_no_definitions_leaves_none(skipped: SkippedResources, server: Server) -> None:
+    assert skipped("Keda", _RELEASE, {**KEDA, "SkipCrds": True}) == "chart keda 2.21.0 is not in the folder"
     assert server.applied == []
 
 
@@ -90,8 +90,8 @@ def test_a_release_that_brings_no_definitions_leaves_none(unplayed: Unplayed, se
         ("AWS::EC2::VPC", {}),
     ],
 )
-def test_all_else_is_played(kind: str, properties: dict[str, Any], unplayed: Unplayed) -> None:
-    assert unplayed("Any", kind, properties) == ""
+def test_all_else_is_played(kind: str, properties: dict[str, Any], skipped: SkippedResources) -> None:
+    assert skipped("Any", kind, properties) == ""
 
 
 def _pool(group: str) -> dict[str, Any]:
@@ -102,11 +102,11 @@ def _pool(group: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "manifest", [{"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass"}, _pool("eks.amazonaws.com")]
 )
-def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], unplayed: Unplayed) -> None:
-    said = unplayed("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
+def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], skipped: SkippedResources) -> None:
+    said = skipped("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
 
     assert said == "the definitions of eks.amazonaws.com are at AWS only"
-    assert unplayed("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
+    assert skipped("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
 
 
 def _no_match(kind: str, version: str) -> str:
@@ -126,14 +126,14 @@ def _no_match(kind: str, version: str) -> str:
     ],
 )
 def test_only_a_missing_definition_of_a_chart_that_is_not_there_is_excused(
-    error: str, excused: bool, unplayed: Unplayed
+    error: str, excused: bool, skipped: SkippedResources
 ) -> None:
-    assert unplayed.excuse(error) == ""
+    assert skipped.excuse(error) == ""
 
-    unplayed("Keda", _RELEASE, {**KEDA, "SkipCrds": True})
+    skipped("Keda", _RELEASE, {**KEDA, "SkipCrds": True})
 
     reason = "it needs the definition of ScaledObject of chart keda, which is not in the folder"
-    assert unplayed.excuse(error) == (reason if excused else "")
+    assert skipped.excuse(error) == (reason if excused else "")
 
 
 def test_the_definitions_of_every_pinned_chart_are_known() -> None:

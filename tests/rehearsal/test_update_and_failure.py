@@ -6,7 +6,7 @@ import pytest
 
 from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.report import Outcome
-from gpu_rehearsal.scenarios.deletion import to_fail
+from gpu_rehearsal.scenarios.deletion import resources_to_fail
 from gpu_rehearsal.scenarios.deployment import Announced, Pod, compare
 from tools.changes_played import CHANGES
 from tools.write_changes import rows
@@ -66,8 +66,8 @@ def test_one_resource_of_each_handler_and_each_release_fails() -> None:
         }
     }
 
-    assert set(to_fail(template)) == {"Last", "A", "B", "Size"}
-    assert list(to_fail(template))[-2:] == ["B", "Last"]
+    assert set(resources_to_fail(template)) == {"Last", "A", "B", "Size"}
+    assert list(resources_to_fail(template))[-2:] == ["B", "Last"]
 
 
 def test_changes_that_are_played_are_rows_of_the_table() -> None:

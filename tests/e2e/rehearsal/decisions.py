@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import NODE_POOL
-from gpu_rehearsal.cluster.client import CONFLICT, THREADS, Object, Refused
+from gpu_rehearsal.cluster.client import CONFLICT, THREADS, Object, ApiError
 from gpu_rehearsal.processes import LOOPBACK
 from gpu_rehearsal.scenarios.pools import wait_until_found, wait_until_none
 from gpu_rehearsal.stage import Stage
@@ -23,7 +23,7 @@ from gpu_rehearsal.stage import Stage
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.
 BATCH_SECONDS = 240.0
 # A pod is touched that often until it is decided on: Karpenter counts it anew when it changes, or after 30 seconds.
-LOOKS_EVERY = 3.0
+POLL_SECONDS = 3.0
 # How long NodePools may take until nodes can come of them.
 READY_SECONDS = 300.0
 _NAMESPACE = "agree"
@@ -115,7 +115,7 @@ class Decisions:
         found: dict[str, Decision] = {}
         ends = time.monotonic() + BATCH_SECONDS
         while time.monotonic() < ends:
-            time.sleep(LOOKS_EVERY)
+            time.sleep(POLL_SECONDS)
             found.update(self._said(waited))
             missing = waited - found.keys()
             if not missing:
@@ -139,7 +139,7 @@ class Decisions:
     def _refusal(self, pod: Object) -> str:
         try:
             self._client.create(pod)
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status == CONFLICT:
                 raise
             return f"the API server rejects it: {refused.message}"
@@ -233,7 +233,7 @@ def _undemanding(pool: str, namespace: str, number: int) -> Object:
 def _read(address: str) -> str:
     """Return what an address answers; nothing where it is too busy to answer now."""
     try:
-        with urllib.request.urlopen(address, timeout=LOOKS_EVERY * 10) as answer:
+        with urllib.request.urlopen(address, timeout=POLL_SECONDS * 10) as answer:
             return str(answer.read().decode())
     except TimeoutError:
         return ""

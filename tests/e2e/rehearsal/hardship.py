@@ -20,7 +20,7 @@ from gpu_rehearsal.scenarios.pools import (
     pool_nodes,
     wait_until_found,
 )
-from gpu_rehearsal.scenarios.scale import STEP_SECONDS, why_not_played
+from gpu_rehearsal.scenarios.scale import STEP_SECONDS, why_not_simulated
 from gpu_rehearsal.stage import Stage
 
 _LABEL = "rehearsal.gpu-constructs.io/server"
@@ -140,7 +140,7 @@ def hardship(stage: Stage, pools: Iterable[GpuPool], report: Report) -> None:
 def _why_not_played(stage: Stage, pool: GpuPool) -> str:
     if pool.kind != "NodePool":
         return "limits, capacity and notices are played on pools of Karpenter's"
-    return why_not_played(stage, pool)
+    return why_not_simulated(stage, pool)
 
 
 def the_limit(stage: Stage, pool: GpuPool) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rehearsal.assemblies import why_not_played
+from gpu_rehearsal.assemblies import why_not_simulated
 from gpu_rehearsal.report import Outcome, Report
 from gpu_rehearsal.scenarios.deployment import create
 from gpu_rehearsal.stage import Props, stage
@@ -50,12 +50,12 @@ def test_what_is_created_runs(name: str, tmp_path: Path, props: Props) -> None:
         create(made, assemblies, report)
 
     assert [f"{each.promise}: {each.text}" for each in report.failed] == []
-    not_played = {each.promise for each in report.lines if each.outcome is Outcome.NOT_PLAYED}
-    assert not_played == NOT_PLAYED.get(name, frozenset())
+    not_simulated = {each.promise for each in report.lines if each.outcome is Outcome.NOT_PLAYED}
+    assert not_simulated == NOT_PLAYED.get(name, frozenset())
 
 
 def test_a_cluster_of_somebody_else_is_not_played(tmp_path: Path) -> None:
     found = {each.stack: each for each in assemblies_of(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
 
-    why = why_not_played(found["GpuPools"].template)
+    why = why_not_simulated(found["GpuPools"].template)
     assert why.startswith("a rehearsal plays one cluster with a name in the template, got []; pass --stack")

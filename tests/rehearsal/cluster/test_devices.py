@@ -103,7 +103,7 @@ def test_refuses_a_partition_that_is_not_known(command: str) -> None:
 )
 def test_the_plugin_advertises(config: dict[str, Any], gpus: Gpus, expected: list[tuple[str, int, bool]]) -> None:
     assert advertised(config, gpus) == [
-        Advertised(name=name, count=count, one_each=one_each) for name, count, one_each in expected
+        Advertised(name=name, count=count, single=single) for name, count, single in expected
     ]
 
 

@@ -23,15 +23,15 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
     ("version", "chosen", "stood_in"),
     [("1.14.1", "1.14.1", ""), ("1.15.0@sha256:0123", "1.15.0", ""), ("1.15.11", "1.15.10", "1.15.10")],
 )
-def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str, stood_in: str) -> None:
+def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str, substitutes: str) -> None:
     image = f"{CONTROLLER}:{version}"
 
     found = programs.find_program(image)
 
     assert found is not None
     assert found[1] == THERE[chosen]
-    assert programs.stood_in == ({image: stood_in} if stood_in else {})
-    assert not programs.not_played
+    assert programs.substitutes == ({image: substitutes} if substitutes else {})
+    assert not programs.not_simulated
 
 
 @pytest.mark.parametrize("version", ["1.16.0", "1.1", "latest"])
@@ -39,7 +39,7 @@ def test_no_other_minor_version_stands_in(programs: Programs, version: str) -> N
     image = f"{CONTROLLER}:{version}"
 
     assert programs.find_program(image) is None
-    assert programs.not_played == {image}
+    assert programs.not_simulated == {image}
 
 
 def test_a_given_autoscaler_is_that_of_every_image(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from gpu_rehearsal.cluster.bootstrap import NeverJoins, bootstrap
+from gpu_rehearsal.cluster.bootstrap import NeverJoins, read_user_data
 from tests.merged_user_data import MERGED, Merged
 from tests.rehearsal.cluster.cloud import CLUSTER, encoded, multipart, node_config
 
@@ -34,7 +34,7 @@ def part(**spec: object) -> str:
 def test_a_node_config_tells_cluster_labels_and_taints() -> None:
     flags = ["--node-labels=team=vision,pool=gpu", "--register-with-taints=nvidia.com/gpu=true:NoSchedule"]
 
-    told = bootstrap(encoded(node_config(flags=flags, config={"maxPods": 29})))
+    told = read_user_data(encoded(node_config(flags=flags, config={"maxPods": 29})))
 
     assert (told.cluster, told.endpoint, told.certificate_authority) == ("training", "https://api", "Y2E=")
     assert (told.labels, told.taints) == ({"team": "vision", "pool": "gpu"}, (TAINT,))
@@ -42,7 +42,7 @@ def test_a_node_config_tells_cluster_labels_and_taints() -> None:
 
 
 def test_taints_of_the_configuration_count_without_a_flag() -> None:
-    told = bootstrap(encoded(node_config(config={"registerWithTaints": [TAINT]})))
+    told = read_user_data(encoded(node_config(config={"registerWithTaints": [TAINT]})))
 
     assert told.taints == (TAINT,)
 
@@ -51,7 +51,7 @@ def test_parts_are_merged_and_flags_follow_each_other() -> None:
     cluster = {"name": "training", "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
     first = part(kubelet={"flags": ["--node-labels=a=1"]}, instance={"localStorage": {"strategy": "RAID0"}})
 
-    told = bootstrap(encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]}))))
+    told = read_user_data(encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]}))))
 
     assert told.labels == {"a": "2", "b": "3"}
     assert told.local_disks == "RAID0"
@@ -61,7 +61,7 @@ def test_parts_are_merged_and_flags_follow_each_other() -> None:
 def test_several_node_configs_make_one(merged: Merged) -> None:
     cluster = {"name": CLUSTER, "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
 
-    told = bootstrap(encoded(multipart(part(cluster=cluster), *(part(kubelet=each) for each in merged.kubelet))))
+    told = read_user_data(encoded(multipart(part(cluster=cluster), *(part(kubelet=each) for each in merged.kubelet))))
 
     assert told.labels == merged.labels
     assert tuple((each["key"], each["effect"]) for each in told.taints) == merged.taints
@@ -69,13 +69,13 @@ def test_several_node_configs_make_one(merged: Merged) -> None:
 
 
 def test_nodeadm_ignores_fields_that_it_does_not_know() -> None:
-    told = bootstrap(encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"])))
+    told = read_user_data(encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"])))
 
     assert told.kubelet["maxPods"] == 29
 
 
 def test_settings_of_bottlerocket() -> None:
-    told = bootstrap(encoded(SETTINGS), is_bottlerocket=True)
+    told = read_user_data(encoded(SETTINGS), is_bottlerocket=True)
 
     assert (told.cluster, told.labels, told.taints) == ("training", {"team": "vision"}, (TAINT,))
     assert told.kubelet["maxPods"] == 29
@@ -110,12 +110,12 @@ def test_settings_of_bottlerocket() -> None:
 )
 def test_some_user_data_makes_no_node(user_data: str, reason: str) -> None:
     with pytest.raises(NeverJoins, match=reason):
-        bootstrap(encoded(user_data))
+        read_user_data(encoded(user_data))
 
 
 def test_user_data_that_is_no_base64_makes_no_node() -> None:
     with pytest.raises(NeverJoins, match="no text in base64"):
-        bootstrap("%%")
+        read_user_data("%%")
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_user_data_that_is_no_base64_makes_no_node() -> None:
 )
 def test_some_settings_make_no_node(user_data: str, reason: str) -> None:
     with pytest.raises(NeverJoins, match=reason):
-        bootstrap(encoded(user_data), is_bottlerocket=True)
+        read_user_data(encoded(user_data), is_bottlerocket=True)

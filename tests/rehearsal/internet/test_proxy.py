@@ -44,7 +44,7 @@ def test_a_registry_gives_the_chart_by_what_its_manifest_names(charts: Charts, a
         blob = _get(net, f"https://public.ecr.aws/v2/karpenter/karpenter/blobs/{layer['digest']}").data
     assert blob == charts.file("karpenter", "1.14.1").read_bytes()
     assert layer["digest"] == f"sha256:{hashlib.sha256(blob).hexdigest()}"
-    assert net.asked == {"public.ecr.aws"}
+    assert net.requested_hosts == {"public.ecr.aws"}
 
 
 def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, authority: Authority) -> None:

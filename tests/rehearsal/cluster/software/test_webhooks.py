@@ -71,11 +71,11 @@ def test_nothing_passes_before_a_pod_is_ready(
 
     with pytest.raises(HTTPError, match="503"):
         _asked(server, tmp_path / "authority.pem")
-    assert webhooks.stood_in == {"kueue-system/webhook"}
+    assert webhooks.substitutes == {"kueue-system/webhook"}
 
 
 def test_everything_passes_then(server: Server, webhooks: Webhooks, tmp_path: Path) -> None:
     server.endpoints = [{"conditions": {"ready": True}}]
 
     assert _asked(server, tmp_path / "authority.pem") == {"uid": "1", "allowed": True}
-    assert webhooks.stood_in == {"kueue-system/webhook"}
+    assert webhooks.substitutes == {"kueue-system/webhook"}
