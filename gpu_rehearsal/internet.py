@@ -75,9 +75,9 @@ class Charts:
         """Answer a request to a registry or a repository; ``None`` for what is not there."""
         if path in ("/v2", "/v2/"):
             return Content("application/json", b"{}")
-        requested_hosts = _REGISTRY.fullmatch(path)
-        if requested_hosts:
-            return self._registry_content(requested_hosts["repository"].rpartition("/")[2], requested_hosts["what"], requested_hosts["reference"])
+        match = _REGISTRY.fullmatch(path)
+        if match:
+            return self._registry_content(match["repository"].rpartition("/")[2], match["what"], match["reference"])
         last = path.rpartition("/")[2]
         if last == "index.yaml":
             return Content("text/yaml", yaml.safe_dump(self._index()).encode())

@@ -359,7 +359,9 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         nodes = running.enter_context(Nodes(aws, plane.client, cluster=cluster, pace=pace, network=NETWORK))
         aws.nodes = nodes.outcome
         devices = Devices(plane.client, nodes.joined, nodes.instances, pace=pace)
-        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=pace)
+        kubelet = Kubelet(
+            plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=pace
+        )
         running.enter_context(kubelet)
         running.enter_context(devices)
         addons = running.enter_context(Addons(aws, plane.client, cluster=cluster))

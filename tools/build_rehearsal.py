@@ -34,7 +34,7 @@ def main() -> None:
         if check:
             sys.exit(f"rehearsal: no {', '.join(assets.PACKAGES)}: run 'python tools/build_rehearsal.py'")
         install()
-    print(f"rehearsal: packages of Node are in {assets.modules()}")
+    print(f"rehearsal: packages of Node are in {assets.node_modules()}")
 
 
 if __name__ == "__main__":

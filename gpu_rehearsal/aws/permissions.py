@@ -8,27 +8,22 @@ https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsident
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from botocore.exceptions import ClientError
-from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 
-from gpu_rehearsal.aws.api import AwsError, Request
+from gpu_rehearsal.aws.api import Request
 from gpu_rehearsal.aws.policies import (
     AccessRequest,
     UnknownPermission,
-    decide,
     pairs,
     request_tags,
     resource_tags,
-    role_statements,
-    role_tags,
 )
-from gpu_rehearsal.aws.region import Call, Region, existing_tags, function_name
+from gpu_rehearsal.aws.region import Region, existing_tags, function_name
 
 
 def _pass_role(role: str, service: str) -> AccessRequest:
@@ -333,7 +328,7 @@ _WITHOUT_RESOURCE = {
 }
 
 
-def _collect_access_requests(region: Region, request: Request) -> list[AccessRequest]:
+def collect_access_requests(region: Region, request: Request) -> list[AccessRequest]:
     """Return all that has to be allowed for a call.
 
     Raises:
@@ -482,66 +477,3 @@ _SPECIAL_ACTIONS: Mapping[tuple[str, str], _Collect] = {
     **{("ec2", name): ask for name, ask in _EC2_ACTIONS.items()},
     **{("iam", name): ask for name, ask in _IAM_ACTIONS.items()},
 }
-
-
-# How services of the query protocols call it; the others say AccessDeniedException.
-_CODES = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "sts": "AccessDenied", "autoscaling": "AccessDenied"}
-
-
-class PermissionCheck:
-    """Judges calls of roles. The administrator may do everything."""
-
-    def __init__(self, region: Region) -> None:
-        self._region = region
-
-    def check(self, call: Call, request: Request, session_tags: dict[str, str]) -> Call:
-        """Return a call with what was decided of it."""
-        if not call.principal:
-            return call
-        try:
-            statements = role_statements(self._region.account, call.principal)
-            access_requests = _collect_access_requests(self._region, request)
-            shared = self._shared_keys(call.principal, session_tags)
-            decided = [
-                decide(statements, replace(each, context={**shared, **each.context})) for each in access_requests
-            ]
-        except (UnknownPermission, NotFoundException, ClientError, LookupError) as error:
-            return call.refused("NotPlayed", f"the permission of {call.action}: {error}")
-        call = replace(call, resources=tuple(dict.fromkeys(each.resource for each in access_requests)))
-        for access_request, decision in zip(access_requests, decided, strict=True):
-            if not decision.allowed:
-                said = _denied(call, access_request, decision.statement)
-                return replace(
-                    call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=said
-                )
-        return call.with_statements(*(each.statement for each in decided))
-
-    def _shared_keys(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
-        """Return the keys that every call has, as if it had come over TLS."""
-        tags = role_tags(self._region.account, role) | session_tags
-        shared = {
-            "aws:PrincipalAccount": self._region.account,
-            "aws:PrincipalArn": role,
-            "aws:RequestedRegion": self._region.name,
-            "aws:SecureTransport": "true",
-        } | {f"aws:PrincipalTag/{key}": value for key, value in tags.items()}
-        return {key: (value,) for key, value in shared.items()}
-
-
-def access_denied_error(call: Call) -> AwsError:
-    """Return what the caller of a call that is not allowed is told.
-
-    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
-    """
-    if call.error:
-        return AwsError(call.error, call.message)
-    return AwsError(_CODES.get(call.service, "AccessDeniedException"), call.message)
-
-
-def _denied(call: Call, access_request: AccessRequest, statement: str) -> str:
-    account, name = call.principal.split(":")[4], call.principal.rpartition("/")[2]
-    who = f"arn:aws:sts::{account}:assumed-role/{name}/rehearsal"
-    why = f"because no identity-based policy allows the {access_request.action} action"
-    if statement:
-        why = f"with an explicit deny in {statement}"
-    return f"User: {who} is not authorized to perform: {access_request.action} on resource: {access_request.resource} {why}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from moto.backends import get_backend
+from moto.iam.exceptions import NotFoundException
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 from werkzeug.test import run_wsgi_app
@@ -36,7 +37,8 @@ from gpu_rehearsal.aws.clusters import Addons, Clusters, Identities, Tags
 from gpu_rehearsal.aws.fleets import Catalogue, Fleets
 from gpu_rehearsal.aws.launches import INTERRUPTION, Capacity, EventBus, Images, Launches
 from gpu_rehearsal.aws.node_groups import Nodegroups, Outcome
-from gpu_rehearsal.aws.permissions import PermissionCheck, access_denied_error
+from gpu_rehearsal.aws.permissions import collect_access_requests
+from gpu_rehearsal.aws.policies import AccessRequest, UnknownPermission, decide, role_statements, role_tags
 from gpu_rehearsal.aws.reachability import Reachability, create_existing_network
 from gpu_rehearsal.aws.region import INSIDE_KEY, SERVICE_KEY, Call, Invoke, OtherServices, Principals, Region, Roles
 from gpu_rehearsal.aws.scaling import Groups
@@ -51,6 +53,70 @@ ONLY_SIMULATED = frozenset({"arc-zonal-shift", "autoscaling", "cloudformation", 
 _ACCOUNT_HEADER = "HTTP_X_MOTO_ACCOUNT_ID"
 
 
+# How services of the query protocols call it; the others say AccessDeniedException.
+_CODES = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "sts": "AccessDenied", "autoscaling": "AccessDenied"}
+
+
+class _PermissionCheck:
+    """Judges calls of roles. The administrator may do everything."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    def check(self, call: Call, request: Request, session_tags: dict[str, str]) -> Call:
+        """Return a call with what was decided of it."""
+        if not call.principal:
+            return call
+        try:
+            statements = role_statements(self._region.account, call.principal)
+            access_requests = collect_access_requests(self._region, request)
+            shared = self._shared_keys(call.principal, session_tags)
+            decided = [
+                decide(statements, replace(each, context={**shared, **each.context})) for each in access_requests
+            ]
+        except (UnknownPermission, NotFoundException, ClientError, LookupError) as error:
+            return call.refused("NotPlayed", f"the permission of {call.action}: {error}")
+        call = replace(call, resources=tuple(dict.fromkeys(each.resource for each in access_requests)))
+        for access_request, decision in zip(access_requests, decided, strict=True):
+            if not decision.allowed:
+                said = _denied(call, access_request, decision.statement)
+                return replace(
+                    call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=said
+                )
+        return call.with_statements(*(each.statement for each in decided))
+
+    def _shared_keys(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
+        """Return the keys that every call has, as if it had come over TLS."""
+        tags = role_tags(self._region.account, role) | session_tags
+        shared = {
+            "aws:PrincipalAccount": self._region.account,
+            "aws:PrincipalArn": role,
+            "aws:RequestedRegion": self._region.name,
+            "aws:SecureTransport": "true",
+        } | {f"aws:PrincipalTag/{key}": value for key, value in tags.items()}
+        return {key: (value,) for key, value in shared.items()}
+
+
+def _access_denied_error(call: Call) -> AwsError:
+    """Return what the caller of a call that is not allowed is told.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+    """
+    if call.error:
+        return AwsError(call.error, call.message)
+    return AwsError(_CODES.get(call.service, "AccessDeniedException"), call.message)
+
+
+def _denied(call: Call, access_request: AccessRequest, statement: str) -> str:
+    account, name = call.principal.split(":")[4], call.principal.rpartition("/")[2]
+    who = f"arn:aws:sts::{account}:assumed-role/{name}/rehearsal"
+    why = f"because no identity-based policy allows the {access_request.action} action"
+    if statement:
+        why = f"with an explicit deny in {statement}"
+    wanted = f"{access_request.action} on resource: {access_request.resource}"
+    return f"User: {who} is not authorized to perform: {wanted} {why}"
+
+
 class _Application:
     """What the server runs for each request."""
 
@@ -58,7 +124,7 @@ class _Application:
         self,
         simulated: Mapping[tuple[str, str], Simulate],
         principals: Principals,
-        check: PermissionCheck,
+        check: _PermissionCheck,
         write: Callable[[Call], None],
         reachability: Reachability,
     ) -> None:
@@ -89,15 +155,15 @@ class _Application:
         try:
             if why := self._principals.rejection_reason(request.access_key):
                 call = replace(call, principal="pods.eks.amazonaws.com").refused("AccessDenied", why)
-                raise access_denied_error(call)
+                raise _access_denied_error(call)
             call = replace(call, principal=self._principals.resolve_role(request.access_key))
             if why := self._why_unreached(request):
                 call = call.refused("ConnectTimeout", why)
-                raise access_denied_error(call)
+                raise _access_denied_error(call)
             check(request)
             call = self._permission_check.check(call, request, self._principals.session_tags(request.access_key))
             if not call.allowed:
-                raise access_denied_error(call)
+                raise _access_denied_error(call)
             if request.service == "ec2" and request.parameters.get("DryRun"):
                 raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
         except AwsError as error:
@@ -183,7 +249,7 @@ class Aws:
         simulated = {
             key: simulate for each in self._simulators(write) for key, simulate in collect_operations(each).items()
         }
-        front = _Application(simulated, self._principals, PermissionCheck(self._region), write, self._reachability)
+        front = _Application(simulated, self._principals, _PermissionCheck(self._region), write, self._reachability)
         server = make_server(LOOPBACK, port, front, threaded=True, request_handler=_Silent)
         self._running.callback(_forget, self.account)
         self._running.callback(server.server_close)

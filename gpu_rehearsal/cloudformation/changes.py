@@ -22,7 +22,7 @@ from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.processes import Handler, Server
 
 # Bytes that an answer may have.
-MOST = 4096
+MAX_ANSWER_BYTES = 4096
 _HOST = "localhost"
 _STATUSES = ("SUCCESS", "FAILED")
 
@@ -70,8 +70,8 @@ def checked(given: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: It is too long, lacks a field, or answers another request.
     """
-    if len(given) > MOST:
-        raise ValueError(f"Response object is too long: {len(given)} bytes of at most {MOST}")
+    if len(given) > MAX_ANSWER_BYTES:
+        raise ValueError(f"Response object is too long: {len(given)} bytes of at most {MAX_ANSWER_BYTES}")
     answer: dict[str, Any] = json.loads(given)
     if answer.get("Status") not in _STATUSES:
         raise ValueError(f"Invalid response status {answer.get('Status')!r}")
@@ -105,15 +105,15 @@ class Clients:
 
     def __init__(self, aws: Account) -> None:
         self._aws = aws
-        self._made: dict[tuple[str, str], Any] = {}
+        self._by_role: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
     def get_client(self, service: str, role: str = "") -> Any:
         """Return the client of a service that acts as a role, or as the administrator."""
         with self._lock:
-            if (service, role) not in self._made:
-                self._made[service, role] = self._aws.client(service, role=role)
-            return self._made[service, role]
+            if (service, role) not in self._by_role:
+                self._by_role[service, role] = self._aws.client(service, role=role)
+            return self._by_role[service, role]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,8 +222,8 @@ def inverted(order: Order) -> Order:
 
 
 # Seconds from a look at a resource to the next, and for how long one is looked at.
-POLL_SECONDS, PATIENCE = 0.2, 3600.0
-AS_NAMED = Shaping()
+POLL_SECONDS, _MAX_WAIT_SECONDS = 0.2, 3600.0
+SAME_NAMES = Shaping()
 
 
 class CreationFailed(Exception):
@@ -231,7 +231,7 @@ class CreationFailed(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Made:
+class Created:
     """A resource that exists.
 
     Attributes:
@@ -252,14 +252,14 @@ class Deployed:
     Attributes:
         resource: As the template declares it.
         properties: With functions applied.
-        made: The resource in the account.
+        physical: The resource in the account.
         after: Logical ids of the resources that it depends on.
         generation: How many resources it replaced.
     """
 
     resource: Resource
     properties: Mapping[str, Any]
-    made: Made
+    physical: Created
     after: tuple[str, ...] = ()
     generation: int = 0
 
@@ -297,7 +297,7 @@ class Creation:
         self.logical_id, self.type = resource.logical_id, resource.type
         self.declared, self.before, self._generation = properties, before, generation
         self.properties = changed(before.properties, properties) if before else dict(properties)
-        self.physical_id = before.made.ref if before else ""
+        self.physical_id = before.physical.ref if before else ""
         self._clients, self.has_called = deployment.clients, False
 
     @property
@@ -308,7 +308,7 @@ class Creation:
 
     def value(self, name: str) -> Any:
         """Return an attribute or else a property of the existing resource, by its name with a capital or not."""
-        values = {**self.old.properties, **self.old.made.attributes}
+        values = {**self.old.properties, **self.old.physical.attributes}
         return values.get(name[:1].upper() + name[1:])
 
     def items(self, name: str) -> tuple[list[Any], list[Any]]:
@@ -324,7 +324,7 @@ class Creation:
         changed = [{"Key": key, "Value": value} for key, value in new.items() if old.get(key) != value]
         return changed, sorted(old.keys() - new.keys())
 
-    def retag(self, service: str, resource: str) -> Made:
+    def retag(self, service: str, resource: str) -> Created:
         """Change the tags by TagResource and UntagResource, and return the resource as it was.
 
         Args:
@@ -338,8 +338,8 @@ class Creation:
             (which, _), (name, shape) = sorted(members.items(), key=lambda each: each[0].lower().startswith("tag"))
             if changed:
                 tagged = tags(shape, changed) if operation == "TagResource" else changed  # type: ignore[arg-type]
-                self.ask(service, operation, **{which: resource, name: tagged})
-        return self.old.made
+                self.send(service, operation, **{which: resource, name: tagged})
+        return self.old.physical
 
     def take(self, name: str, default: Any = None) -> Any:
         """Return a property for another call than the one that makes the resource.
@@ -353,7 +353,7 @@ class Creation:
         self.properties.pop(name, None)
         return default if found is None else found
 
-    def call(self, service: str, operation: str, shaping: Shaping = AS_NAMED, **given: Any) -> dict[str, Any]:
+    def call(self, service: str, operation: str, shaping: Shaping = SAME_NAMES, **given: Any) -> dict[str, Any]:
         """Make the resource of all properties that are left, and return the answer.
 
         Args:
@@ -362,9 +362,9 @@ class Creation:
             shaping: How the properties differ from the parameters.
             given: Parameters beside the properties.
         """
-        return self.ask(service, operation, **self._parameters(service, operation, shaping), **given)
+        return self.send(service, operation, **self._parameters(service, operation, shaping), **given)
 
-    def check(self, service: str, operation: str, shaping: Shaping = AS_NAMED, **given: Any) -> dict[str, Any]:
+    def check(self, service: str, operation: str, shaping: Shaping = SAME_NAMES, **given: Any) -> dict[str, Any]:
         """Return the parameters of a call that is played here, if a client would send it; arguments as in `call`."""
         parameters = self._parameters(service, operation, shaping) | given
         validate(self._clients.get_client(service), operation, parameters)
@@ -373,7 +373,7 @@ class Creation:
     def shaped(self, service: str, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         """Return properties in the form of an operation's parameters."""
         shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
-        return AS_NAMED.parameters(shape, properties)
+        return SAME_NAMES.parameters(shape, properties)
 
     def _parameters(self, service: str, operation: str, shaping: Shaping) -> dict[str, Any]:
         shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
@@ -382,7 +382,7 @@ class Creation:
         properties, self.properties = self.properties, {}
         return shaping.parameters(shape, properties)
 
-    def ask(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
+    def send(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
         """Send a call as the administrator and return its answer."""
         self.has_called = True
         answer: dict[str, Any] = getattr(self._clients.get_client(service), xform_name(operation))(**parameters)
@@ -403,7 +403,7 @@ class Creation:
         Raises:
             CreationFailed: It has another status, or keeps one of the way.
         """
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + _MAX_WAIT_SECONDS
         while (status := look()) != until:
             if why := self.functions.stopped():
                 self.fail(why)
@@ -424,28 +424,28 @@ class Creation:
         aws = self.aws
         return f"arn:{region_partition(aws.region)}:{service}:{aws.region}:{aws.account}:{resource}"
 
-    def name(self, most: int, *, lower: bool = False) -> str:
+    def name(self, max_length: int, *, lower: bool = False) -> str:
         """Return the name that CloudFormation makes up: stack, logical id and twelve characters.
 
         The characters are the same in every rehearsal, so that reports can be compared.
 
         Args:
-            most: Characters that a name may have.
+            max_length: Characters that a name may have.
             lower: Whether it may have no capitals.
         """
         # A replacement has another name than the resource that it replaces; so has what a second try creates.
         again = f"/{self._generation}" if self._generation else ""
         again += f"/try {self.stack.tries}" if self.stack.tries else ""
         tail = hashlib.sha256(f"{self.stack.name}/{self.logical_id}{again}".encode()).hexdigest()[:12].upper()
-        room = most - len(tail) - 2
+        room = max_length - len(tail) - 2
         head = self.stack.name[: max(room // 2, room - len(self.logical_id))]
         name = f"{head}-{self.logical_id[: room - len(head)]}-{tail}"
         return name.lower() if lower else name
 
-    def named(self, property_name: str, most: int, **how: Any) -> str:
+    def named(self, property_name: str, max_length: int, **how: Any) -> str:
         """Take the property with the name, or make one up; arguments as in `name`."""
         said = self.take(property_name)
-        return self.name(most, **how) if said is None else str(said)
+        return self.name(max_length, **how) if said is None else str(said)
 
     def refuse_unused(self) -> None:
         """Refuse properties that no call took.

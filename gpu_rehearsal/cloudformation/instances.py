@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_rehearsal.cloudformation.changes import AS_NAMED, Creation, Made
+from gpu_rehearsal.cloudformation.changes import SAME_NAMES, Created, Creation
 from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 
 _QUEUE = Shaping(documents=frozenset({"Attributes.RedriveAllowPolicy", "Attributes.RedrivePolicy"}))
@@ -23,11 +23,11 @@ _POLICY = Shaping(documents=frozenset({"PolicyDocument"}))
 _DEFAULTS: dict[str, Any] = {"Description": "", "MaxSessionDuration": 3600}
 
 
-def launch_template(creation: Creation) -> Made:
+def launch_template(creation: Creation) -> Created:
     """Make a launch template."""
     name = creation.named("LaunchTemplateName", 128)
     found = creation.call("ec2", "CreateLaunchTemplate", LaunchTemplateName=name)["LaunchTemplate"]
-    return Made(
+    return Created(
         ref=found["LaunchTemplateId"],
         attributes={
             "LaunchTemplateId": found["LaunchTemplateId"],
@@ -37,22 +37,22 @@ def launch_template(creation: Creation) -> Made:
     )
 
 
-def placement_group(creation: Creation) -> Made:
+def placement_group(creation: Creation) -> Created:
     """Make a placement group; its name is always made up."""
     name = creation.name(255)
     creation.call("ec2", "CreatePlacementGroup", Shaping(tagged="placement-group"), GroupName=name)
-    return Made(ref=name, attributes={"GroupName": name})
+    return Created(ref=name, attributes={"GroupName": name})
 
 
-def auto_scaling_group(creation: Creation) -> Made:
+def auto_scaling_group(creation: Creation) -> Created:
     """Make an Auto Scaling group; its subnets are one text."""
     name = creation.named("AutoScalingGroupName", 255)
     subnets = {"VPCZoneIdentifier": ",".join(said)} if (said := creation.take("VPCZoneIdentifier")) else {}
-    creation.call("autoscaling", "CreateAutoScalingGroup", AS_NAMED, AutoScalingGroupName=name, **subnets)
-    return Made(ref=name)
+    creation.call("autoscaling", "CreateAutoScalingGroup", SAME_NAMES, AutoScalingGroupName=name, **subnets)
+    return Created(ref=name)
 
 
-def update_launch_template(creation: Creation) -> Made:
+def update_launch_template(creation: Creation) -> Created:
     """Make another version of a launch template. Its default version stays, as in CloudFormation."""
     template = creation.physical_id
     if "TagSpecifications" in creation.properties:
@@ -60,133 +60,135 @@ def update_launch_template(creation: Creation) -> Made:
         creation.properties.pop("TagSpecifications")
         # DeleteTags without tags would delete all.
         if gone := [each for each in old if each not in new]:
-            creation.ask("ec2", "DeleteTags", Resources=[template], Tags=gone)
+            creation.send("ec2", "DeleteTags", Resources=[template], Tags=gone)
         if new:
-            creation.ask("ec2", "CreateTags", Resources=[template], Tags=new)
+            creation.send("ec2", "CreateTags", Resources=[template], Tags=new)
     if "LaunchTemplateData" not in creation.properties:
-        return creation.old.made
+        return creation.old.physical
     data = creation.take("LaunchTemplateData")
     shaped = creation.shaped("ec2", "CreateLaunchTemplateVersion", {"LaunchTemplateData": data})
-    found = creation.ask("ec2", "CreateLaunchTemplateVersion", LaunchTemplateId=template, **shaped)
+    found = creation.send("ec2", "CreateLaunchTemplateVersion", LaunchTemplateId=template, **shaped)
     version = str(found["LaunchTemplateVersion"]["VersionNumber"])
-    return Made(ref=template, attributes={**creation.old.made.attributes, "LatestVersionNumber": version})
+    return Created(ref=template, attributes={**creation.old.physical.attributes, "LatestVersionNumber": version})
 
 
-def update_auto_scaling_group(creation: Creation) -> Made:
+def update_auto_scaling_group(creation: Creation) -> Created:
     """Change an Auto Scaling group. Its instances stay; new ones have the new settings."""
     name = creation.physical_id
     subnets = {"VPCZoneIdentifier": ",".join(new)} if (new := creation.take("VPCZoneIdentifier")) else {}
     if "Tags" in creation.properties:
         new, gone = creation.tags()
-        of_group = {"ResourceId": name, "ResourceType": "auto-scaling-group"}
+        group_key = {"ResourceId": name, "ResourceType": "auto-scaling-group"}
         if gone:
-            creation.ask("autoscaling", "DeleteTags", Tags=[{"Key": each, **of_group} for each in gone])
+            creation.send("autoscaling", "DeleteTags", Tags=[{"Key": each, **group_key} for each in gone])
         if new:
-            tags = creation.shaped("autoscaling", "CreateOrUpdateTags", {"Tags": [each | of_group for each in new]})
-            creation.ask("autoscaling", "CreateOrUpdateTags", **tags)
+            tags = creation.shaped("autoscaling", "CreateOrUpdateTags", {"Tags": [each | group_key for each in new]})
+            creation.send("autoscaling", "CreateOrUpdateTags", **tags)
     if creation.properties or subnets:
-        creation.call("autoscaling", "UpdateAutoScalingGroup", AS_NAMED, AutoScalingGroupName=name, **subnets)
-    return creation.old.made
+        creation.call("autoscaling", "UpdateAutoScalingGroup", SAME_NAMES, AutoScalingGroupName=name, **subnets)
+    return creation.old.physical
 
 
 def _template_tags(properties: Mapping[str, Any]) -> list[dict[str, str]]:
     return [tag for each in properties.get("TagSpecifications", []) for tag in each["Tags"]]
 
 
-def queue(creation: Creation) -> Made:
+def queue(creation: Creation) -> Created:
     """Make a queue; all but its name and tags are attributes, as texts."""
     name = creation.named("QueueName", 80)
     tags = {each["Key"]: as_text(each["Value"]) for each in creation.take("Tags", [])}
     creation.properties = {"Attributes": creation.properties}
     url = creation.call("sqs", "CreateQueue", _QUEUE, QueueName=name, tags=tags)["QueueUrl"]
-    asked = creation.ask("sqs", "GetQueueAttributes", QueueUrl=url, AttributeNames=["QueueArn"])
-    return Made(ref=url, attributes={"Arn": asked["Attributes"]["QueueArn"], "QueueName": name, "QueueUrl": url})
+    attributes = creation.send("sqs", "GetQueueAttributes", QueueUrl=url, AttributeNames=["QueueArn"])
+    return Created(
+        ref=url, attributes={"Arn": attributes["Attributes"]["QueueArn"], "QueueName": name, "QueueUrl": url}
+    )
 
 
-def update_queue(creation: Creation) -> Made:
+def update_queue(creation: Creation) -> Created:
     """Change the attributes and tags of a queue."""
     new, gone = creation.tags()
     if gone:
-        creation.ask("sqs", "UntagQueue", QueueUrl=creation.physical_id, TagKeys=gone)
+        creation.send("sqs", "UntagQueue", QueueUrl=creation.physical_id, TagKeys=gone)
     if new:
         tags = {each["Key"]: each["Value"] for each in new}
-        creation.ask("sqs", "TagQueue", QueueUrl=creation.physical_id, Tags=tags)
+        creation.send("sqs", "TagQueue", QueueUrl=creation.physical_id, Tags=tags)
     if attributes := {name: creation.take(name) for name in [*creation.properties]}:
         creation.properties = {"Attributes": attributes}
         creation.call("sqs", "SetQueueAttributes", _QUEUE, QueueUrl=creation.physical_id)
-    return creation.old.made
+    return creation.old.physical
 
 
-def queue_policy(creation: Creation) -> Made:
+def queue_policy(creation: Creation) -> Created:
     """Write the policy of queues."""
     document = json.dumps(creation.take("PolicyDocument"))
     for url in creation.take("Queues"):
-        creation.ask("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document})
-    return Made(ref=creation.name(80))
+        creation.send("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document})
+    return Created(ref=creation.name(80))
 
 
 def delete_queue_policy(creation: Creation) -> None:
     """Delete the policy of queues."""
     for url in creation.old.properties["Queues"]:
-        creation.ask("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": ""})
+        creation.send("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": ""})
 
 
-def rule(creation: Creation) -> Made:
+def rule(creation: Creation) -> Created:
     """Make a rule, then its targets."""
     targets = creation.take("Targets", [])
     name = creation.named("Name", 64)
     arn = creation.call("events", "PutRule", Shaping(documents=frozenset({"EventPattern"})), Name=name)["RuleArn"]
     creation.physical_id = name
     if targets:
-        answer = creation.ask(
+        answer = creation.send(
             "events", "PutTargets", **creation.shaped("events", "PutTargets", _targets(name, targets))
         )
         for refused in answer["FailedEntries"]:
             creation.fail(refused["ErrorMessage"])
-    return Made(ref=name, attributes={"Arn": arn})
+    return Created(ref=name, attributes={"Arn": arn})
 
 
-def update_rule(creation: Creation) -> Made:
+def update_rule(creation: Creation) -> Created:
     """Write a rule again, without the targets that are gone."""
     kept = {each["Id"] for each in creation.declared.get("Targets", [])}
     gone = [each["Id"] for each in creation.old.properties.get("Targets", []) if each["Id"] not in kept]
     if gone:
-        creation.ask("events", "RemoveTargets", Rule=creation.physical_id, Ids=gone)
-    made = creation.retag("events", creation.value("Arn"))
+        creation.send("events", "RemoveTargets", Rule=creation.physical_id, Ids=gone)
+    physical = creation.retag("events", creation.value("Arn"))
     if creation.properties:
         declared = {key: each for key, each in creation.declared.items() if key != "Tags"}
         creation.properties = {**declared, "Name": creation.physical_id}
-        made = rule(creation)
-    return made
+        physical = rule(creation)
+    return physical
 
 
 def delete_rule(creation: Creation) -> None:
     """Delete a rule and its targets."""
     if targets := [each["Id"] for each in creation.old.properties.get("Targets", [])]:
-        creation.ask("events", "RemoveTargets", Rule=creation.physical_id, Ids=targets)
-    creation.ask("events", "DeleteRule", Name=creation.physical_id)
+        creation.send("events", "RemoveTargets", Rule=creation.physical_id, Ids=targets)
+    creation.send("events", "DeleteRule", Name=creation.physical_id)
 
 
-def schedule(creation: Creation) -> Made:
+def schedule(creation: Creation) -> Created:
     """Make a schedule."""
     name = creation.named("Name", 64)
     arn = creation.call("scheduler", "CreateSchedule", Name=name)["ScheduleArn"]
-    return Made(ref=name, attributes={"Arn": arn})
+    return Created(ref=name, attributes={"Arn": arn})
 
 
-def update_schedule(creation: Creation) -> Made:
+def update_schedule(creation: Creation) -> Created:
     """Write a schedule again."""
     creation.properties = dict(creation.declared)
     creation.take("Name")
     creation.call("scheduler", "UpdateSchedule", Name=creation.physical_id)
-    return creation.old.made
+    return creation.old.physical
 
 
-def _targets(of_rule: str, targets: list[dict[str, object]]) -> dict[str, object]:
-    return {"Rule": of_rule, "Targets": targets}
+def _targets(rule_name: str, targets: list[dict[str, object]]) -> dict[str, object]:
+    return {"Rule": rule_name, "Targets": targets}
 
 
-def role(creation: Creation) -> Made:
+def role(creation: Creation) -> Created:
     """Make a role, then attach managed policies and write its own."""
     managed, own = creation.take("ManagedPolicyArns", []), creation.take("Policies", [])
     name = creation.named("RoleName", 64)
@@ -195,24 +197,24 @@ def role(creation: Creation) -> Made:
     creation.physical_id = name
     _attach(creation, name, managed, [])
     _write_all(creation, name, own, [])
-    return Made(ref=name, attributes={"Arn": found["Arn"], "RoleId": found["RoleId"]})
+    return Created(ref=name, attributes={"Arn": found["Arn"], "RoleId": found["RoleId"]})
 
 
-def update_role(creation: Creation) -> Made:
+def update_role(creation: Creation) -> Created:
     """Change who may assume a role, its policies and its tags."""
     name = creation.physical_id
     if (document := creation.take("AssumeRolePolicyDocument")) is not None:
-        creation.ask("iam", "UpdateAssumeRolePolicy", RoleName=name, PolicyDocument=json.dumps(document))
+        creation.send("iam", "UpdateAssumeRolePolicy", RoleName=name, PolicyDocument=json.dumps(document))
     for key, default in _DEFAULTS.items():
         if key in creation.properties:
-            creation.ask("iam", "UpdateRole", RoleName=name, **{key: creation.take(key, default)})
+            creation.send("iam", "UpdateRole", RoleName=name, **{key: creation.take(key, default)})
     _attach(creation, name, *creation.items("ManagedPolicyArns"))
     _write_all(creation, name, *creation.items("Policies"))
     if "Tags" in creation.properties:
         new, gone = creation.tags()
-        creation.ask("iam", "UntagRole", RoleName=name, TagKeys=gone)
-        creation.ask("iam", "TagRole", RoleName=name, Tags=new)
-    return creation.old.made
+        creation.send("iam", "UntagRole", RoleName=name, TagKeys=gone)
+        creation.send("iam", "TagRole", RoleName=name, Tags=new)
+    return creation.old.physical
 
 
 def delete_role(creation: Creation) -> None:
@@ -220,44 +222,44 @@ def delete_role(creation: Creation) -> None:
     name, old = creation.physical_id, creation.old.properties
     _attach(creation, name, [], old.get("ManagedPolicyArns", []))
     _write_all(creation, name, [], old.get("Policies", []))
-    creation.ask("iam", "DeleteRole", RoleName=name)
+    creation.send("iam", "DeleteRole", RoleName=name)
 
 
-def policy(creation: Creation) -> Made:
+def policy(creation: Creation) -> Created:
     """Write one policy into roles; those of users and groups are not played."""
     name, document = creation.take("PolicyName"), creation.take("PolicyDocument")
     for each in creation.take("Roles", []):
         _write(creation, each, name, document)
-    return Made(ref=creation.name(64))
+    return Created(ref=creation.name(64))
 
 
-def update_policy(creation: Creation) -> Made:
+def update_policy(creation: Creation) -> Created:
     """Write a policy into the roles that have it now, and delete it from others."""
     old, new = creation.old.properties, creation.declared
     for each in new.get("Roles", []):
         _write(creation, each, new["PolicyName"], new["PolicyDocument"])
     for each in old.get("Roles", []):
         if each not in new.get("Roles", []) or old["PolicyName"] != new["PolicyName"]:
-            creation.ask("iam", "DeleteRolePolicy", RoleName=each, PolicyName=old["PolicyName"])
+            creation.send("iam", "DeleteRolePolicy", RoleName=each, PolicyName=old["PolicyName"])
     for name in ("PolicyName", "PolicyDocument", "Roles"):
         creation.properties.pop(name, None)
-    return creation.old.made
+    return creation.old.physical
 
 
 def delete_policy(creation: Creation) -> None:
     """Delete a policy from its roles."""
     for each in creation.old.properties.get("Roles", []):
-        creation.ask("iam", "DeleteRolePolicy", RoleName=each, PolicyName=creation.old.properties["PolicyName"])
+        creation.send("iam", "DeleteRolePolicy", RoleName=each, PolicyName=creation.old.properties["PolicyName"])
 
 
-def role_policy(creation: Creation) -> Made:
+def role_policy(creation: Creation) -> Created:
     """Write a policy into one role."""
-    of_role, name = creation.properties["RoleName"], creation.properties["PolicyName"]
+    role_name, name = creation.properties["RoleName"], creation.properties["PolicyName"]
     creation.call("iam", "PutRolePolicy", _POLICY)
-    return Made(ref=f"{name}|{of_role}")
+    return Created(ref=f"{name}|{role_name}")
 
 
-def managed_policy(creation: Creation) -> Made:
+def managed_policy(creation: Creation) -> Created:
     """Make a managed policy and attach it to roles."""
     roles = creation.take("Roles", [])
     name = creation.named("ManagedPolicyName", 128)
@@ -265,62 +267,62 @@ def managed_policy(creation: Creation) -> Made:
     creation.physical_id = arn
     for each in roles:
         _attach(creation, each, [arn], [])
-    return Made(ref=arn, attributes={"PolicyArn": arn})
+    return Created(ref=arn, attributes={"PolicyArn": arn})
 
 
-def update_managed_policy(creation: Creation) -> Made:
+def update_managed_policy(creation: Creation) -> Created:
     """Make another version of a managed policy the default one, and delete the old version."""
     arn = creation.physical_id
     if (document := creation.take("PolicyDocument")) is not None:
-        old = creation.ask("iam", "GetPolicy", PolicyArn=arn)["Policy"]["DefaultVersionId"]
-        creation.ask(
+        old = creation.send("iam", "GetPolicy", PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        creation.send(
             "iam", "CreatePolicyVersion", PolicyArn=arn, PolicyDocument=json.dumps(document), SetAsDefault=True
         )
-        creation.ask("iam", "DeletePolicyVersion", PolicyArn=arn, VersionId=old)
+        creation.send("iam", "DeletePolicyVersion", PolicyArn=arn, VersionId=old)
     new, gone = creation.items("Roles")
     for each in new:
         _attach(creation, each, [arn], [])
     for each in gone:
         _attach(creation, each, [], [arn])
-    return creation.old.made
+    return creation.old.physical
 
 
 def delete_managed_policy(creation: Creation) -> None:
     """Detach a managed policy from its roles and delete it."""
     for each in creation.old.properties.get("Roles", []):
         _attach(creation, each, [], [creation.physical_id])
-    creation.ask("iam", "DeletePolicy", PolicyArn=creation.physical_id)
+    creation.send("iam", "DeletePolicy", PolicyArn=creation.physical_id)
 
 
-def instance_profile(creation: Creation) -> Made:
+def instance_profile(creation: Creation) -> Created:
     """Make an instance profile and put its role in."""
-    [of_role] = creation.take("Roles")
+    [role_name] = creation.take("Roles")
     name = creation.named("InstanceProfileName", 128)
     arn = creation.call("iam", "CreateInstanceProfile", InstanceProfileName=name)["InstanceProfile"]["Arn"]
-    creation.ask("iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=of_role)
-    return Made(ref=name, attributes={"Arn": arn})
+    creation.send("iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role_name)
+    return Created(ref=name, attributes={"Arn": arn})
 
 
 def delete_instance_profile(creation: Creation) -> None:
     """Take the role out of an instance profile and delete it."""
-    name, [of_role] = creation.physical_id, creation.old.properties["Roles"]
-    creation.ask("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=of_role)
-    creation.ask("iam", "DeleteInstanceProfile", InstanceProfileName=name)
+    name, [role_name] = creation.physical_id, creation.old.properties["Roles"]
+    creation.send("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role_name)
+    creation.send("iam", "DeleteInstanceProfile", InstanceProfileName=name)
 
 
 def _attach(creation: Creation, role: str, new: list[str], gone: list[str]) -> None:
     for arn in new:
-        creation.ask("iam", "AttachRolePolicy", RoleName=role, PolicyArn=arn)
+        creation.send("iam", "AttachRolePolicy", RoleName=role, PolicyArn=arn)
     for arn in gone:
-        creation.ask("iam", "DetachRolePolicy", RoleName=role, PolicyArn=arn)
+        creation.send("iam", "DetachRolePolicy", RoleName=role, PolicyArn=arn)
 
 
 def _write_all(creation: Creation, role: str, new: list[dict[str, Any]], gone: list[dict[str, Any]]) -> None:
     for each in gone:
-        creation.ask("iam", "DeleteRolePolicy", RoleName=role, PolicyName=each["PolicyName"])
+        creation.send("iam", "DeleteRolePolicy", RoleName=role, PolicyName=each["PolicyName"])
     for each in new:
         _write(creation, role, each["PolicyName"], each["PolicyDocument"])
 
 
-def _write(creation: Creation, of_role: str, name: str, document: Any) -> None:
-    creation.ask("iam", "PutRolePolicy", RoleName=of_role, PolicyName=name, PolicyDocument=json.dumps(document))
+def _write(creation: Creation, role_name: str, name: str, document: Any) -> None:
+    creation.send("iam", "PutRolePolicy", RoleName=role_name, PolicyName=name, PolicyDocument=json.dumps(document))

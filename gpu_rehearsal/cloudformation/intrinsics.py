@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _REFERENCE = re.compile(r"\{\{resolve:([a-z-]+):([^}]*)\}\}")
 
 
-class Scope(Protocol):
+class _Scope(Protocol):
     """What functions may ask while a stack is created."""
 
     def ref(self, name: str) -> Any:
@@ -52,7 +52,7 @@ class Scope(Protocol):
         """Return the value of another stack's output; the stack's own region for an empty one."""
 
 
-def evaluate(value: Any, scope: Scope) -> Any:
+def evaluate(value: Any, scope: _Scope) -> Any:
     """Return a value with its functions applied and without what is `NO_VALUE`.
 
     Raises:
@@ -87,7 +87,7 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def _call(name: str, argument: Any, scope: Scope) -> Any:
+def _call(name: str, argument: Any, scope: _Scope) -> Any:
     if name == "Condition" and not isinstance(argument, str):
         # The element of a policy has the same name.
         return {name: evaluate(argument, scope)}
@@ -98,17 +98,17 @@ def _call(name: str, argument: Any, scope: Scope) -> Any:
     return _EAGER[name](evaluate(argument, scope), scope)
 
 
-def _get_att(argument: Any, scope: Scope) -> Any:
+def _get_att(argument: Any, scope: _Scope) -> Any:
     logical_id, name = argument if isinstance(argument, list) else argument.split(".", 1)
     return scope.attribute(logical_id, evaluate(name, scope))
 
 
-def _if(argument: Any, scope: Scope) -> Any:
+def _if(argument: Any, scope: _Scope) -> Any:
     name, then, otherwise = argument
     return evaluate(then if scope.condition(name) else otherwise, scope)
 
 
-def _sub(argument: Any, scope: Scope) -> str:
+def _sub(argument: Any, scope: _Scope) -> str:
     text, own = (argument, {}) if isinstance(argument, str) else argument
 
     def fill(found: re.Match[str]) -> str:
@@ -120,19 +120,19 @@ def _sub(argument: Any, scope: Scope) -> str:
     return _PLACEHOLDER.sub(fill, text)
 
 
-def _named(name: str, own: Mapping[str, Any], scope: Scope) -> Any:
+def _named(name: str, own: Mapping[str, Any], scope: _Scope) -> Any:
     if name in own:
         return evaluate(own[name], scope)
     logical_id, dot, attribute = name.partition(".")
     return scope.attribute(logical_id, attribute) if dot else scope.ref(name)
 
 
-def _find_in_map(argument: Any, scope: Scope) -> Any:
+def _find_in_map(argument: Any, scope: _Scope) -> Any:
     name, first, second = argument
     return scope.mapping(name)[first][second]
 
 
-def _get_stack_output(argument: Any, scope: Scope) -> Any:
+def _get_stack_output(argument: Any, scope: _Scope) -> Any:
     """Return another stack's output.
 
     Source, 2026-11:
@@ -143,43 +143,43 @@ def _get_stack_output(argument: Any, scope: Scope) -> Any:
     return scope.output(argument["StackName"], argument["OutputName"], argument.get("Region", ""))
 
 
-def _join(argument: Any, _scope: Scope) -> str:
+def _join(argument: Any, _scope: _Scope) -> str:
     separator, parts = argument
     return str(separator).join(as_text(part) for part in parts)
 
 
-def _select(argument: Any, _scope: Scope) -> Any:
+def _select(argument: Any, _scope: _Scope) -> Any:
     index, values = argument
     if not 0 <= int(index) < len(values):
         raise LookupError(f"Fn::Select cannot select nonexistent value at index {index} of {values!r}")
     return values[int(index)]
 
 
-def _split(argument: Any, _scope: Scope) -> list[str]:
+def _split(argument: Any, _scope: _Scope) -> list[str]:
     separator, text = argument
     return str(text).split(separator)
 
 
-def _cidr(argument: Any, _scope: Scope) -> list[str]:
+def _cidr(argument: Any, _scope: _Scope) -> list[str]:
     block, count, bits = argument
     networks = ipaddress.ip_network(block).subnets(new_prefix=ipaddress.ip_network(block).max_prefixlen - int(bits))
     return [str(each) for each in itertools.islice(networks, int(count))]
 
 
-def _contains(argument: Any, _scope: Scope) -> bool:
+def _contains(argument: Any, _scope: _Scope) -> bool:
     values, value = argument
     return value in values
 
 
 # Their arguments are names, or are evaluated only in part.
-_LAZY: dict[str, Callable[[Any, Scope], Any]] = {
+_LAZY: dict[str, Callable[[Any, _Scope], Any]] = {
     "Condition": lambda argument, scope: scope.condition(argument),
     "Fn::GetAtt": _get_att,
     "Fn::If": _if,
     "Fn::Sub": _sub,
     "Ref": lambda argument, scope: scope.ref(argument),
 }
-_EAGER: dict[str, Callable[[Any, Scope], Any]] = {
+_EAGER: dict[str, Callable[[Any, _Scope], Any]] = {
     "Fn::And": lambda argument, _scope: all(argument),
     "Fn::Base64": lambda argument, _scope: base64.b64encode(as_text(argument).encode()).decode(),
     "Fn::Cidr": _cidr,
@@ -220,7 +220,7 @@ def _read(found: re.Match[str], stored: Callable[[str], str]) -> str:
     return stored(found[2])
 
 
-def refuse_unless_asserted(rules: Mapping[str, Any], scope: Scope) -> None:
+def refuse_unless_asserted(rules: Mapping[str, Any], scope: _Scope) -> None:
     """Refuse parameters that a rule forbids.
 
     Raises:

@@ -95,8 +95,8 @@ def runtime(name: str) -> Runtime:
     """
     if _is_of_python(name):
         return Runtime(command=(sys.executable, "-u", str(_HERE / "python_runtime.py")), variables={})
-    modules = {"NODE_PATH": str(assets.modules())}
-    return Runtime(command=(_node(), str(_HERE / "node_runtime.cjs")), variables=modules)
+    node_modules = {"NODE_PATH": str(assets.node_modules())}
+    return Runtime(command=(_node(), str(_HERE / "node_runtime.cjs")), variables=node_modules)
 
 
 def _is_of_python(name: str) -> bool:
@@ -147,10 +147,10 @@ class Invocation:
         (self._folder / "tmp").mkdir()
         event = self._folder / "event.json"
         event.write_bytes(payload)
-        with event.open("rb") as given, self.log.open("wb") as log:
+        with event.open("rb") as event_file, self.log.open("wb") as log:
             started = processes.start(
                 process.command,
-                stdin=given,
+                stdin=event_file,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.function.code,
@@ -179,14 +179,14 @@ class Invocation:
     def _read_result(self, status: int) -> bytes:
         if not self._answer.exists():
             raise self._error("Runtime.ExitError", f"Error: Runtime exited with error: exit status {status}")
-        told: dict[str, Any] = json.loads(self._answer.read_text())
-        if "error" in told:
-            raise FunctionError(json.dumps(told["error"]).encode())
-        return json.dumps(told["answer"]).encode()
+        result: dict[str, Any] = json.loads(self._answer.read_text())
+        if "error" in result:
+            raise FunctionError(json.dumps(result["error"]).encode())
+        return json.dumps(result["answer"]).encode()
 
     def _error(self, kind: str, message: str) -> FunctionError:
-        told = {"errorType": kind, "errorMessage": f"RequestId: {self.request_id} {message}"}
-        return FunctionError(json.dumps(told).encode())
+        result = {"errorType": kind, "errorMessage": f"RequestId: {self.request_id} {message}"}
+        return FunctionError(json.dumps(result).encode())
 
     def _variables(self) -> dict[str, str]:
         """Return the environment; nothing of this process' own gets through.
@@ -265,8 +265,8 @@ class Functions:
         self.layers: dict[str, Path] = {}
         self.runs: list[Run] = []
         self.folder, self._aws, self._environment = folder, aws, environment
-        self._made: dict[str, Function] = {}
-        self._others: Invoke | None = aws.functions
+        self._physical: dict[str, Function] = {}
+        self._invoke_elsewhere: Invoke | None = aws.functions
         self._numbers, self._versions, self._lock = itertools.count(1), itertools.count(1), threading.Lock()
         self._layer_versions: Counter[str] = Counter()
         self._running, self._idle = Counter[str](), threading.Condition()
@@ -274,11 +274,11 @@ class Functions:
 
     def add(self, function: Function) -> None:
         """Have a function answer by its name, in place of an older version of it."""
-        self._made[function.name] = function
+        self._physical[function.name] = function
 
     def remove(self, name: str) -> None:
         """Delete a function after its runs have ended: Lambda has written their logs by then."""
-        self._made.pop(name, None)
+        self._physical.pop(name, None)
         with self._idle:
             self._idle.wait_for(lambda: not self._running[name])
 
@@ -304,14 +304,14 @@ class Functions:
             FunctionError: It ended without an answer.
             LookupError: There is no such function.
         """
-        if name not in self._made:
-            if self._others is None:
+        if name not in self._physical:
+            if self._invoke_elsewhere is None:
                 raise LookupError(f"Function not found: {name}")
-            return self._others(name, payload)
-        if why := self._why_unreached(self._made[name], payload):
+            return self._invoke_elsewhere(name, payload)
+        if why := self._why_unreached(self._physical[name], payload):
             raise FunctionError(json.dumps({"errorType": "Sandbox.Timedout", "errorMessage": why}).encode())
-        with self._one_more_runs(name):
-            function = self._made[name]
+        with self._counted_run(name):
+            function = self._physical[name]
             folder, environment = self._folder_of_run(name), self._function_environment(function)
             return self._run(Invocation(function, folder, environment, self.stopped), payload)
 
@@ -332,7 +332,7 @@ class Functions:
         return self._aws.unreachable(function.source, cluster) if cluster else ""
 
     @contextmanager
-    def _one_more_runs(self, name: str) -> Iterator[None]:
+    def _counted_run(self, name: str) -> Iterator[None]:
         with self._idle:
             self._running[name] += 1
         try:

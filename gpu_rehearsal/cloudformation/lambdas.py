@@ -16,54 +16,56 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from gpu_rehearsal.cloudformation.changes import Creation, Made
+from gpu_rehearsal.cloudformation.changes import Created, Creation
 from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 from gpu_rehearsal.cloudformation.invocation import Function, local_runtime
-from gpu_rehearsal.cloudformation.template import merge
+from gpu_rehearsal.cloudformation.template import merge_layers
 from gpu_rehearsal.credentials import FunctionError, Source
 
 # What Lambda takes where a function does not say.
 # Source: https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html (2026-11)
-TIMEOUT, MEMORY_MB = 3, 128
-SERVICE = "lambda.amazonaws.com"
+_TIMEOUT, _MEMORY_MB = 3, 128
+_SERVICE = "lambda.amazonaws.com"
 
 
-def function(creation: Creation) -> Made:
+def function(creation: Creation) -> Created:
     """Make a function of its code and layers."""
     name = creation.named("FunctionName", 64)
     inline = creation.properties.get("Code", {}).get("ZipFile")
-    said = creation.check("lambda", "CreateFunction", FunctionName=name)
+    parameters = creation.check("lambda", "CreateFunction", FunctionName=name)
     arn = creation.arn("lambda", f"function:{name}")
-    _refuse_unless_assumed(creation, said["Role"])
-    _refuse_unless_in_network(creation, said)
+    _refuse_unless_assumed(creation, parameters["Role"])
+    _refuse_unless_in_network(creation, parameters)
     code, opt = (creation.functions.new_folder(kind, name) for kind in ("code", "opt"))
     creation.functions.add(
         Function(
             name=name,
             arn=arn,
-            role=said["Role"],
-            runtime=said["Runtime"],
-            handler=said["Handler"],
-            code=_inline(inline, code, said) if inline else _asset(creation, said["Code"]),
-            opt=merge([creation.functions.layers[each] for each in said.get("Layers", [])], opt),
-            variables=said.get("Environment", {}).get("Variables", {}),
-            timeout=said.get("Timeout", TIMEOUT),
-            memory_mb=said.get("MemorySize", MEMORY_MB),
-            log_group=said.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}"),
-            source=_source(name, said.get("VpcConfig", {})),
+            role=parameters["Role"],
+            runtime=parameters["Runtime"],
+            handler=parameters["Handler"],
+            code=_write_inline_code(inline, code, parameters)
+            if inline
+            else _unpack_asset(creation, parameters["Code"]),
+            opt=merge_layers([creation.functions.layers[each] for each in parameters.get("Layers", [])], opt),
+            variables=parameters.get("Environment", {}).get("Variables", {}),
+            timeout=parameters.get("Timeout", _TIMEOUT),
+            memory_mb=parameters.get("MemorySize", _MEMORY_MB),
+            log_group=parameters.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}"),
+            source=_source(name, parameters.get("VpcConfig", {})),
         )
     )
-    note = f"{said['Runtime']} played on {local_runtime(said['Runtime'])}"
-    return Made(ref=name, attributes={"Arn": arn}, note=note)
+    note = f"{parameters['Runtime']} played on {local_runtime(parameters['Runtime'])}"
+    return Created(ref=name, attributes={"Arn": arn}, note=note)
 
 
-def layer_version(creation: Creation) -> Made:
+def layer_version(creation: Creation) -> Created:
     """Make a version of a layer."""
     name = creation.named("LayerName", 140)
-    said = creation.check("lambda", "PublishLayerVersion", LayerName=name)
+    parameters = creation.check("lambda", "PublishLayerVersion", LayerName=name)
     arn = creation.functions.next_layer(creation.arn("lambda", f"layer:{name}"))
-    creation.functions.layers[arn] = _asset(creation, said["Content"])
-    return Made(ref=arn, attributes={"LayerVersionArn": arn})
+    creation.functions.layers[arn] = _unpack_asset(creation, parameters["Content"])
+    return Created(ref=arn, attributes={"LayerVersionArn": arn})
 
 
 def delete_function(creation: Creation) -> None:
@@ -76,10 +78,10 @@ def delete_layer_version(creation: Creation) -> None:
     creation.functions.layers.pop(creation.physical_id, None)
 
 
-def permission(creation: Creation) -> Made:
+def permission(creation: Creation) -> Created:
     """Let a service invoke a function; nothing here that invokes one asks."""
     creation.check("lambda", "AddPermission", Shaping(), StatementId=creation.name(100))
-    return Made(ref=creation.name(100), note="checked only: who may invoke is not judged")
+    return Created(ref=creation.name(100), note="checked only: who may invoke is not judged")
 
 
 def _source(name: str, network: dict[str, Any]) -> Source:
@@ -87,34 +89,34 @@ def _source(name: str, network: dict[str, Any]) -> Source:
     return Source(name=f"function {name}", subnet=subnets[0] if subnets else "", groups=tuple(groups))
 
 
-def _asset(creation: Creation, said: dict[str, Any]) -> Path:
-    return creation.assets.unpack(said["S3Key"], creation.functions.folder / "assets")
+def _unpack_asset(creation: Creation, parameters: dict[str, Any]) -> Path:
+    return creation.assets.unpack(parameters["S3Key"], creation.functions.folder / "assets")
 
 
-def _inline(text: str, folder: Path, said: dict[str, Any]) -> Path:
+def _write_inline_code(text: str, folder: Path, parameters: dict[str, Any]) -> Path:
     """Write code of the template to a file, whose name CloudFormation takes from the runtime."""
     folder.mkdir(parents=True)
-    (folder / ("index.py" if said["Runtime"].startswith("python") else "index.js")).write_text(text)
+    (folder / ("index.py" if parameters["Runtime"].startswith("python") else "index.js")).write_text(text)
     return folder
 
 
 def _refuse_unless_assumed(creation: Creation, role: str) -> None:
     """Refuse a role that Lambda could not assume."""
-    found = creation.ask("iam", "GetRole", RoleName=role.rpartition("/")[2])["Role"]["AssumeRolePolicyDocument"]
-    trusted = [each for each in found["Statement"] if SERVICE in json.dumps(each.get("Principal"))]
+    found = creation.send("iam", "GetRole", RoleName=role.rpartition("/")[2])["Role"]["AssumeRolePolicyDocument"]
+    trusted = [each for each in found["Statement"] if _SERVICE in json.dumps(each.get("Principal"))]
     if not any(each["Effect"] == "Allow" for each in trusted):
         creation.fail("The role defined for the function cannot be assumed by Lambda.")
 
 
-def _refuse_unless_in_network(creation: Creation, said: dict[str, Any]) -> None:
+def _refuse_unless_in_network(creation: Creation, parameters: dict[str, Any]) -> None:
     """Refuse a function in a VPC whose role may make no network interface there: Lambda makes them as that role.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions (2026-11)
     """
-    for subnet in said.get("VpcConfig", {}).get("SubnetIds", []):
-        groups = said["VpcConfig"].get("SecurityGroupIds", [])
+    for subnet in parameters.get("VpcConfig", {}).get("SubnetIds", []):
+        groups = parameters["VpcConfig"].get("SecurityGroupIds", [])
         try:
-            creation.as_role("ec2", said["Role"]).create_network_interface(SubnetId=subnet, Groups=groups)
+            creation.as_role("ec2", parameters["Role"]).create_network_interface(SubnetId=subnet, Groups=groups)
         except ClientError as error:
             creation.fail(
                 "The provided execution role does not have permissions to call CreateNetworkInterface on EC2: "
@@ -124,13 +126,13 @@ def _refuse_unless_in_network(creation: Creation, said: dict[str, Any]) -> None:
 
 # Seconds that CloudFormation waits for an answer where the resource does not say.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
-SERVICE_TIMEOUT = 3600
+_SERVICE_TIMEOUT = 3600
 # Seconds before Lambda runs again an asynchronous invocation whose function ended with an error.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html (2026-11)
-RUNS_AGAIN_AFTER = (60, 120)
+_RETRY_SECONDS = (60, 120)
 
 
-def create_custom(creation: Creation) -> Made:
+def create_custom(creation: Creation) -> Created:
     """Create a custom resource. A failed one is deleted too, by the id that its function answered with.
 
     Assumption, without a source: CloudFormation makes up the id if no answer comes.
@@ -139,14 +141,14 @@ def create_custom(creation: Creation) -> Made:
     return _send(creation, "Create")
 
 
-def update_custom(creation: Creation) -> Made:
+def update_custom(creation: Creation) -> Created:
     """Update a custom resource. If the answer has another id, CloudFormation deletes the old one afterwards.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
     """
     if "ServiceToken" in creation.properties:
         creation.fail("Modifying service token is not allowed.")
-    return _send(creation, "Update", OldResourceProperties=as_texts(creation.old.properties))
+    return _send(creation, "Update", OldResourceProperties=_with_text_scalars(creation.old.properties))
 
 
 def delete_custom(creation: Creation) -> None:
@@ -154,37 +156,37 @@ def delete_custom(creation: Creation) -> None:
     _send(creation, "Delete")
 
 
-def _send(creation: Creation, kind: str, **more: Any) -> Made:
+def _send(creation: Creation, kind: str, **more: Any) -> Created:
     """Send a request to the function behind ServiceToken, and wait for its answer."""
     request = _request(creation, kind) | more
     creation.has_called = True
-    seconds = float(creation.declared.get("ServiceTimeout", SERVICE_TIMEOUT))
+    seconds = float(creation.declared.get("ServiceTimeout", _SERVICE_TIMEOUT))
     name = creation.declared["ServiceToken"].split(":function:")[-1]
     creation.properties = {}
     ends = time.monotonic() + seconds
-    asking = Asking(creation, name, request, ends)
-    asking.start()
-    answer = _answer(creation, asking, request, ends)
+    invocation = _AsyncInvocation(creation, name, request, ends)
+    invocation.start()
+    answer = _wait_for_answer(creation, invocation, request, ends)
     if answer is None:
         creation.fail(
             f"CloudFormation did not receive a response from your Custom Resource within {seconds:.0f} seconds"
-            f"{asking.failed and ': ' + asking.failed}"
+            f"{invocation.failed and ': ' + invocation.failed}"
         )
     if kind == "Create":
         creation.physical_id = answer["PhysicalResourceId"]
     if answer["Status"] == "FAILED":
         creation.fail(f"Received response status [FAILED] from custom resource. Message returned: {answer['Reason']}")
-    return Made(ref=answer["PhysicalResourceId"], attributes=answer.get("Data") or {})
+    return Created(ref=answer["PhysicalResourceId"], attributes=answer.get("Data") or {})
 
 
-def as_texts(value: Any) -> Any:
+def _with_text_scalars(value: Any) -> Any:
     """Return properties as a function gets them: every scalar a text."""
     if isinstance(value, Mapping):
-        return {key: as_texts(each) for key, each in value.items()}
-    return [as_texts(each) for each in value] if isinstance(value, list) else as_text(value)
+        return {key: _with_text_scalars(each) for key, each in value.items()}
+    return [_with_text_scalars(each) for each in value] if isinstance(value, list) else as_text(value)
 
 
-class Asking(Thread):
+class _AsyncInvocation(Thread):
     """An asynchronous invocation, again after a while where the function ends with an error.
 
     Args:
@@ -205,7 +207,7 @@ class Asking(Thread):
 
     def run(self) -> None:
         """Invoke until the function ends without an error, at most three times."""
-        for seconds in (*RUNS_AGAIN_AFTER, None):
+        for seconds in (*_RETRY_SECONDS, None):
             if self._succeeds() or seconds is None or time.monotonic() + seconds > self._ends:
                 return
             if self.given_up.wait(seconds):
@@ -232,17 +234,19 @@ def _request(creation: Creation, kind: str) -> dict[str, Any]:
         "RequestId": request_id,
         "LogicalResourceId": creation.logical_id,
         "ResourceType": creation.type,
-        "ResourceProperties": as_texts(creation.declared),
+        "ResourceProperties": _with_text_scalars(creation.declared),
     }
 
 
-def _answer(creation: Creation, asking: Asking, request: Mapping[str, Any], ends: float) -> dict[str, Any] | None:
+def _wait_for_answer(
+    creation: Creation, invocation: _AsyncInvocation, request: Mapping[str, Any], ends: float
+) -> dict[str, Any] | None:
     """Return the answer; nothing as soon as none can come any more, since nobody here waits for an hour."""
     while time.monotonic() < ends:
         if why := creation.functions.stopped():
-            asking.given_up.set()
+            invocation.given_up.set()
             creation.fail(why)
-        running = asking.is_alive()
+        running = invocation.is_alive()
         if answer := creation.answers.wait(request, min(ends - time.monotonic(), 0.5)):
             return answer
         if not running:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_rehearsal.cloudformation.changes import Creation, Made
+from gpu_rehearsal.cloudformation.changes import Created, Creation
 from gpu_rehearsal.cloudformation.intrinsics import Shaping
 from gpu_rehearsal.cloudformation.template import region_partition
 
@@ -33,105 +33,105 @@ _PORTS = ("FromPort", "ToPort")
 _EVERYTHING = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 
 
-def vpc(creation: Creation) -> Made:
+def vpc(creation: Creation) -> Created:
     """Make a VPC; names in DNS are switched by calls of their own."""
     switches = {name: creation.take(name) for name in ("EnableDnsSupport", "EnableDnsHostnames")}
     found = creation.call("ec2", "CreateVpc", Shaping(tagged="vpc"))["Vpc"]
     vpc_id = creation.physical_id = found["VpcId"]
     for name, on in switches.items():
         if on is not None:
-            creation.ask("ec2", "ModifyVpcAttribute", VpcId=vpc_id, **{name: {"Value": is_true(on)}})
-    of_it = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "group-name", "Values": ["default"]}]
-    [default] = creation.ask("ec2", "DescribeSecurityGroups", Filters=of_it)["SecurityGroups"]
-    return Made(
+            creation.send("ec2", "ModifyVpcAttribute", VpcId=vpc_id, **{name: {"Value": is_true(on)}})
+    filters = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "group-name", "Values": ["default"]}]
+    [default] = creation.send("ec2", "DescribeSecurityGroups", Filters=filters)["SecurityGroups"]
+    return Created(
         ref=vpc_id,
         attributes={"VpcId": vpc_id, "CidrBlock": found["CidrBlock"], "DefaultSecurityGroup": default["GroupId"]},
     )
 
 
-def subnet(creation: Creation) -> Made:
+def subnet(creation: Creation) -> Created:
     """Make a subnet; public addresses are switched by a call of their own."""
     public = creation.take("MapPublicIpOnLaunch")
     found = creation.call("ec2", "CreateSubnet", Shaping(tagged="subnet"))["Subnet"]
     creation.physical_id = found["SubnetId"]
     if public is not None:
-        creation.ask(
+        creation.send(
             "ec2", "ModifySubnetAttribute", SubnetId=found["SubnetId"], MapPublicIpOnLaunch={"Value": is_true(public)}
         )
     names = ("AvailabilityZone", "AvailabilityZoneId", "CidrBlock", "SubnetId", "VpcId")
-    return Made(ref=found["SubnetId"], attributes={name: found[name] for name in names if name in found})
+    return Created(ref=found["SubnetId"], attributes={name: found[name] for name in names if name in found})
 
 
-def internet_gateway(creation: Creation) -> Made:
+def internet_gateway(creation: Creation) -> Created:
     """Make an internet gateway."""
     found = creation.call("ec2", "CreateInternetGateway", Shaping(tagged="internet-gateway"))["InternetGateway"]
-    return Made(ref=found["InternetGatewayId"], attributes={"InternetGatewayId": found["InternetGatewayId"]})
+    return Created(ref=found["InternetGatewayId"], attributes={"InternetGatewayId": found["InternetGatewayId"]})
 
 
-def gateway_attachment(creation: Creation) -> Made:
+def gateway_attachment(creation: Creation) -> Created:
     """Attach an internet gateway; one of a VPN is not played."""
     vpc_id = creation.properties["VpcId"]
     creation.call("ec2", "AttachInternetGateway")
-    return Made(ref=f"IGW|{vpc_id}")
+    return Created(ref=f"IGW|{vpc_id}")
 
 
-def elastic_ip(creation: Creation) -> Made:
+def elastic_ip(creation: Creation) -> Created:
     """Allocate an address."""
     found = creation.call("ec2", "AllocateAddress", Shaping(tagged="elastic-ip"))
-    return Made(
+    return Created(
         ref=found["PublicIp"], attributes={"AllocationId": found["AllocationId"], "PublicIp": found["PublicIp"]}
     )
 
 
-def nat_gateway(creation: Creation) -> Made:
+def nat_gateway(creation: Creation) -> Created:
     """Make a NAT gateway, and wait until it forwards."""
     gateway = creation.call("ec2", "CreateNatGateway", Shaping(tagged="natgateway"))["NatGateway"]["NatGatewayId"]
     creation.physical_id = gateway
 
     def look() -> str:
-        [found] = creation.ask("ec2", "DescribeNatGateways", NatGatewayIds=[gateway])["NatGateways"]
+        [found] = creation.send("ec2", "DescribeNatGateways", NatGatewayIds=[gateway])["NatGateways"]
         return str(found["State"])
 
     creation.wait(look, until="available", while_=frozenset({"pending"}))
-    return Made(ref=gateway, attributes={"NatGatewayId": gateway})
+    return Created(ref=gateway, attributes={"NatGatewayId": gateway})
 
 
-def route_table(creation: Creation) -> Made:
+def route_table(creation: Creation) -> Created:
     """Make a route table."""
     found = creation.call("ec2", "CreateRouteTable", Shaping(tagged="route-table"))["RouteTable"]
-    return Made(ref=found["RouteTableId"], attributes={"RouteTableId": found["RouteTableId"]})
+    return Created(ref=found["RouteTableId"], attributes={"RouteTableId": found["RouteTableId"]})
 
 
-def route(creation: Creation) -> Made:
+def route(creation: Creation) -> Created:
     """Make a route."""
-    said = creation.properties
-    target = said.get("DestinationCidrBlock") or said.get("DestinationIpv6CidrBlock")
-    ref = f"{said['RouteTableId']}|{target}"
+    properties = creation.properties
+    target = properties.get("DestinationCidrBlock") or properties.get("DestinationIpv6CidrBlock")
+    ref = f"{properties['RouteTableId']}|{target}"
     creation.call("ec2", "CreateRoute")
-    return Made(ref=ref)
+    return Created(ref=ref)
 
 
-def route_table_association(creation: Creation) -> Made:
+def route_table_association(creation: Creation) -> Created:
     """Give a subnet its route table."""
     found = creation.call("ec2", "AssociateRouteTable")["AssociationId"]
-    return Made(ref=found, attributes={"Id": found})
+    return Created(ref=found, attributes={"Id": found})
 
 
-def vpc_endpoint(creation: Creation) -> Made:
+def vpc_endpoint(creation: Creation) -> Created:
     """Make an endpoint of a VPC, and wait until it is there."""
     shaping = Shaping(tagged="vpc-endpoint", documents=frozenset({"PolicyDocument"}))
     endpoint = creation.call("ec2", "CreateVpcEndpoint", shaping)["VpcEndpoint"]["VpcEndpointId"]
     creation.physical_id = endpoint
 
     def look() -> str:
-        [found] = creation.ask("ec2", "DescribeVpcEndpoints", VpcEndpointIds=[endpoint])["VpcEndpoints"]
+        [found] = creation.send("ec2", "DescribeVpcEndpoints", VpcEndpointIds=[endpoint])["VpcEndpoints"]
         return str(found["State"]).lower()
 
     creation.wait(look, until="available", while_=frozenset({"pending"}))
-    return Made(ref=endpoint, attributes={"Id": endpoint})
+    return Created(ref=endpoint, attributes={"Id": endpoint})
 
 
-def flow_log(creation: Creation) -> Made:
+def flow_log(creation: Creation) -> Created:
     """Make a flow log of one resource.
 
     Raises:
@@ -142,44 +142,44 @@ def flow_log(creation: Creation) -> Made:
     for refused in answer.get("Unsuccessful", ()):
         creation.fail(refused["Error"]["Message"])
     [found] = answer["FlowLogIds"]
-    return Made(ref=found, attributes={"Id": found})
+    return Created(ref=found, attributes={"Id": found})
 
 
-def retag(creation: Creation) -> Made:
+def retag(creation: Creation) -> Created:
     """Change the tags of a resource of EC2."""
     if "Tags" in creation.properties:
-        new, gone = creation.tags()
+        new, removed = creation.tags()
         resource = creation.value("AllocationId") if creation.type == "AWS::EC2::EIP" else creation.physical_id
-        if gone:
-            creation.ask("ec2", "DeleteTags", Resources=[resource], Tags=[{"Key": each} for each in gone])
+        if removed:
+            creation.send("ec2", "DeleteTags", Resources=[resource], Tags=[{"Key": each} for each in removed])
         if new:
-            creation.ask("ec2", "CreateTags", Resources=[resource], Tags=new)
-    return creation.old.made
+            creation.send("ec2", "CreateTags", Resources=[resource], Tags=new)
+    return creation.old.physical
 
 
-def update_vpc(creation: Creation) -> Made:
+def update_vpc(creation: Creation) -> Created:
     """Change DNS and the tags of a VPC."""
     # Source of the defaults: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html (2026-11)
     for name, default in (("EnableDnsSupport", True), ("EnableDnsHostnames", False)):
         if name in creation.properties:
             on = {"Value": is_true(creation.take(name, default))}
-            creation.ask("ec2", "ModifyVpcAttribute", VpcId=creation.physical_id, **{name: on})
+            creation.send("ec2", "ModifyVpcAttribute", VpcId=creation.physical_id, **{name: on})
     return retag(creation)
 
 
-def update_subnet(creation: Creation) -> Made:
+def update_subnet(creation: Creation) -> Created:
     """Change public addresses and the tags of a subnet."""
     if "MapPublicIpOnLaunch" in creation.properties:
         on = {"Value": is_true(creation.take("MapPublicIpOnLaunch", False))}
-        creation.ask("ec2", "ModifySubnetAttribute", SubnetId=creation.physical_id, MapPublicIpOnLaunch=on)
+        creation.send("ec2", "ModifySubnetAttribute", SubnetId=creation.physical_id, MapPublicIpOnLaunch=on)
     return retag(creation)
 
 
-def update_route(creation: Creation) -> Made:
+def update_route(creation: Creation) -> Created:
     """Give a route another target."""
     creation.properties = dict(creation.declared)
     creation.call("ec2", "ReplaceRoute")
-    return creation.old.made
+    return creation.old.physical
 
 
 def is_true(value: object) -> bool:
@@ -187,7 +187,7 @@ def is_true(value: object) -> bool:
     return value is True or value == "true"
 
 
-def security_group(creation: Creation) -> Made:
+def security_group(creation: Creation) -> Created:
     """Make a security group; rules for egress that are said replace the one that lets everything out."""
     ingress, egress = creation.take("SecurityGroupIngress"), creation.take("SecurityGroupEgress")
     name, vpc_id = creation.named("GroupName", 255), creation.properties["VpcId"]
@@ -195,39 +195,39 @@ def security_group(creation: Creation) -> Made:
     group = creation.call("ec2", "CreateSecurityGroup", shaping, GroupName=name)["GroupId"]
     creation.physical_id = group
     if egress:
-        creation.ask("ec2", "RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[permission(_EVERYTHING)])
+        creation.send("ec2", "RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[permission(_EVERYTHING)])
         _authorize(creation, "AuthorizeSecurityGroupEgress", group, egress)
     if ingress:
         _authorize(creation, "AuthorizeSecurityGroupIngress", group, ingress)
-    return Made(ref=group, attributes={"GroupId": group, "Id": group, "VpcId": vpc_id})
+    return Created(ref=group, attributes={"GroupId": group, "Id": group, "VpcId": vpc_id})
 
 
-def update_security_group(creation: Creation) -> Made:
+def update_security_group(creation: Creation) -> Created:
     """Change the rules and tags of a security group: new rules first."""
     for way in ("Ingress", "Egress"):
         if f"SecurityGroup{way}" not in creation.properties:
             continue
-        new, gone = creation.items(f"SecurityGroup{way}")
+        new, removed = creation.items(f"SecurityGroup{way}")
         if way == "Egress":
             new += [] if creation.declared.get("SecurityGroupEgress") else [_EVERYTHING]
-            gone += [] if creation.old.properties.get("SecurityGroupEgress") else [_EVERYTHING]
-        for verb, rules in (("Authorize", new), ("Revoke", gone)):
+            removed += [] if creation.old.properties.get("SecurityGroupEgress") else [_EVERYTHING]
+        for verb, rules in (("Authorize", new), ("Revoke", removed)):
             if rules:
                 _authorize(creation, f"{verb}SecurityGroup{way}", creation.physical_id, rules)
     return retag(creation)
 
 
-def security_group_ingress(creation: Creation) -> Made:
+def security_group_ingress(creation: Creation) -> Created:
     """Let somebody into a security group."""
     group = creation.take("GroupId")
     rule, creation.properties = creation.properties, {}
     answer = _authorize(creation, "AuthorizeSecurityGroupIngress", group, [rule])
-    made = answer["SecurityGroupRules"][0]["SecurityGroupRuleId"]
-    return Made(ref=made, attributes={"Id": made})
+    physical = answer["SecurityGroupRules"][0]["SecurityGroupRuleId"]
+    return Created(ref=physical, attributes={"Id": physical})
 
 
 def _authorize(creation: Creation, operation: str, group: str, rules: list[Mapping[str, Any]]) -> dict[str, Any]:
-    return creation.ask("ec2", operation, GroupId=group, IpPermissions=[permission(rule) for rule in rules])
+    return creation.send("ec2", operation, GroupId=group, IpPermissions=[permission(rule) for rule in rules])
 
 
 def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"IpProtocol": str(rule["IpProtocol"]), **ports, **sources}
 
 
-def key(creation: Creation) -> Made:
+def key(creation: Creation) -> Created:
     """Make a key; its rotation is switched by a call of its own, and a waiting time is of its deletion."""
     rotates = creation.take("EnableKeyRotation", False)
     creation.take("PendingWindowInDays")
@@ -252,20 +252,20 @@ def key(creation: Creation) -> Made:
     found = creation.call("kms", "CreateKey", shaping)["KeyMetadata"]
     creation.physical_id = found["KeyId"]
     if is_true(rotates):
-        creation.ask("kms", "EnableKeyRotation", KeyId=found["KeyId"])
-    return Made(ref=found["KeyId"], attributes={"Arn": found["Arn"], "KeyId": found["KeyId"]})
+        creation.send("kms", "EnableKeyRotation", KeyId=found["KeyId"])
+    return Created(ref=found["KeyId"], attributes={"Arn": found["Arn"], "KeyId": found["KeyId"]})
 
 
-def update_key(creation: Creation) -> Made:
+def update_key(creation: Creation) -> Created:
     """Change the policy, the description and the rotation of a key."""
     key = creation.physical_id
     if (document := creation.take("KeyPolicy")) is not None:
-        creation.ask("kms", "PutKeyPolicy", KeyId=key, PolicyName="default", Policy=json.dumps(document))
+        creation.send("kms", "PutKeyPolicy", KeyId=key, PolicyName="default", Policy=json.dumps(document))
     if "Description" in creation.properties:
-        creation.ask("kms", "UpdateKeyDescription", KeyId=key, Description=creation.take("Description", ""))
+        creation.send("kms", "UpdateKeyDescription", KeyId=key, Description=creation.take("Description", ""))
     if "EnableKeyRotation" in creation.properties:
         verb = "Enable" if is_true(creation.take("EnableKeyRotation", False)) else "Disable"
-        creation.ask("kms", f"{verb}KeyRotation", KeyId=key)
+        creation.send("kms", f"{verb}KeyRotation", KeyId=key)
     creation.properties.pop("PendingWindowInDays", None)
     return creation.retag("kms", key)
 
@@ -276,76 +276,76 @@ def delete_key(creation: Creation) -> None:
     Source: https://docs.aws.amazon.com/kms/latest/APIReference/API_ScheduleKeyDeletion.html (2026-11)
     """
     days = int(creation.old.properties.get("PendingWindowInDays", 30))
-    creation.ask("kms", "ScheduleKeyDeletion", KeyId=creation.physical_id, PendingWindowInDays=days)
+    creation.send("kms", "ScheduleKeyDeletion", KeyId=creation.physical_id, PendingWindowInDays=days)
 
 
-def alias(creation: Creation) -> Made:
+def alias(creation: Creation) -> Created:
     """Give a key another name."""
     name = creation.properties["AliasName"]
     creation.call("kms", "CreateAlias")
-    return Made(ref=name)
+    return Created(ref=name)
 
 
-def update_alias(creation: Creation) -> Made:
+def update_alias(creation: Creation) -> Created:
     """Give the name to another key."""
     name, key = creation.physical_id, creation.take("TargetKeyId")
-    creation.ask("kms", "UpdateAlias", AliasName=name, TargetKeyId=key)
-    return creation.old.made
+    creation.send("kms", "UpdateAlias", AliasName=name, TargetKeyId=key)
+    return creation.old.physical
 
 
-def log_group(creation: Creation) -> Made:
+def log_group(creation: Creation) -> Created:
     """Make a log group, then say how long it keeps."""
     name, days = creation.named("LogGroupName", 512), creation.take("RetentionInDays")
     creation.call("logs", "CreateLogGroup", logGroupName=name)
     creation.physical_id = name
     if days is not None:
-        creation.ask("logs", "PutRetentionPolicy", logGroupName=name, retentionInDays=int(days))
-    return Made(ref=name, attributes={"Arn": creation.arn("logs", f"log-group:{name}:*")})
+        creation.send("logs", "PutRetentionPolicy", logGroupName=name, retentionInDays=int(days))
+    return Created(ref=name, attributes={"Arn": creation.arn("logs", f"log-group:{name}:*")})
 
 
-def update_log_group(creation: Creation) -> Made:
+def update_log_group(creation: Creation) -> Created:
     """Change how long a log group keeps events."""
     if "RetentionInDays" in creation.properties:
         name, days = creation.physical_id, creation.properties.pop("RetentionInDays")
         if days is None:
-            creation.ask("logs", "DeleteRetentionPolicy", logGroupName=name)
+            creation.send("logs", "DeleteRetentionPolicy", logGroupName=name)
         else:
-            creation.ask("logs", "PutRetentionPolicy", logGroupName=name, retentionInDays=int(days))
+            creation.send("logs", "PutRetentionPolicy", logGroupName=name, retentionInDays=int(days))
     return creation.retag("logs", creation.arn("logs", f"log-group:{creation.physical_id}"))
 
 
-def parameter(creation: Creation) -> Made:
+def parameter(creation: Creation) -> Created:
     """Store a parameter."""
     kind, value = creation.properties["Type"], creation.properties["Value"]
     name = creation.named("Name", 1011)
     creation.call("ssm", "PutParameter", Name=name)
-    return Made(ref=name, attributes={"Type": kind, "Value": value})
+    return Created(ref=name, attributes={"Type": kind, "Value": value})
 
 
-def update_parameter(creation: Creation) -> Made:
+def update_parameter(creation: Creation) -> Created:
     """Store another value."""
-    new, gone = creation.tags()
+    new, removed = creation.tags()
     which = {"ResourceType": "Parameter", "ResourceId": creation.physical_id}
     if new:
-        creation.ask("ssm", "AddTagsToResource", **which, Tags=new)
-    if gone:
-        creation.ask("ssm", "RemoveTagsFromResource", **which, TagKeys=gone)
+        creation.send("ssm", "AddTagsToResource", **which, Tags=new)
+    if removed:
+        creation.send("ssm", "RemoveTagsFromResource", **which, TagKeys=removed)
     kind, value = creation.declared["Type"], creation.declared["Value"]
     if creation.properties:
         creation.properties = {key: each for key, each in creation.declared.items() if key not in ("Name", "Tags")}
         creation.call("ssm", "PutParameter", Name=creation.physical_id, Overwrite=True)
-    return Made(ref=creation.physical_id, attributes={"Type": kind, "Value": value})
+    return Created(ref=creation.physical_id, attributes={"Type": kind, "Value": value})
 
 
-def file_system(creation: Creation) -> Made:
+def file_system(creation: Creation) -> Created:
     """Make a file system of FSx; the names by which it is mounted are made up, for nothing is mounted here."""
     found = creation.call("fsx", "CreateFileSystem")["FileSystem"]
-    made = found["FileSystemId"]
-    names = {"DNSName": f"{made}.fsx.amazonaws.com", "LustreMountName": "played"}
-    return Made(ref=made, attributes=names | {"ResourceARN": found["ResourceARN"]})
+    physical = found["FileSystemId"]
+    names = {"DNSName": f"{physical}.fsx.amazonaws.com", "LustreMountName": "played"}
+    return Created(ref=physical, attributes=names | {"ResourceARN": found["ResourceARN"]})
 
 
-def bucket(creation: Creation) -> Made:
+def bucket(creation: Creation) -> Created:
     """Make a bucket; what it is like is said by calls of its own."""
     name = creation.named("BucketName", 63, lower=True)
     versioning = creation.take("VersioningConfiguration")
@@ -355,25 +355,25 @@ def bucket(creation: Creation) -> Made:
     creation.call("s3", "CreateBucket", Bucket=name)
     creation.physical_id = name
     if versioning is not None:
-        creation.ask("s3", "PutBucketVersioning", Bucket=name, VersioningConfiguration=versioning)
-    return Made(ref=name, attributes={"Arn": f"arn:{region_partition(creation.aws.region)}:s3:::{name}"})
+        creation.send("s3", "PutBucketVersioning", Bucket=name, VersioningConfiguration=versioning)
+    return Created(ref=name, attributes={"Arn": f"arn:{region_partition(creation.aws.region)}:s3:::{name}"})
 
 
-def bucket_policy(creation: Creation) -> Made:
+def bucket_policy(creation: Creation) -> Created:
     """Write the policy of a bucket."""
     name, document = creation.take("Bucket"), json.dumps(creation.take("PolicyDocument"))
     creation.call("s3", "PutBucketPolicy", Bucket=name, Policy=document)
-    return Made(ref=name)
+    return Created(ref=name)
 
 
-def alarm(creation: Creation) -> Made:
+def alarm(creation: Creation) -> Created:
     """Make an alarm of CloudWatch."""
     name = creation.named("AlarmName", 255)
     creation.call("cloudwatch", "PutMetricAlarm", AlarmName=name)
-    return Made(ref=name, attributes={"Arn": creation.arn("cloudwatch", f"alarm:{name}")})
+    return Created(ref=name, attributes={"Arn": creation.arn("cloudwatch", f"alarm:{name}")})
 
 
-def metadata(creation: Creation) -> Made:
+def metadata(creation: Creation) -> Created:
     """Make nothing: the type is a note for AWS."""
     creation.properties = {}
-    return Made(ref=creation.name(64))
+    return Created(ref=creation.name(64))

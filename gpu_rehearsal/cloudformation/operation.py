@@ -16,12 +16,12 @@ from typing import Any, Literal, cast
 from botocore.exceptions import BotoCoreError, ClientError
 
 from gpu_rehearsal.cloudformation.changes import (
+    Created,
     Creation,
     CreationFailed,
     Deployed,
     Deployment,
     Event,
-    Made,
     Phase,
     StackIdentity,
     Status,
@@ -34,13 +34,13 @@ from gpu_rehearsal.cloudformation.template import Assets, Order, Resource, Templ
 
 Skip = Callable[[str, str, Mapping[str, Any]], str]
 Replaces = Callable[[str], Sequence[str]]
-Verb = Literal["CREATE", "UPDATE", "DELETE"]
+_Verb = Literal["CREATE", "UPDATE", "DELETE"]
 _ERRORS = (CreationFailed, ClientError, BotoCoreError, ValueError, LookupError)
 # Codes of errors that mean that a resource is gone already, which makes its deletion complete.
 _GONE = ("NotFound", "NoSuch", "NonExistent", "DoesNotExist")
 
 
-class Known:
+class StackScope:
     """What is known of a stack.
 
     Args:
@@ -68,14 +68,14 @@ class Known:
     ) -> None:
         self._template, self._region, self._zones, self._exports = template, region, zones, exports
         self._outputs = outputs
-        self.names = {**pseudo_parameters(stack, region, account), **parameters}
-        self._made: dict[str, Made] = {}
+        self.names = {**_pseudo_parameters(stack, region, account), **parameters}
+        self._physical: dict[str, Created] = {}
         self._lock = threading.Lock()
 
-    def add(self, logical_id: str, made: Made) -> None:
+    def add(self, logical_id: str, physical: Created) -> None:
         """Know a resource from now on."""
         with self._lock:
-            self._made[logical_id] = made
+            self._physical[logical_id] = physical
 
     def ref(self, name: str) -> Any:
         """Return what ``Ref`` gives.
@@ -132,14 +132,14 @@ class Known:
             raise LookupError(f"No output {name} of stack {stack} found; create that stack first")
         return self._outputs[stack][name]
 
-    def _find_resource(self, logical_id: str) -> Made:
+    def _find_resource(self, logical_id: str) -> Created:
         with self._lock:
-            if logical_id not in self._made:
+            if logical_id not in self._physical:
                 raise LookupError(f"{logical_id} is neither a parameter nor a resource that exists")
-            return self._made[logical_id]
+            return self._physical[logical_id]
 
 
-def pseudo_parameters(stack: StackIdentity, region: str, account: str) -> dict[str, Any]:
+def _pseudo_parameters(stack: StackIdentity, region: str, account: str) -> dict[str, Any]:
     """Return what AWS says of a stack by itself.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/pseudo-parameter-reference.html (2026-11)
@@ -190,11 +190,11 @@ class Operation:
         self._deployment, self._before, self._at_once = deployment, dict(before), at_once
         self._replaces, self._skip, self._excuse, self._stored, self._fails = replaces, skip, excuse, stored, fails
         self._began = time.monotonic()
-        self._unplayed: set[str] = set()
+        self._not_simulated: set[str] = set()
         self.deployed = dict(before)
         self.leftovers: dict[str, Deployed] = {}
 
-    def forward(self, phase: Phase, resources: Mapping[str, Resource], needs: Order, known: Known) -> list[Event]:
+    def forward(self, phase: Phase, resources: Mapping[str, Resource], needs: Order, known: StackScope) -> list[Event]:
         """Create and update resources until one fails.
 
         Args:
@@ -206,9 +206,9 @@ class Operation:
 
         def change(name: str) -> Event:
             resource = resources[name]
-            verb: Verb = "UPDATE" if name in self._before else "CREATE"
+            verb: _Verb = "UPDATE" if name in self._before else "CREATE"
             return self._event(
-                phase, verb, resource, needs[name], lambda: self._try(resource, verb, needs[name], known)
+                phase, verb, resource, needs[name], lambda: self._create_or_update(resource, verb, needs[name], known)
             )
 
         functions = self._deployment.functions
@@ -267,11 +267,13 @@ class Operation:
             del self.deployed[name]
         return events
 
-    def _try(self, resource: Resource, verb: Verb, after: tuple[str, ...], known: Known) -> tuple[Status, str]:
+    def _create_or_update(
+        self, resource: Resource, verb: _Verb, after: tuple[str, ...], known: StackScope
+    ) -> tuple[Status, str]:
         """Create or update a resource. The stack keeps what it had if that isn't simulated."""
         name = resource.logical_id
         try:
-            reason = self._why_not_played(resource, known)
+            reason = self._why_not_simulated(resource, known)
             if not reason:
                 return self._apply(resource, verb, after, known)
         except _ERRORS as error:
@@ -280,25 +282,30 @@ class Operation:
                 raise
             self.deployed.pop(name, None)
             self.deployed |= {name: self._before[name]} if name in self._before else {}
-        self._unplayed.add(name)
+        self._not_simulated.add(name)
         return "NOT_PLAYED", reason
 
-    def _apply(self, resource: Resource, verb: Verb, after: tuple[str, ...], known: Known) -> tuple[Status, str]:
+    def _apply(self, resource: Resource, verb: _Verb, after: tuple[str, ...], known: StackScope) -> tuple[Status, str]:
         """Create or update a resource as a template declares it now."""
         name, old = resource.logical_id, self._before.get(resource.logical_id)
-        new = Deployed(resource=resource, properties=self._properties(resource, known), made=Made(ref=""), after=after)
+        new = Deployed(
+            resource=resource,
+            properties=self._properties(resource, known),
+            physical=Created(ref=""),
+            after=after,
+        )
         if old and old.properties == new.properties:
-            made = replace(new, made=old.made, generation=old.generation)
+            physical = replace(new, physical=old.physical, generation=old.generation)
         elif old and not self._is_replaced(old, new):
-            made = self._update(old, new)
+            physical = self._update(old, new)
         else:
-            made = self._create(replace(new, generation=old.generation + 1 if old else 0))
-        if old and made.made.ref != old.made.ref:
+            physical = self._create(replace(new, generation=old.generation + 1 if old else 0))
+        if old and physical.physical.ref != old.physical.ref:
             self.leftovers[name] = old
-        self.deployed[name] = made
-        known.add(name, made.made)
+        self.deployed[name] = physical
+        known.add(name, physical.physical)
         status = "UNCHANGED" if old and old.properties == new.properties else f"{verb}_COMPLETE"
-        return cast(Status, status), made.made.note
+        return cast(Status, status), physical.physical.note
 
     def _restore(self, name: str) -> tuple[Status, str]:
         """Bring one resource back to what it was when the operation started."""
@@ -308,38 +315,38 @@ class Operation:
             self.leftovers[name] = now
         elif now.properties != old.properties:
             try:
-                made = self._update(now, old, reverts=True)
+                physical = self._update(now, old, reverts=True)
             except _ERRORS:
                 self.deployed[name] = now
                 raise
             # Assumption, without a source: the id that the update in the rollback returns counts.
-            if made.made.ref != now.made.ref:
+            if physical.physical.ref != now.physical.ref:
                 self.leftovers[name] = now
-            self.deployed[name] = made
-            return "UPDATE_COMPLETE", made.made.note
+            self.deployed[name] = physical
+            return "UPDATE_COMPLETE", physical.physical.note
         return "UNCHANGED", ""
 
     def _create(self, new: Deployed) -> Deployed:
         creation = self._creation(new)
         try:
-            made = _type(new.resource).create(creation)
-            creation.physical_id = made.ref
+            physical = _type(new.resource).create(creation)
+            creation.physical_id = physical.ref
             creation.refuse_unused()
             if why := self._fails(creation.logical_id):
                 creation.fail(why)
         except _ERRORS:
             if creation.physical_id:
-                self.deployed[creation.logical_id] = replace(new, made=Made(ref=creation.physical_id))
+                self.deployed[creation.logical_id] = replace(new, physical=Created(ref=creation.physical_id))
             raise
-        return replace(new, made=made)
+        return replace(new, physical=physical)
 
     def _update(self, old: Deployed, new: Deployed, *, reverts: bool = False) -> Deployed:
         """Change a resource in place. A rollback also reverts a change that failed after its first call."""
-        creation, kept = self._creation(new, before=old), replace(new, made=old.made, generation=old.generation)
+        creation, kept = self._creation(new, before=old), replace(new, physical=old.physical, generation=old.generation)
         self.deployed[creation.logical_id] = kept
         update = _type(new.resource).update
         try:
-            made = update(creation) if update else old.made
+            physical = update(creation) if update else old.physical
             # A property that nothing updates has failed before, so there is nothing to revert.
             if not reverts:
                 creation.refuse_unused()
@@ -347,7 +354,7 @@ class Operation:
             if not creation.has_called:
                 self.deployed[creation.logical_id] = old
             raise
-        return replace(kept, made=made)
+        return replace(kept, physical=physical)
 
     def _delete_all(
         self, phase: Phase, gone: Mapping[str, Deployed], all_of_them: Mapping[str, Deployed], keep: Mapping[str, bool]
@@ -357,7 +364,7 @@ class Operation:
 
         def remove(name: str) -> Event:
             found = gone.get(name)
-            resource, physical_id = all_of_them[name].resource, found.made.ref if found else ""
+            resource, physical_id = all_of_them[name].resource, found.physical.ref if found else ""
             return self._event(
                 phase, "DELETE", resource, order[name], lambda: self._delete(found, keep.get(name, False)), physical_id
             )
@@ -377,7 +384,7 @@ class Operation:
     def _event(
         self,
         phase: Phase,
-        verb: Verb,
+        verb: _Verb,
         resource: Resource,
         after: tuple[str, ...],
         change: Callable[[], tuple[Status, str]],
@@ -389,7 +396,7 @@ class Operation:
         except _ERRORS as error:
             status, reason = cast(Status, f"{verb}_FAILED"), f"{type(error).__name__}: {error}"
         if not physical_id and status != "NOT_PLAYED" and name in self.deployed:
-            physical_id = self.deployed[name].made.ref
+            physical_id = self.deployed[name].physical.ref
         return Event(
             logical_id=name,
             type=resource.type,
@@ -415,17 +422,17 @@ class Operation:
         paths = (each.split("/") for each in self._replaces(new.resource.type))
         return any(_find_value(old.properties, path) != _find_value(new.properties, path) for path in paths)
 
-    def _why_not_played(self, resource: Resource, known: Known) -> str:
+    def _why_not_simulated(self, resource: Resource, known: StackScope) -> str:
         if find_type(resource.type) is None:
             return f"nothing here plays {resource.type}"
-        asked = sorted(self._unplayed.intersection(references(resource.properties)))
-        if asked:
-            return f"refers to {', '.join(asked)}, not played"
+        unsimulated = sorted(self._not_simulated.intersection(references(resource.properties)))
+        if unsimulated:
+            return f"refers to {', '.join(unsimulated)}, not played"
         if not self._skip:
             return ""
         return self._skip(resource.logical_id, resource.type, self._properties(resource, known))
 
-    def _properties(self, resource: Resource, known: Known) -> dict[str, Any]:
+    def _properties(self, resource: Resource, known: StackScope) -> dict[str, Any]:
         """Return its properties with functions applied."""
         found: dict[str, Any] = resolve(evaluate(resource.properties, known), self._stored)
         return found

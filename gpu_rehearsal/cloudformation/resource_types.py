@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_rehearsal.cloudformation import instances, lambdas, network
-from gpu_rehearsal.cloudformation.changes import AS_NAMED, Creation, Made
+from gpu_rehearsal.cloudformation.changes import SAME_NAMES, Created, Creation
 
 CREATING = frozenset({"CREATING"})
 _NO_LOGGING: dict[str, Any] = {"ClusterLogging": {}}
 
 
-def cluster(creation: Creation) -> Made:
+def cluster(creation: Creation) -> Created:
     """Make a cluster, and wait until its API server answers."""
     name = creation.named("Name", 100)
     logging = {"logging": _logging(said)} if (said := creation.take("Logging")) else {}
-    creation.call("eks", "CreateCluster", AS_NAMED, name=name, **logging)
+    creation.call("eks", "CreateCluster", SAME_NAMES, name=name, **logging)
     creation.physical_id = name
 
     def look() -> dict[str, Any]:
-        found: dict[str, Any] = creation.ask("eks", "DescribeCluster", name=name)["cluster"]
+        found: dict[str, Any] = creation.send("eks", "DescribeCluster", name=name)["cluster"]
         return found
 
     creation.wait(lambda: str(look()["status"]), until="ACTIVE", while_=CREATING)
     found = look()
-    return Made(
+    return Created(
         ref=name,
         attributes={
             "Arn": found["arn"],
@@ -43,68 +43,68 @@ def cluster(creation: Creation) -> Made:
     )
 
 
-def node_group(creation: Creation) -> Made:
+def node_group(creation: Creation) -> Created:
     """Make a managed node group, and wait until its nodes are there."""
-    of_cluster = creation.properties["ClusterName"]
+    cluster_name = creation.properties["ClusterName"]
     name = creation.named("NodegroupName", 63)
     found = creation.call("eks", "CreateNodegroup", nodegroupName=name)["nodegroup"]
-    creation.physical_id = f"{of_cluster}/{name}"
+    creation.physical_id = f"{cluster_name}/{name}"
 
     def look() -> str:
-        answer = creation.ask("eks", "DescribeNodegroup", clusterName=of_cluster, nodegroupName=name)["nodegroup"]
+        answer = creation.send("eks", "DescribeNodegroup", clusterName=cluster_name, nodegroupName=name)["nodegroup"]
         if answer["status"] == "CREATE_FAILED":
             issues = "; ".join(f"{each['code']}: {each['message']}" for each in answer["health"]["issues"])
             creation.fail(f"Nodegroup {name} failed to stabilize: {issues}")
         return str(answer["status"])
 
     creation.wait(look, until="ACTIVE", while_=CREATING)
-    return Made(
-        ref=f"{of_cluster}/{name}",
+    return Created(
+        ref=f"{cluster_name}/{name}",
         attributes={
             "Arn": found["nodegroupArn"],
-            "ClusterName": of_cluster,
-            "Id": f"{of_cluster}/{name}",
+            "ClusterName": cluster_name,
+            "Id": f"{cluster_name}/{name}",
             "NodegroupName": name,
         },
     )
 
 
-def delete_node_group(creation: Creation) -> None:
+def _delete_node_group(creation: Creation) -> None:
     """Delete a managed node group; one whose creation failed has no attributes."""
     cluster, _, name = creation.physical_id.rpartition("/")
-    creation.ask("eks", "DeleteNodegroup", clusterName=cluster, nodegroupName=name)
+    creation.send("eks", "DeleteNodegroup", clusterName=cluster, nodegroupName=name)
 
 
-def addon(creation: Creation) -> Made:
+def addon(creation: Creation) -> Created:
     """Install an add-on, and wait until its workloads run."""
-    of_cluster, name = creation.properties["ClusterName"], creation.properties["AddonName"]
+    cluster_name, name = creation.properties["ClusterName"], creation.properties["AddonName"]
     found = creation.call("eks", "CreateAddon")["addon"]
-    creation.physical_id = f"{of_cluster}|{name}"
+    creation.physical_id = f"{cluster_name}|{name}"
 
     def look() -> str:
-        answer = creation.ask("eks", "DescribeAddon", clusterName=of_cluster, addonName=name)
+        answer = creation.send("eks", "DescribeAddon", clusterName=cluster_name, addonName=name)
         return str(answer["addon"]["status"])
 
     # One whose pods do not run yet is degraded, and may become active.
     creation.wait(look, until="ACTIVE", while_=CREATING | {"DEGRADED"})
-    return Made(ref=f"{of_cluster}|{name}", attributes={"Arn": found["addonArn"]})
+    return Created(ref=f"{cluster_name}|{name}", attributes={"Arn": found["addonArn"]})
 
 
-def access_entry(creation: Creation) -> Made:
+def _access_entry(creation: Creation) -> Created:
     """Let a role into a cluster, then give it access policies."""
     policies = creation.take("AccessPolicies", [])
     who = {name: creation.properties[name] for name in ("ClusterName", "PrincipalArn")}
     found = creation.call("eks", "CreateAccessEntry")["accessEntry"]
     creation.physical_id = f"{who['PrincipalArn']}|{who['ClusterName']}"
     for policy in policies:
-        creation.ask("eks", "AssociateAccessPolicy", **creation.shaped("eks", "AssociateAccessPolicy", who | policy))
-    return Made(ref=creation.physical_id, attributes={"AccessEntryArn": found["accessEntryArn"]})
+        creation.send("eks", "AssociateAccessPolicy", **creation.shaped("eks", "AssociateAccessPolicy", who | policy))
+    return Created(ref=creation.physical_id, attributes={"AccessEntryArn": found["accessEntryArn"]})
 
 
-def pod_identity_association(creation: Creation) -> Made:
+def _pod_identity_association(creation: Creation) -> Created:
     """Give a service account a role."""
     found = creation.call("eks", "CreatePodIdentityAssociation")["association"]
-    return Made(
+    return Created(
         ref=found["associationArn"],
         attributes={"AssociationArn": found["associationArn"], "AssociationId": found["associationId"]},
     )
@@ -120,23 +120,23 @@ def _logging(said: dict[str, Any]) -> dict[str, Any]:
 _SETTINGS = {"AccessConfig", "DeletionProtection", "ResourcesVpcConfig", "UpgradePolicy", "ZonalShiftConfig"}
 
 
-def update_cluster(creation: Creation) -> Made:
+def _update_cluster(creation: Creation) -> Created:
     """Change the version of a cluster, its logging, access and network: one call of EKS for each, one after another.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html (2026-11)
     """
     name = creation.physical_id
     if (version := creation.take("Version")) is not None:
-        creation.ask("eks", "UpdateClusterVersion", name=name, version=str(version))
+        creation.send("eks", "UpdateClusterVersion", name=name, version=str(version))
     if "Logging" in creation.properties:
-        creation.ask("eks", "UpdateClusterConfig", name=name, logging=_logging(creation.take("Logging", _NO_LOGGING)))
+        creation.send("eks", "UpdateClusterConfig", name=name, logging=_logging(creation.take("Logging", _NO_LOGGING)))
     for key in sorted(_SETTINGS & creation.properties.keys()):
         parameters = creation.shaped("eks", "UpdateClusterConfig", {key: creation.take(key)})
-        creation.ask("eks", "UpdateClusterConfig", name=name, **parameters)
+        creation.send("eks", "UpdateClusterConfig", name=name, **parameters)
     return creation.retag("eks", creation.value("Arn"))
 
 
-def update_node_group(creation: Creation) -> Made:
+def _update_node_group(creation: Creation) -> Created:
     """Change a node group by one call of EKS; CloudFormation rejects a change that needs several.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
@@ -151,7 +151,7 @@ def update_node_group(creation: Creation) -> Made:
     if versions or launch:
         said = {name: creation.take(name) for name in sorted(versions | launch)}
         given = {name: each for name, each in said.items() if each is not None}
-        creation.ask(
+        creation.send(
             "eks", "UpdateNodegroupVersion", **group, **creation.shaped("eks", "UpdateNodegroupVersion", given)
         )
     sizes = {key: creation.take(key) for key in ("ScalingConfig", "UpdateConfig", "NodeRepairConfig")}
@@ -159,43 +159,43 @@ def update_node_group(creation: Creation) -> Made:
     labels, taints = _labels(creation), _taints(creation)
     if given or labels or taints:
         shaped = creation.shaped("eks", "UpdateNodegroupConfig", given)
-        creation.ask("eks", "UpdateNodegroupConfig", **group, **shaped, **labels, **taints)
+        creation.send("eks", "UpdateNodegroupConfig", **group, **shaped, **labels, **taints)
     creation.take("ForceUpdateEnabled", False)
     return creation.retag("eks", creation.value("Arn"))
 
 
-def update_addon(creation: Creation) -> Made:
+def _update_addon(creation: Creation) -> Created:
     """Change version, configuration and roles of an add-on."""
-    made = creation.retag("eks", creation.value("Arn"))
+    physical = creation.retag("eks", creation.value("Arn"))
     if creation.properties:
         creation.properties = {key: each for key, each in creation.declared.items() if key != "Tags"}
         creation.call("eks", "UpdateAddon")
-    return made
+    return physical
 
 
-def update_access_entry(creation: Creation) -> Made:
+def _update_access_entry(creation: Creation) -> Created:
     """Change the groups, the user name and the access policies of a role."""
     who = {"clusterName": creation.value("ClusterName"), "principalArn": creation.value("PrincipalArn")}
     added, removed = creation.items("AccessPolicies")
     for policy in removed:
-        creation.ask("eks", "DisassociateAccessPolicy", **who, policyArn=policy["PolicyArn"])
+        creation.send("eks", "DisassociateAccessPolicy", **who, policyArn=policy["PolicyArn"])
     for policy in added:
-        creation.ask("eks", "AssociateAccessPolicy", **who, **creation.shaped("eks", "AssociateAccessPolicy", policy))
+        creation.send("eks", "AssociateAccessPolicy", **who, **creation.shaped("eks", "AssociateAccessPolicy", policy))
     if {"KubernetesGroups", "Username"} & creation.properties.keys():
         new = {"KubernetesGroups": creation.take("KubernetesGroups", creation.declared.get("KubernetesGroups", []))}
         if "Username" in creation.properties:
             new["Username"] = creation.take("Username")
-        creation.ask("eks", "UpdateAccessEntry", **who, **creation.shaped("eks", "UpdateAccessEntry", new))
+        creation.send("eks", "UpdateAccessEntry", **who, **creation.shaped("eks", "UpdateAccessEntry", new))
     return creation.retag("eks", creation.value("AccessEntryArn"))
 
 
-def update_pod_identity_association(creation: Creation) -> Made:
+def _update_pod_identity_association(creation: Creation) -> Created:
     """Give a service account another role."""
-    made = creation.retag("eks", creation.value("AssociationArn"))
+    physical = creation.retag("eks", creation.value("AssociationArn"))
     if creation.properties:
         which = {"clusterName": creation.value("ClusterName"), "associationId": creation.value("AssociationId")}
         creation.call("eks", "UpdatePodIdentityAssociation", **which)
-    return made
+    return physical
 
 
 def _labels(creation: Creation) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _taints(creation: Creation) -> dict[str, Any]:
     return dict(shaped)
 
 
-Create = Callable[[Creation], Made]
+Create = Callable[[Creation], Created]
 Delete = Callable[[Creation], None]
 
 
@@ -239,7 +239,7 @@ def find_type(kind: str) -> Type | None:
     return CUSTOM if kind.startswith("Custom::") else TYPES.get(kind)
 
 
-def deletion_call(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
+def _deletion_call(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
     """Return a deletion by one call.
 
     Args:
@@ -255,7 +255,7 @@ def deletion_call(service: str, operation: str, *names: str, ref: str = "", refs
         found = {name: creation.value(name) for name in names}
         found |= {ref: creation.physical_id} if ref else {}
         found |= {refs: [creation.physical_id]} if refs else {}
-        creation.ask(service, operation, **{key: each for key, each in found.items() if each is not None}, **given)
+        creation.send(service, operation, **{key: each for key, each in found.items() if each is not None}, **given)
 
     return delete
 
@@ -263,7 +263,7 @@ def deletion_call(service: str, operation: str, *names: str, ref: str = "", refs
 def again(create: Create) -> Create:
     """Return an update by the calls of the creation, for APIs that overwrite."""
 
-    def update(creation: Creation) -> Made:
+    def update(creation: Creation) -> Created:
         creation.properties = dict(creation.declared)
         return create(creation)
 
@@ -278,73 +278,73 @@ CUSTOM = Type(lambdas.create_custom, lambdas.delete_custom, lambdas.update_custo
 TYPES: Mapping[str, Type] = {
     "AWS::AutoScaling::AutoScalingGroup": Type(
         instances.auto_scaling_group,
-        deletion_call("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
+        _deletion_call("autoscaling", "DeleteAutoScalingGroup", ref="AutoScalingGroupName", ForceDelete=True),
         instances.update_auto_scaling_group,
     ),
     "AWS::CDK::Metadata": Type(network.metadata, _nothing, again(network.metadata)),
     "AWS::CloudWatch::Alarm": Type(
-        network.alarm, deletion_call("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(network.alarm)
+        network.alarm, _deletion_call("cloudwatch", "DeleteAlarms", refs="AlarmNames"), again(network.alarm)
     ),
     "AWS::CloudFormation::CustomResource": CUSTOM,
-    "AWS::EC2::EIP": Type(network.elastic_ip, deletion_call("ec2", "ReleaseAddress", "AllocationId"), network.retag),
+    "AWS::EC2::EIP": Type(network.elastic_ip, _deletion_call("ec2", "ReleaseAddress", "AllocationId"), network.retag),
     "AWS::EC2::FlowLog": Type(
-        network.flow_log, deletion_call("ec2", "DeleteFlowLogs", refs="FlowLogIds"), network.retag
+        network.flow_log, _deletion_call("ec2", "DeleteFlowLogs", refs="FlowLogIds"), network.retag
     ),
     "AWS::EC2::InternetGateway": Type(
-        network.internet_gateway, deletion_call("ec2", "DeleteInternetGateway", "InternetGatewayId"), network.retag
+        network.internet_gateway, _deletion_call("ec2", "DeleteInternetGateway", "InternetGatewayId"), network.retag
     ),
     "AWS::EC2::LaunchTemplate": Type(
         instances.launch_template,
-        deletion_call("ec2", "DeleteLaunchTemplate", "LaunchTemplateId"),
+        _deletion_call("ec2", "DeleteLaunchTemplate", "LaunchTemplateId"),
         instances.update_launch_template,
     ),
     "AWS::EC2::NatGateway": Type(
-        network.nat_gateway, deletion_call("ec2", "DeleteNatGateway", "NatGatewayId"), network.retag
+        network.nat_gateway, _deletion_call("ec2", "DeleteNatGateway", "NatGatewayId"), network.retag
     ),
     "AWS::EC2::PlacementGroup": Type(
-        instances.placement_group, deletion_call("ec2", "DeletePlacementGroup", "GroupName")
+        instances.placement_group, _deletion_call("ec2", "DeletePlacementGroup", "GroupName")
     ),
     "AWS::EC2::Route": Type(
         network.route,
-        deletion_call("ec2", "DeleteRoute", "RouteTableId", "DestinationCidrBlock", "DestinationIpv6CidrBlock"),
+        _deletion_call("ec2", "DeleteRoute", "RouteTableId", "DestinationCidrBlock", "DestinationIpv6CidrBlock"),
         network.update_route,
     ),
     "AWS::EC2::RouteTable": Type(
-        network.route_table, deletion_call("ec2", "DeleteRouteTable", "RouteTableId"), network.retag
+        network.route_table, _deletion_call("ec2", "DeleteRouteTable", "RouteTableId"), network.retag
     ),
     "AWS::EC2::SecurityGroup": Type(
-        network.security_group, deletion_call("ec2", "DeleteSecurityGroup", "GroupId"), network.update_security_group
+        network.security_group, _deletion_call("ec2", "DeleteSecurityGroup", "GroupId"), network.update_security_group
     ),
     "AWS::EC2::SecurityGroupIngress": Type(
         network.security_group_ingress,
-        deletion_call("ec2", "RevokeSecurityGroupIngress", "GroupId", refs="SecurityGroupRuleIds"),
+        _deletion_call("ec2", "RevokeSecurityGroupIngress", "GroupId", refs="SecurityGroupRuleIds"),
     ),
-    "AWS::EC2::Subnet": Type(network.subnet, deletion_call("ec2", "DeleteSubnet", "SubnetId"), network.update_subnet),
+    "AWS::EC2::Subnet": Type(network.subnet, _deletion_call("ec2", "DeleteSubnet", "SubnetId"), network.update_subnet),
     "AWS::EC2::SubnetRouteTableAssociation": Type(
-        network.route_table_association, deletion_call("ec2", "DisassociateRouteTable", ref="AssociationId")
+        network.route_table_association, _deletion_call("ec2", "DisassociateRouteTable", ref="AssociationId")
     ),
-    "AWS::EC2::VPC": Type(network.vpc, deletion_call("ec2", "DeleteVpc", "VpcId"), network.update_vpc),
+    "AWS::EC2::VPC": Type(network.vpc, _deletion_call("ec2", "DeleteVpc", "VpcId"), network.update_vpc),
     "AWS::EC2::VPCEndpoint": Type(
-        network.vpc_endpoint, deletion_call("ec2", "DeleteVpcEndpoints", refs="VpcEndpointIds"), network.retag
+        network.vpc_endpoint, _deletion_call("ec2", "DeleteVpcEndpoints", refs="VpcEndpointIds"), network.retag
     ),
     "AWS::EC2::VPCGatewayAttachment": Type(
-        network.gateway_attachment, deletion_call("ec2", "DetachInternetGateway", "InternetGatewayId", "VpcId")
+        network.gateway_attachment, _deletion_call("ec2", "DetachInternetGateway", "InternetGatewayId", "VpcId")
     ),
     "AWS::EKS::AccessEntry": Type(
-        access_entry,
-        deletion_call("eks", "DeleteAccessEntry", "clusterName", "principalArn"),
-        update_access_entry,
+        _access_entry,
+        _deletion_call("eks", "DeleteAccessEntry", "clusterName", "principalArn"),
+        _update_access_entry,
     ),
-    "AWS::EKS::Addon": Type(addon, deletion_call("eks", "DeleteAddon", "clusterName", "addonName"), update_addon),
-    "AWS::EKS::Cluster": Type(cluster, deletion_call("eks", "DeleteCluster", ref="name"), update_cluster),
-    "AWS::EKS::Nodegroup": Type(node_group, delete_node_group, update_node_group),
+    "AWS::EKS::Addon": Type(addon, _deletion_call("eks", "DeleteAddon", "clusterName", "addonName"), _update_addon),
+    "AWS::EKS::Cluster": Type(cluster, _deletion_call("eks", "DeleteCluster", ref="name"), _update_cluster),
+    "AWS::EKS::Nodegroup": Type(node_group, _delete_node_group, _update_node_group),
     "AWS::EKS::PodIdentityAssociation": Type(
-        pod_identity_association,
-        deletion_call("eks", "DeletePodIdentityAssociation", "clusterName", "associationId"),
-        update_pod_identity_association,
+        _pod_identity_association,
+        _deletion_call("eks", "DeletePodIdentityAssociation", "clusterName", "associationId"),
+        _update_pod_identity_association,
     ),
     "AWS::Events::Rule": Type(instances.rule, instances.delete_rule, instances.update_rule),
-    "AWS::FSx::FileSystem": Type(network.file_system, deletion_call("fsx", "DeleteFileSystem", ref="FileSystemId")),
+    "AWS::FSx::FileSystem": Type(network.file_system, _deletion_call("fsx", "DeleteFileSystem", ref="FileSystemId")),
     "AWS::IAM::InstanceProfile": Type(instances.instance_profile, instances.delete_instance_profile),
     "AWS::IAM::ManagedPolicy": Type(
         instances.managed_policy, instances.delete_managed_policy, instances.update_managed_policy
@@ -353,27 +353,27 @@ TYPES: Mapping[str, Type] = {
     "AWS::IAM::Role": Type(instances.role, instances.delete_role, instances.update_role),
     "AWS::IAM::RolePolicy": Type(
         instances.role_policy,
-        deletion_call("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
+        _deletion_call("iam", "DeleteRolePolicy", "RoleName", "PolicyName"),
         again(instances.role_policy),
     ),
-    "AWS::KMS::Alias": Type(network.alias, deletion_call("kms", "DeleteAlias", "AliasName"), network.update_alias),
+    "AWS::KMS::Alias": Type(network.alias, _deletion_call("kms", "DeleteAlias", "AliasName"), network.update_alias),
     "AWS::KMS::Key": Type(network.key, network.delete_key, network.update_key),
     "AWS::Lambda::Function": Type(lambdas.function, lambdas.delete_function, again(lambdas.function)),
     "AWS::Lambda::LayerVersion": Type(lambdas.layer_version, lambdas.delete_layer_version),
     "AWS::Lambda::Permission": Type(lambdas.permission, _nothing),
     "AWS::Logs::LogGroup": Type(
-        network.log_group, deletion_call("logs", "DeleteLogGroup", ref="logGroupName"), network.update_log_group
+        network.log_group, _deletion_call("logs", "DeleteLogGroup", ref="logGroupName"), network.update_log_group
     ),
-    "AWS::S3::Bucket": Type(network.bucket, deletion_call("s3", "DeleteBucket", ref="Bucket")),
+    "AWS::S3::Bucket": Type(network.bucket, _deletion_call("s3", "DeleteBucket", ref="Bucket")),
     "AWS::S3::BucketPolicy": Type(
-        network.bucket_policy, deletion_call("s3", "DeleteBucketPolicy", "Bucket"), again(network.bucket_policy)
+        network.bucket_policy, _deletion_call("s3", "DeleteBucketPolicy", "Bucket"), again(network.bucket_policy)
     ),
-    "AWS::SQS::Queue": Type(instances.queue, deletion_call("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
+    "AWS::SQS::Queue": Type(instances.queue, _deletion_call("sqs", "DeleteQueue", "QueueUrl"), instances.update_queue),
     "AWS::SQS::QueuePolicy": Type(instances.queue_policy, instances.delete_queue_policy, again(instances.queue_policy)),
     "AWS::SSM::Parameter": Type(
-        network.parameter, deletion_call("ssm", "DeleteParameter", ref="Name"), network.update_parameter
+        network.parameter, _deletion_call("ssm", "DeleteParameter", ref="Name"), network.update_parameter
     ),
     "AWS::Scheduler::Schedule": Type(
-        instances.schedule, deletion_call("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
+        instances.schedule, _deletion_call("scheduler", "DeleteSchedule", ref="Name"), instances.update_schedule
     ),
 }

@@ -16,7 +16,7 @@ from typing import Any
 from gpu_rehearsal.cloudformation.changes import Answers, Clients, Deployed, Deployment, Event, Phase, StackIdentity
 from gpu_rehearsal.cloudformation.intrinsics import evaluate, refuse_unless_asserted
 from gpu_rehearsal.cloudformation.invocation import Functions, Run
-from gpu_rehearsal.cloudformation.operation import Known, Operation, Replaces, Skip
+from gpu_rehearsal.cloudformation.operation import Operation, Replaces, Skip, StackScope
 from gpu_rehearsal.cloudformation.template import (
     Account,
     Assets,
@@ -171,7 +171,7 @@ class Stack:
 
     def _physical_id(self, logical_id: str) -> str:
         found = self.resources.get(logical_id)
-        return found.made.ref if found else ""
+        return found.physical.ref if found else ""
 
     def _deploy(self, phase: Phase, template: Template, assets: Assets, *, rolls_back: bool) -> list[Event]:
         known = self._known(template)
@@ -187,7 +187,7 @@ class Stack:
                 events += operation.clean_up(resources)
                 self.status = f"{verb}_COMPLETE"
                 if whole:
-                    self._tell_outputs(known)
+                    self._set_outputs(known)
             elif rolls_back:
                 events += _not_begun(resources, needs, events) if phase == "create" else []
                 back = operation.roll_back(self._assets)
@@ -225,8 +225,8 @@ class Stack:
             )
             self._functions.settle()
 
-    def _known(self, template: Template) -> Known:
-        return Known(
+    def _known(self, template: Template) -> StackScope:
+        return StackScope(
             template,
             stack=self._identity,
             region=self._aws.region,
@@ -237,7 +237,7 @@ class Stack:
             outputs=self._others,
         )
 
-    def _tell_outputs(self, known: Known) -> None:
+    def _set_outputs(self, known: StackScope) -> None:
         self.outputs, self.exports = {}, {}
         for name, each in self._template.outputs.items():
             if "Condition" in each and not known.condition(each["Condition"]):

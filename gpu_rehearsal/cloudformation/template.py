@@ -25,7 +25,7 @@ import botocore.session
 from gpu_rehearsal.credentials import Credentials, Source
 
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html (2026-11)
-SECTIONS = frozenset(
+_SECTIONS = frozenset(
     {
         "AWSTemplateFormatVersion",
         "Conditions",
@@ -40,7 +40,7 @@ SECTIONS = frozenset(
 )
 # `UpdatePolicy` is accepted and ignored: it sets how Auto Scaling groups replace instances.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-product-attribute-reference.html (2026-11)
-ATTRIBUTES = frozenset(
+_ATTRIBUTES = frozenset(
     {
         "Condition",
         "DeletionPolicy",
@@ -52,7 +52,7 @@ ATTRIBUTES = frozenset(
         "UpdateReplacePolicy",
     }
 )
-KEYS = frozenset(
+_PARAMETER_KEYS = frozenset(
     {"AllowedPattern", "AllowedValues", "ConstraintDescription", "Default", "Description", "NoEcho", "Type"}
 )
 _STORED = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
@@ -101,9 +101,9 @@ class Template:
         Raises:
             ValueError: It has a section or an attribute that is not played, such as macros.
         """
-        refuse_others("template", written, SECTIONS)
+        _refuse_others("template", written, _SECTIONS)
         return cls(
-            resources={name: read_resource(name, each) for name, each in written.get("Resources", {}).items()},
+            resources={name: _read_resource(name, each) for name, each in written.get("Resources", {}).items()},
             parameters=written.get("Parameters", {}),
             conditions=written.get("Conditions", {}),
             mappings=written.get("Mappings", {}),
@@ -112,9 +112,9 @@ class Template:
         )
 
 
-def read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
+def _read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
     """Return a resource from its entry in a template."""
-    refuse_others(logical_id, written, ATTRIBUTES)
+    _refuse_others(logical_id, written, _ATTRIBUTES)
     named = written.get("DependsOn", ())
     return Resource(
         logical_id=logical_id,
@@ -127,7 +127,7 @@ def read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
     )
 
 
-def refuse_others(who: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+def _refuse_others(who: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
     """Refuse keys that nothing here plays.
 
     Raises:
@@ -180,23 +180,23 @@ def values(
 
 
 def _value(name: str, declared: Mapping[str, Any], given: Mapping[str, str], stored: Callable[[str], str]) -> Any:
-    refuse_others(name, declared, KEYS)
-    said = given.get(name, declared.get("Default"))
-    if said is None:
+    _refuse_others(name, declared, _PARAMETER_KEYS)
+    value = given.get(name, declared.get("Default"))
+    if value is None:
         raise ValueError(f"Parameters: [{name}] must have values")
-    _refuse_unless_allowed(name, declared, str(said))
+    _refuse_unless_allowed(name, declared, str(value))
     kind = declared["Type"]
     if found := _STORED.fullmatch(kind):
-        return _typed(found[1], stored(str(said)))
-    return _typed(kind, str(said))
+        return _typed(found[1], stored(str(value)))
+    return _typed(kind, str(value))
 
 
-def _refuse_unless_allowed(name: str, declared: Mapping[str, Any], said: str) -> None:
-    allowed = [str(each) for each in declared.get("AllowedValues", [said])]
-    if said not in allowed:
-        raise ValueError(f"{name}: value must be one of {allowed}, got {said!r}")
-    if not re.fullmatch(declared.get("AllowedPattern", ".*"), said, re.DOTALL):
-        raise ValueError(f"{name}: value must match {declared['AllowedPattern']}, got {said!r}")
+def _refuse_unless_allowed(name: str, declared: Mapping[str, Any], value: str) -> None:
+    allowed = [str(each) for each in declared.get("AllowedValues", [value])]
+    if value not in allowed:
+        raise ValueError(f"{name}: value must be one of {allowed}, got {value!r}")
+    if not re.fullmatch(declared.get("AllowedPattern", ".*"), value, re.DOTALL):
+        raise ValueError(f"{name}: value must match {declared['AllowedPattern']}, got {value!r}")
 
 
 def _typed(kind: str, text: str) -> Any:
@@ -211,22 +211,22 @@ def _typed(kind: str, text: str) -> Any:
 def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Resource]:
     """Return the resources whose condition holds, of each Fn::If the side that is taken."""
     return {
-        name: replace(each, properties=taken(each.properties, holds))
+        name: replace(each, properties=chosen(each.properties, holds))
         for name, each in template.resources.items()
         if not each.condition or holds(each.condition)
     }
 
 
-def taken(value: Any, holds: Callable[[str], bool]) -> Any:
+def chosen(value: Any, holds: Callable[[str], bool]) -> Any:
     """Return a value with the side of each Fn::If that is taken in its place."""
     if isinstance(value, list):
-        return [taken(each, holds) for each in value]
+        return [chosen(each, holds) for each in value]
     if not isinstance(value, Mapping):
         return value
     if list(value) == ["Fn::If"]:
         condition, then, otherwise = value["Fn::If"]
-        return taken(then if holds(condition) else otherwise, holds)
-    return {key: taken(each, holds) for key, each in value.items()}
+        return chosen(then if holds(condition) else otherwise, holds)
+    return {key: chosen(each, holds) for key, each in value.items()}
 
 
 def order(resources: Mapping[str, Resource], *, declared: Mapping[str, Any], others: Mapping[str, Any]) -> Order:
@@ -324,7 +324,7 @@ def are_installed(folder: Path = CACHE) -> bool:
     return all(_version(folder, name) == version for name, version in PACKAGES.items())
 
 
-def modules(folder: Path = CACHE) -> Path:
+def node_modules(folder: Path = CACHE) -> Path:
     """Return the folder for NODE_PATH.
 
     Raises:
@@ -341,7 +341,7 @@ def _version(folder: Path, name: str) -> str:
 
 
 # Of the user: layers are some ten thousand files, which every play would unpack, and Python compile, anew.
-KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal"
+_UNPACKED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal"
 _WORTH_KEEPING_BYTES = 1_000_000
 
 
@@ -376,25 +376,25 @@ class Assets:
         if target.exists():
             return target
         if source.is_file() and source.stat().st_size >= _WORTH_KEEPING_BYTES:
-            return unpacked_once(source, KEPT)
+            return unpacked_once(source, _UNPACKED)
         if source.is_dir():
             shutil.copytree(source, target)
         else:
-            unzip(source, target)
+            _unzip(source, target)
         return target
 
 
-def unpacked_once(archive: Path, kept: Path) -> Path:
+def unpacked_once(archive: Path, cache: Path) -> Path:
     """Return a folder with the files of an archive, which stays for whoever has an archive of the same bytes."""
-    target = kept / hashlib.sha256(archive.read_bytes()).hexdigest()
+    target = cache / hashlib.sha256(archive.read_bytes()).hexdigest()
     if target.exists():
         return target
-    kept.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept) as folder:
-        made = Path(folder) / "files"
-        unzip(archive, made)
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        physical = Path(folder) / "files"
+        _unzip(archive, physical)
         try:
-            made.rename(target)
+            physical.rename(target)
         except OSError:
             # Another play was faster.
             if not target.exists():
@@ -402,22 +402,22 @@ def unpacked_once(archive: Path, kept: Path) -> Path:
     return target
 
 
-def unzip(archive: Path, target: Path) -> None:
+def _unzip(archive: Path, target: Path) -> None:
     """Unpack an archive with the modes of its files, which `zipfile` drops."""
     with zipfile.ZipFile(archive) as opened:
         for entry in opened.infolist():
-            made = Path(opened.extract(entry, target))
+            physical = Path(opened.extract(entry, target))
             if (mode := entry.external_attr >> 16 & 0o777) and not entry.is_dir():
-                made.chmod(mode)
+                physical.chmod(mode)
 
 
 # Where Lambda keeps the Python of its runtime; scripts of layers name it in their first line.
 _LAMBDAS_PYTHON = re.compile(rb"#!/var/lang/bin/python[0-9.]*\s")
 # Folder of what starts those scripts here.
-STARTERS = ".starters"
+_STARTERS = ".starters"
 
 
-def merge(layers: Iterable[Path], opt: Path) -> Path:
+def merge_layers(layers: Iterable[Path], opt: Path) -> Path:
     """Link the files of layers into one folder, as Lambda extracts them one over the other into ``/opt``.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/chapter-layers.html (2026-11)
@@ -441,12 +441,12 @@ def search_path(opt: Path) -> str:
     Handlers put ``/opt/kubectl`` and the like before the PATH that they find. There is no such folder here, so that
     what follows is taken: every folder of the stand-in, whether the handler names it or not.
     """
-    return os.pathsep.join(str(each) for each in [opt / STARTERS, *sorted(opt.glob("[!.]*"))] if each.is_dir())
+    return os.pathsep.join(str(each) for each in [opt / _STARTERS, *sorted(opt.glob("[!.]*"))] if each.is_dir())
 
 
 def _start_scripts(opt: Path) -> None:
     """Write a starter for each program that names Lambda's Python, on which it runs here."""
-    starters = opt / STARTERS
+    starters = opt / _STARTERS
     starters.mkdir()
     for program in sorted(opt.glob("*/*")):
         if program.is_file() and os.access(program, os.X_OK) and _first_line_names_python(program):

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import NOT_FOUND, Client, Loop, Looped, Object, ApiError
+from gpu_rehearsal.cluster.client import NOT_FOUND, ApiError, Client, Loop, Looped, Object
 from gpu_rehearsal.cluster.pod_status import is_ready
 from gpu_rehearsal.credentials import Authority, Cloud
 from gpu_rehearsal.processes import LOOPBACK, Handler, Server

@@ -14,7 +14,7 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from gpu_rehearsal.cluster.client import Client, Object, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.processes import LOOPBACK, Process, free_port, listens
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"

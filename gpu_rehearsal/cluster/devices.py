@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, Client, Loop, Looped, Object, ApiError
+from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, ApiError, Client, Loop, Looped, Object
 from gpu_rehearsal.cluster.instances import Image, Instance, Instances, Node
 from gpu_rehearsal.cluster.pod_status import environment, is_ready
 

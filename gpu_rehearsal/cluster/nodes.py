@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpu_rehearsal.cluster import pod_status as status
 from gpu_rehearsal.cluster.bootstrap import NeverJoins, Unreachable
-from gpu_rehearsal.cluster.client import CONFLICT, FORBIDDEN, NOT_FOUND, Client, Loop, Looped, Object, ApiError
+from gpu_rehearsal.cluster.client import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError, Client, Loop, Looped, Object
 from gpu_rehearsal.cluster.container import Container, Starter, last_error
 from gpu_rehearsal.cluster.instances import (
     UNINITIALIZED,
@@ -22,12 +22,12 @@ from gpu_rehearsal.cluster.instances import (
     Instances,
     Node,
     cloud_labels,
-    render_lease,
+    lease_time,
     node_name,
     now,
     ready_condition,
+    render_lease,
     render_node,
-    lease_time,
 )
 from gpu_rehearsal.cluster.pod_status import ContainerState, is_ready, missing, owner
 from gpu_rehearsal.credentials import Cloud

@@ -18,8 +18,8 @@ from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.pod_status import is_over, is_ready
 from gpu_rehearsal.report import Line, Moment, Outcome, Report
-from gpu_rehearsal.scenarios.pools import cause, event_messages, wait_until, wait_until_none, unsimulated_dependency
-from gpu_rehearsal.scenarios.scale import NO_AUTOSCALER, MAX_ROUNDS, grow_node_groups, needs_manual_scaling
+from gpu_rehearsal.scenarios.pools import cause, event_messages, unsimulated_dependency, wait_until, wait_until_none
+from gpu_rehearsal.scenarios.scale import MAX_ROUNDS, NO_AUTOSCALER, grow_node_groups, needs_manual_scaling
 from gpu_rehearsal.stage import RELEASE_TYPE, Stage
 
 CREATE = "Create"
@@ -114,7 +114,9 @@ def _pods(stage: Stage, kind: str, workload: Object) -> list[Object]:
     return stage.client.list(path, labelSelector=labels)
 
 
-def _workload_outcome(stage: Stage, workload: Object, pods: list[Object], wanted: int, none: str) -> tuple[Outcome, str]:
+def _workload_outcome(
+    stage: Stage, workload: Object, pods: list[Object], wanted: int, none: str
+) -> tuple[Outcome, str]:
     if not wanted:
         return Outcome.NOT_PLAYED, none
     if absent := next(filter(None, (unsimulated_dependency(stage, each) for each in pods)), ""):
@@ -181,9 +183,9 @@ def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
 
 def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
     counts = Counter(each.status for each in events)
-    made = counts["CREATE_COMPLETE"]
+    physical = counts["CREATE_COMPLETE"]
     if not counts["CREATE_FAILED"]:
-        yield Line(scenario=CREATE, promise=f"{stack}: {made} resources are created", outcome=Outcome.HELD)
+        yield Line(scenario=CREATE, promise=f"{stack}: {physical} resources are created", outcome=Outcome.HELD)
     for each in sorted(events, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is created"
         if each.status == "CREATE_FAILED":
@@ -388,7 +390,9 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
         announced, pods = announce(before, after), _running_pods(stage)
         events = stage.update(after)
         by_hand = needs_manual_scaling(stage)
-        runs = wait_until_none(lambda: _unready_objects(stage), _UPDATE_PATIENCE_SECONDS if by_hand else _UPDATE_SECONDS)
+        runs = wait_until_none(
+            lambda: _unready_objects(stage), _UPDATE_PATIENCE_SECONDS if by_hand else _UPDATE_SECONDS
+        )
         if not runs and by_hand and grow_node_groups(stage):
             wait_until_none(lambda: _unready_objects(stage), _UPDATE_SECONDS)
         nodes = {each["metadata"]["name"] for each in stage.client.list("/api/v1/nodes")}
@@ -474,7 +478,7 @@ def _logical_ids(stage: Stage) -> dict[str, set[str]]:
         for name, each in stack.resources.items():
             if types[name] == "AWS::EKS::Nodegroup":
                 templates = {one for one in each.after if types.get(one) == "AWS::EC2::LaunchTemplate"}
-                found[each.made.ref.rpartition("/")[2]] = {name} | templates
+                found[each.physical.ref.rpartition("/")[2]] = {name} | templates
             elif types[name] == RELEASE_TYPE:
                 found[str(each.properties["Release"])] = {name}
     return found

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
-from gpu_rehearsal.cluster.client import THREADS, Object, ApiError
+from gpu_rehearsal.cluster.client import THREADS, ApiError, Object
 from gpu_rehearsal.cluster.control_plane import ControlPlane
 from gpu_rehearsal.processes import wait_until
 from tests.e2e.case import ASKED, Case, Decision, Pair, decision_on, last_pair

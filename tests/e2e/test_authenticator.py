@@ -10,7 +10,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpu_rehearsal.cluster.client import Client, Object, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, rbac_uses
 from gpu_rehearsal.cluster.identities import Authenticator
 from tests.rehearsal.cluster.cloud import CLUSTER, PlayedCloud, played_cloud

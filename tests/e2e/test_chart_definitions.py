@@ -15,7 +15,7 @@ import yaml
 
 from gpu_constructs.installing.lambda_functions import rights
 from gpu_facts import versions
-from gpu_rehearsal.cluster.client import NOT_FOUND, Client, ApiError
+from gpu_rehearsal.cluster.client import NOT_FOUND, ApiError, Client
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.internet import Charts, Internet
 from gpu_rehearsal.processes import wait_until

@@ -29,7 +29,7 @@ from gpu_constructs.queueing.kueue import DYNAMO_VALUES, kueue_values
 from gpu_facts import versions
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.software.daemon_sets import daemon_sets_of_chart
-from gpu_rehearsal.cluster.client import Client, Object, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.processes import wait_until
 from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed

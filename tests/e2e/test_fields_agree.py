@@ -13,7 +13,7 @@ import yaml
 
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.schema.fields import Fields, broken_rules
-from gpu_rehearsal.cluster.client import Client, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client
 from gpu_rehearsal.processes import wait_until
 from tests.e2e.test_manifests_are_accepted import is_served
 from tests.preflight.schema.mutations import mutants

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_rehearsal.cluster.client import Client, Object, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.processes import wait_until
 from tests import test_serving_page
 from tests.conftest import FLAGS

@@ -80,7 +80,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         starter = Starter(programs, plane.client, cloud, cluster=CLUSTER, folder=logs, pace=PACE)
         nodes = Nodes(cloud, plane.client, cluster=CLUSTER, pace=PACE)
         devices = Devices(plane.client, nodes.joined, nodes.instances, pace=PACE)
-        kubelet = Kubelet(plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=PACE)
+        kubelet = Kubelet(
+            plane.client, nodes.joined, starter=starter, rejection_reason=devices.rejection_reason, pace=PACE
+        )
         with nodes, kubelet, devices, Addons(cloud, plane.client, cluster=CLUSTER) as addons:
             wait_until(lambda: has_account(plane.client), "the default account")
             yield Stage(cloud, plane, nodes, kubelet, devices, addons)

@@ -23,7 +23,7 @@ from gpu_constructs.workloads import (
 from gpu_preflight.admission.controllers import not_mounted
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.reading.inputs import read_input
-from gpu_rehearsal.cluster.client import Client, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client
 from tests.templates import manifest, resources_of
 
 IMAGE = "registry.example.com/main:1"

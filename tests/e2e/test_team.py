@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cluster.client import Client, Object, ApiError
+from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.cluster.control_plane import ControlPlane, control_plane, render_kubeconfig
 from gpu_rehearsal.cluster.identities import AccessPolicies
 from gpu_rehearsal.processes import wait_until

@@ -29,7 +29,9 @@ def test_the_cluster_is_the_one_that_a_template_names() -> None:
 
 @pytest.mark.parametrize("clusters", [(), ({},), ({"Name": {"Ref": "Name"}},), ({"Name": "a"}, {"Name": "b"})])
 def test_a_stack_without_one_cluster_of_its_own_is_not_played(clusters: tuple[Any, ...]) -> None:
-    assert why_not_simulated(_template(*clusters)).startswith("a rehearsal plays one cluster with a name in the template")
+    assert why_not_simulated(_template(*clusters)).startswith(
+        "a rehearsal plays one cluster with a name in the template"
+    )
 
 
 def test_a_network_is_what_a_template_names_by_id() -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import NODE_POOL
-from gpu_rehearsal.cluster.client import CONFLICT, THREADS, Object, ApiError
+from gpu_rehearsal.cluster.client import CONFLICT, THREADS, ApiError, Object
 from gpu_rehearsal.processes import LOOPBACK
 from gpu_rehearsal.scenarios.pools import wait_until_found, wait_until_none
 from gpu_rehearsal.stage import Stage

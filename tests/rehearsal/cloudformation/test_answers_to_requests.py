@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation.changes import MOST, Answers, checked
+from gpu_rehearsal.cloudformation.changes import MAX_ANSWER_BYTES, Answers, checked
 from gpu_rehearsal.credentials import Authority
 
 REQUEST = {"StackId": "stack", "RequestId": "request", "LogicalResourceId": "Thing"}
@@ -29,7 +29,7 @@ def test_takes_an_answer() -> None:
         ({"RequestId": "other"}, r"RequestId must be 'request', got 'other'"),
         ({"PhysicalResourceId": ""}, r"Invalid PhysicalResourceId"),
         ({"Status": "FAILED"}, r"Reason must be said of a failure"),
-        ({"Data": {"a": "x" * MOST}}, r"Response object is too long: \d+ bytes of at most 4096"),
+        ({"Data": {"a": "x" * MAX_ANSWER_BYTES}}, r"Response object is too long: \d+ bytes of at most 4096"),
     ],
 )
 def test_refuses(changes: dict[str, Any], message: str) -> None:
@@ -38,7 +38,7 @@ def test_refuses(changes: dict[str, Any], message: str) -> None:
 
 
 def test_takes_the_longest_answer() -> None:
-    room = MOST - len(json.dumps(ANSWER | {"Data": ""}))
+    room = MAX_ANSWER_BYTES - len(json.dumps(ANSWER | {"Data": ""}))
 
     assert checked(json.dumps(ANSWER | {"Data": "x" * room}).encode(), REQUEST)
 

@@ -84,9 +84,9 @@ def test_a_function_gets_the_answer_of_another(aws: Aws, tmp_path: Path) -> None
     stack, reason = thing(aws, tmp_path, size=2, allowed="lambda:InvokeFunction")
 
     assert reason == ""
-    assert stack.resources["Thing"].made.attributes == {"Size": "2"}
+    assert stack.resources["Thing"].physical.attributes == {"Size": "2"}
     asked = {call.action: call.principal for call in aws.calls}
-    assert asked["lambda:Invoke"] == stack.resources["FrameworkRole"].made.attributes["Arn"]
+    assert asked["lambda:Invoke"] == stack.resources["FrameworkRole"].physical.attributes["Arn"]
 
 
 def test_a_function_is_told_that_another_raised(aws: Aws, tmp_path: Path) -> None:

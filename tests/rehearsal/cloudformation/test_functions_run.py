@@ -14,7 +14,7 @@ import pytest
 from gpu_rehearsal.cloudformation import template as assets
 from gpu_rehearsal.cloudformation.changes import Answers
 from gpu_rehearsal.cloudformation.invocation import Function, Invocation
-from gpu_rehearsal.cloudformation.template import Assets, merge, search_path
+from gpu_rehearsal.cloudformation.template import Assets, merge_layers, search_path
 from gpu_rehearsal.credentials import Authority, FunctionError
 
 NODE = shutil.which("node") and assets.are_installed()
@@ -45,7 +45,7 @@ def function(folder: Path, code: str, **changes: Any) -> Function:
         "runtime": "python3.13",
         "handler": "index.handler",
         "code": source,
-        "opt": merge([], folder / "opt"),
+        "opt": merge_layers([], folder / "opt"),
         "variables": {"TAG": "a"},
         "timeout": 60,
         "memory_mb": 128,
@@ -54,11 +54,11 @@ def function(folder: Path, code: str, **changes: Any) -> Function:
     return Function(**(says | changes))
 
 
-def run(folder: Path, made: Function, event: Any, environment: Mapping[str, str] | None = None) -> Any:
+def run(folder: Path, physical: Function, event: Any, environment: Mapping[str, str] | None = None) -> Any:
     """Run a function once and return what it answers."""
     place = folder / "run"
     place.mkdir()
-    return json.loads(Invocation(made, place, environment or {}).run(json.dumps(event).encode()))
+    return json.loads(Invocation(physical, place, environment or {}).run(json.dumps(event).encode()))
 
 
 def test_a_function_gets_its_event_its_variables_and_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_programs_of_layers_come_first_and_none_of_this_machine(tmp_path: Path) 
     layers = [tmp_path / "kubectl-layer", tmp_path / "aws-layer"]
     program(layers[0] / "kubectl" / "kubectl", "#!/bin/sh\necho kubectl of the layer\n")
     program(layers[1] / "awscli" / "aws", "#!/var/lang/bin/python\nimport sys; print('aws', sys.argv[1:])\n")
-    opt = merge(layers, tmp_path / "merged")
+    opt = merge_layers(layers, tmp_path / "merged")
     code = """
 import os, subprocess
 os.environ["PATH"] = "/opt/kubectl:/opt/awscli:" + os.environ["PATH"]
@@ -131,7 +131,7 @@ def test_refuses_layers_with_the_same_entry(tmp_path: Path) -> None:
         program(tmp_path / layer / "bin" / "tool", "#!/bin/sh\n")
 
     with pytest.raises(ValueError, match=r"entries must have names of their own, got 'bin' twice"):
-        merge([tmp_path / "one", tmp_path / "other"], tmp_path / "opt")
+        merge_layers([tmp_path / "one", tmp_path / "other"], tmp_path / "opt")
 
 
 def test_assets_are_found_by_their_keys_and_keep_their_modes(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from botocore.exceptions import ParamValidationError
 from gpu_facts.schemas import replacement_properties
 from gpu_rehearsal.cloudformation.changes import (
     Clients,
+    Created,
     Creation,
     CreationFailed,
     Deployed,
     Deployment,
-    Made,
     StackIdentity,
 )
 from gpu_rehearsal.cloudformation.intrinsics import evaluate, resolve
@@ -77,16 +77,16 @@ class Workshop:
     """Makes resources of any type by calls that are checked and not sent."""
 
     def __init__(self, folder: Path) -> None:
-        self.aws, self._folder, self._made = UnsentAccount(), folder, 0
+        self.aws, self._folder, self._physical = UnsentAccount(), folder, 0
         self._clients = Clients(self.aws)
         (folder / "empty").mkdir()
 
-    def make(self, kind: str, properties: Mapping[str, Any]) -> Made:
+    def make(self, kind: str, properties: Mapping[str, Any]) -> Created:
         """Make a resource and return it."""
         creation = self._creation(kind, evaluated(properties))
-        made = TYPES[kind].create(creation)
+        physical = TYPES[kind].create(creation)
         creation.refuse_unused()
-        return made
+        return physical
 
     def update(self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Make a resource, then update it."""
@@ -102,14 +102,14 @@ class Workshop:
         TYPES[kind].delete(self._creation(kind, before.properties, before=before))
 
     def _deployed(self, kind: str, properties: Mapping[str, Any]) -> Deployed:
-        made = self.make(kind, properties)
+        physical = self.make(kind, properties)
         self.aws.sent.clear()
         resource = Resource(logical_id="Resource", type=kind, properties={})
-        return Deployed(resource=resource, properties=evaluated(properties), made=made)
+        return Deployed(resource=resource, properties=evaluated(properties), physical=physical)
 
     def _creation(self, kind: str, properties: Mapping[str, Any], before: Deployed | None = None) -> Creation:
-        self._made += 1
-        functions = Functions(self.aws, self._folder / str(self._made), {})
+        self._physical += 1
+        functions = Functions(self.aws, self._folder / str(self._physical), {})
         functions.layers[ARN] = self._folder / "empty"
         deployment = Deployment(
             stack=StackIdentity(name="Test", id="arn:aws:cloudformation:us-east-1:123456789012:stack/Test/0"),

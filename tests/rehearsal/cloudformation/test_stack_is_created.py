@@ -81,7 +81,7 @@ def test_resources_are_made_in_the_order_of_their_references(aws: MotoAccount, t
 
     events = by_id(stack.create())
 
-    vpc_id = stack.resources["Vpc"].made.ref
+    vpc_id = stack.resources["Vpc"].physical.ref
     assert {event.status for event in events.values()} == {"CREATE_COMPLETE"}
     assert events["One"].after == events["Other"].after == ("Vpc",)
     assert events["Vpc"].ended <= min(events["One"].started, events["Other"].started)
@@ -196,7 +196,7 @@ def test_a_custom_resource_gets_texts_and_gives_attributes(aws: MotoAccount, tmp
         "Many": ["1", {"Deep": "false"}],
     }
     [run] = stack.runs
-    assert (run.role, run.error) == (stack.resources["Role"].made.attributes["Arn"], "")
+    assert (run.role, run.error) == (stack.resources["Role"].physical.attributes["Arn"], "")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_custom_resource_fails(aws: MotoAccount, tmp_path: Path, properties: A
 
 
 def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_resources, "RUNS_AGAIN_AFTER", (0, 0))
+    monkeypatch.setattr(custom_resources, "_RETRY_SECONDS", (0, 0))
     stack = stack_of(aws, tmp_path, custom(ECHO, {"Raise": "no"}, Timeout=60))
 
     reason = by_id(stack.create())["Thing"].reason
@@ -225,8 +225,8 @@ def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, mon
 
 
 def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount, tmp_path: Path) -> None:
-    made = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
-    aws.client("eks").create_cluster(**made)
+    physical = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
+    aws.client("eks").create_cluster(**physical)
     handler = (ROOT / "gpu_constructs/nodes/desired_size_handler.py").read_text()
     said = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
     resources = custom(handler, said, Timeout=90)
@@ -235,15 +235,15 @@ def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount
     events = by_id(stack.create())
 
     assert events["Thing"].reason == ""
-    assert stack.resources["Thing"].made.attributes == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
+    assert stack.resources["Thing"].physical.attributes == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
 
 
 def test_a_stack_uses_the_function_of_another(aws: MotoAccount, tmp_path: Path) -> None:
-    made = custom(ECHO, {}, Timeout=60)
+    physical = custom(ECHO, {}, Timeout=60)
     thing = {"Thing": {"Type": "Custom::Thing", "Properties": {"ServiceToken": {"Fn::ImportValue": "Echo"}}}}
     exports = {"Echo": {"Value": {"Fn::GetAtt": ["Function", "Arn"]}, "Export": {"Name": "Echo"}}}
     shared: dict[str, Any] = {"assembly": tmp_path, "aws": aws, "authority": Authority(tmp_path)}
-    first = {"Resources": {**made, "Thing": VPC}, "Outputs": exports}
+    first = {"Resources": {**physical, "Thing": VPC}, "Outputs": exports}
     stack = Stack(first, name="Echoes", folder=tmp_path / "first", **shared)
     stack.create()
 

@@ -73,7 +73,7 @@ class World:
 
     def stack(self, **resources: Any) -> Stack:
         """Return a stack of these resources that isn't created yet."""
-        self.made = Stack(
+        self.physical = Stack(
             self.template(**resources),
             name=self._folder.name,
             assembly=self._folder,
@@ -82,7 +82,7 @@ class World:
             replaces=replacement_properties,
             **self.options,
         )
-        return self.made
+        return self.physical
 
     def created(self, **resources: Any) -> Stack:
         """Return a created stack, and forget the requests of its creation."""
@@ -94,7 +94,7 @@ class World:
 
     def update(self, **resources: Any) -> list[Event]:
         """Update the stack to these resources."""
-        return self.made.update(self.template(**resources), assembly=self._folder)
+        return self.physical.update(self.template(**resources), assembly=self._folder)
 
     def requests(self) -> list[tuple[str, str, str]]:
         """Return type, logical id and physical id of each request."""
@@ -202,7 +202,7 @@ def test_a_rollback_that_fails_keeps_what_the_failed_resource_depends_on(world: 
 
 def test_only_changed_resources_are_updated(world: World) -> None:
     stack = world.created(Same=world.thing(Size=1), Grows=world.thing(Size=1), Value=parameter("a"))
-    value = stack.resources["Value"].made.ref
+    value = stack.resources["Value"].physical.ref
 
     events = world.update(Same=world.thing(Size=1), Grows=world.thing(Size=2), Value=parameter("b"))
 
@@ -217,7 +217,7 @@ def test_only_changed_resources_are_updated(world: World) -> None:
 def test_a_create_only_property_replaces_the_resource_and_what_refers_to_it_changes(world: World) -> None:
     both = {"Refers": world.thing(Queue={"Ref": "Queue"})}
     stack = world.created(Queue=queue(), **both)
-    old = stack.resources["Queue"].made.ref
+    old = stack.resources["Queue"].physical.ref
 
     events = world.update(Queue=queue(FifoQueue=True, QueueName=f"{stack.id[-8:]}.fifo"), **both)
 
@@ -227,14 +227,14 @@ def test_a_create_only_property_replaces_the_resource_and_what_refers_to_it_chan
         ("Queue", "DELETE_COMPLETE"),
     ]
     assert (events[2].phase, events[2].physical_id) == ("cleanup", old)
-    new = stack.resources["Queue"].made.ref
+    new = stack.resources["Queue"].physical.ref
     assert world.events()[0]["ResourceProperties"]["Queue"] == new != old
 
 
 def test_an_update_replace_policy_keeps_the_old_resource(world: World) -> None:
     kept = {"UpdateReplacePolicy": "Retain"}
     stack = world.created(Value=parameter("a", **kept))
-    old = stack.resources["Value"].made.ref
+    old = stack.resources["Value"].physical.ref
     named = {"Type": "String", "Value": "a", "Name": f"{old}-other"}
 
     events = world.update(Value={**parameter("a", **kept), "Properties": named})
@@ -248,7 +248,7 @@ def test_a_replacement_has_another_generated_name(world: World) -> None:
     group = {"Type": "AWS::EC2::SecurityGroup", "Properties": {"GroupDescription": "a", "VpcId": {"Ref": "Vpc"}}}
     vpc = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}}
     stack = world.created(Vpc=vpc, Group=group)
-    old = stack.resources["Group"].made.ref
+    old = stack.resources["Group"].physical.ref
 
     events = world.update(
         Vpc=vpc,
@@ -259,7 +259,7 @@ def test_a_replacement_has_another_generated_name(world: World) -> None:
     found = world.aws.client("ec2").describe_security_groups()["SecurityGroups"]
     ids = {each["GroupId"] for each in found}
     assert old not in ids
-    assert stack.resources["Group"].made.ref in ids
+    assert stack.resources["Group"].physical.ref in ids
 
 
 def test_cleanup_deletes_removed_resources_in_inverted_old_order(world: World) -> None:
@@ -274,7 +274,7 @@ def test_cleanup_deletes_removed_resources_in_inverted_old_order(world: World) -
 
     assert world.requests() == [("Create", "New", ""), ("Delete", "Last", "last"), ("Delete", "First", "first")]
     assert ("Kept", "DELETE_SKIPPED") in statuses(events, phase="cleanup")
-    assert sorted(world.made.resources) == ["Function", "Middle", "New", "Role"]
+    assert sorted(world.physical.resources) == ["Function", "Middle", "New", "Role"]
 
 
 def test_a_failed_cleanup_leaves_the_update_complete(world: World) -> None:
@@ -292,14 +292,14 @@ def test_another_physical_id_deletes_the_old_one(world: World) -> None:
     world.update(Thing=world.thing(Id="two"))
 
     assert world.requests() == [("Update", "Thing", "one"), ("Delete", "Thing", "one")]
-    assert world.made.resources["Thing"].made.ref == "two"
+    assert world.physical.resources["Thing"].physical.ref == "two"
 
 
 def test_a_failed_update_is_rolled_back(world: World) -> None:
     stack = world.created(
         Value=parameter("a"), Queue=queue(), Grows=needs(world.thing(Size=1), "Value"), Refers=world.thing(Size=1)
     )
-    value, url = (stack.resources[name].made.ref for name in ("Value", "Queue"))
+    value, url = (stack.resources[name].physical.ref for name in ("Value", "Queue"))
     fifo = queue(FifoQueue=True, QueueName=f"{stack.id[-8:]}.fifo")
 
     events = world.update(
@@ -322,7 +322,7 @@ def test_a_failed_update_is_rolled_back(world: World) -> None:
     assert back.index(("Value", "UPDATE_COMPLETE")) < back.index(("Grows", "UPDATE_COMPLETE"))
     assert back[-2:] == [("New", "DELETE_COMPLETE"), ("Queue", "DELETE_COMPLETE")]
     assert world.aws.client("ssm").get_parameter(Name=value)["Parameter"]["Value"] == "a"
-    assert stack.resources["Queue"].made.ref == url
+    assert stack.resources["Queue"].physical.ref == url
     assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
     assert "New" not in stack.resources
     again = [each for each in world.events() if each["LogicalResourceId"] == "Refers"]
@@ -337,7 +337,7 @@ def test_a_rollback_deletes_the_new_id_of_a_custom_resource(world: World) -> Non
 
     of_it = [each for each in world.requests() if each[1] == "Thing"]
     assert of_it == [("Update", "Thing", "one"), ("Update", "Thing", "two"), ("Delete", "Thing", "two")]
-    assert world.made.resources["Thing"].made.ref == "one"
+    assert world.physical.resources["Thing"].physical.ref == "one"
 
 
 def test_a_rollback_that_cannot_restore_a_resource_fails_and_keeps_new_ones(world: World) -> None:
@@ -445,7 +445,7 @@ def test_a_failed_deletion_keeps_what_it_depends_on_and_can_be_repeated(world: W
 
 def test_what_is_gone_already_counts_as_deleted(world: World) -> None:
     stack = world.created(Value=parameter("a"))
-    world.aws.client("ssm").delete_parameter(Name=stack.resources["Value"].made.ref)
+    world.aws.client("ssm").delete_parameter(Name=stack.resources["Value"].physical.ref)
 
     stack.delete()
 
@@ -492,7 +492,7 @@ def test_tags_change_in_place(world: World) -> None:
     events = world.update(**tagged("b"))
 
     assert sorted(statuses(events)) == [(name, "UPDATE_COMPLETE") for name in sorted(tagged(""))]
-    ids = {name: each.made for name, each in stack.resources.items()}
+    ids = {name: each.physical for name, each in stack.resources.items()}
     client = world.aws.client
     allocated = ids["Address"].attributes["AllocationId"]
     expected = [{"Key": "team", "Value": "b"}]

@@ -200,7 +200,7 @@ def test_tags_policies_and_roles_change_in_place(aws: Aws, stack: Stack) -> None
     assert [each.reason for each in events.values() if each.failed] == []
     eks = aws.client("eks")
     assert eks.describe_cluster(name="demo")["cluster"]["tags"] == described(aws)["tags"] == {"team": "vision"}
-    person = stack.resources["OtherRole"].made.attributes["Arn"]
+    person = stack.resources["OtherRole"].physical.attributes["Arn"]
     policies = eks.list_associated_access_policies(clusterName="demo", principalArn=person)["associatedAccessPolicies"]
     assert [each["policyArn"] for each in policies] == [policy("Edit")["PolicyArn"]]
     [pods] = eks.list_pod_identity_associations(clusterName="demo")["associations"]
@@ -216,7 +216,7 @@ def test_another_version_of_the_cluster_is_a_failure(stack: Stack) -> None:
 
 
 def test_deletion_leaves_nothing(aws: Aws, stack: Stack) -> None:
-    vpc = stack.resources["Vpc"].made.ref
+    vpc = stack.resources["Vpc"].physical.ref
 
     events = stack.delete()
 

@@ -20,7 +20,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 
 @pytest.mark.parametrize(
-    ("version", "chosen", "stood_in"),
+    ("version", "chosen", "substitutes"),
     [("1.14.1", "1.14.1", ""), ("1.15.0@sha256:0123", "1.15.0", ""), ("1.15.11", "1.15.10", "1.15.10")],
 )
 def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str, substitutes: str) -> None:

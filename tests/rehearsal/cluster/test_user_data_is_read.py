@@ -51,7 +51,9 @@ def test_parts_are_merged_and_flags_follow_each_other() -> None:
     cluster = {"name": "training", "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
     first = part(kubelet={"flags": ["--node-labels=a=1"]}, instance={"localStorage": {"strategy": "RAID0"}})
 
-    told = read_user_data(encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]}))))
+    told = read_user_data(
+        encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]})))
+    )
 
     assert told.labels == {"a": "2", "b": "3"}
     assert told.local_disks == "RAID0"
@@ -69,7 +71,9 @@ def test_several_node_configs_make_one(merged: Merged) -> None:
 
 
 def test_nodeadm_ignores_fields_that_it_does_not_know() -> None:
-    told = read_user_data(encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"])))
+    told = read_user_data(
+        encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"]))
+    )
 
     assert told.kubelet["maxPods"] == 29
 

@@ -58,8 +58,8 @@ def why_unreached(folder: Path, work: Path) -> str:
         events = stack.create()
         assert [each for each in events if each.status == "CREATE_FAILED"] == []
         group = app.node_group(P5)
-        subnets = [stack.resources[each["Ref"]].made.ref for each in group["Subnets"]]
-        groups = _groups(aws, stack.resources[group["LaunchTemplate"]["Id"]["Ref"]].made.ref)
+        subnets = [stack.resources[each["Ref"]].physical.ref for each in group["Subnets"]]
+        groups = _groups(aws, stack.resources[group["LaunchTemplate"]["Id"]["Ref"]].physical.ref)
         sources = (Source(name="p5", subnet=each, groups=groups) for each in subnets)
         return next((why for each in sources if (why := aws.unreachable(each, CLUSTER, "ec2", "ecr"))), "")
 
