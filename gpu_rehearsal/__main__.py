@@ -1,4 +1,4 @@
-"""Plays the stacks of an assembly: ``python -m gpu_rehearsal cdk.out``."""
+"""Rehearses the stacks of an assembly: ``python -m gpu_rehearsal cdk.out``."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     type=_FOLDER,
     required=True,
     multiple=True,
-    help="Folder with etcd and Kubernetes' own programs; one for each minor version.",
+    help="Folder with etcd and the binaries of Kubernetes; one for each minor version.",
 )
-@click.option("--karpenter", multiple=True, metavar="VERSION=FILE", help="Karpenter's controller of a version.")
+@click.option("--karpenter", multiple=True, metavar="VERSION=FILE", help="Karpenter's controller binary of a version.")
 @click.option("--charts", type=_FOLDER, help="Folder of packed charts.")
-@click.option("--definitions", type=_FOLDER, help="Folder of definitions of charts that are not there.")
-@click.option("--region", default="us-east-1", show_default=True, help="Region of stacks that say none.")
-@click.option("--stack", multiple=True, help="Play only these; by default all, which must share a cluster.")
+@click.option(
+    "--definitions",
+    type=_FOLDER,
+    help="Folder with CustomResourceDefinitions of charts that aren't in the folder of charts.",
+)
+@click.option("--region", default="us-east-1", show_default=True, help="Region of stacks without one.")
+@click.option("--stack", multiple=True, help="Play only these stacks. Default: all. They must share a cluster.")
 @click.option(
     "--require",
     multiple=True,
     metavar="NAME",
-    help="End with exit code 3 unless this was tried: a scenario, as in 'Scale', or the beginning of a promise, as in "
-    "'pool gpu'. By default, every scenario that the report names.",
+    help="Exit with code 3 unless this was tried: a scenario, for example 'Scale', or the beginning of a promise, for "
+    "example 'pool gpu'. Default: every scenario in the report.",
 )
 @click.option(
     "--tolerate", multiple=True, metavar="KEY", help="A taint that your pods tolerate, besides the GPU taint."
@@ -53,11 +57,11 @@ def main(
     tolerate: tuple[str, ...],
     out: Path | None,
 ) -> None:
-    """Play the stacks of an assembly, and report what became of their promises.
+    """Play the stacks of an assembly, and report the result of each promise.
 
-    The exit code is 1 if a promise failed, and 3 if a scenario of the report, or what --require names, wasn't tried.
+    The exit code is 1 if a promise failed, and 3 if a scenario of the report or a name in --require wasn't tried.
     """
-    needed = [(assembly, "manifest.json", "name what cdk synth wrote, such as cdk.out")]
+    needed = [(assembly, "manifest.json", "pass the folder that cdk synth wrote, such as cdk.out")]
     needed += [(each, "kube-apiserver", "make e2e-tools writes ~/.cache/gpu-constructs/e2e") for each in programs]
     for folder, file, fix in needed:
         if not (folder / file).is_file():
@@ -71,7 +75,9 @@ def main(
     every = read(assembly, region=region)
     names = [each.stack for each in every]
     if not names:
-        raise click.UsageError(f"{assembly}: must hold a stack, got none; name what cdk synth wrote, such as cdk.out")
+        raise click.UsageError(
+            f"{assembly}: must hold a stack, got none; pass the folder that cdk synth wrote, such as cdk.out"
+        )
     for each in stack:
         if each not in names:
             hint = did_you_mean(each, names)
@@ -85,8 +91,8 @@ def main(
     sys.exit(report.exit_code(require))
 
 
-def _karpenters(said: tuple[str, ...]) -> dict[str, Path]:
-    found = dict(each.partition("=")[::2] for each in said)
+def _karpenters(options: tuple[str, ...]) -> dict[str, Path]:
+    found = dict(option.partition("=")[::2] for option in options)
     for version, path in found.items():
         if not Path(path).is_file():
             raise click.UsageError(f"--karpenter must be VERSION=FILE of an existing program, got '{version}={path}'")

@@ -1,4 +1,4 @@
-"""Cloud assemblies as `cdk synth` writes them, and what their stacks refer to and don't create."""
+"""Cloud assemblies as `cdk synth` writes them, and the existing resources that their stacks refer to."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Assembly:
         folder: Folder of the app's assembly, with the assets.
         file: File of the stack's template.
         template: The stack's template.
-        region: Region that it goes to.
-        account: Account that it goes to; empty where the stack says none.
+        region: Region of the deployment.
+        account: Account of the deployment; empty if the stack has none.
     """
 
     stack: str
@@ -35,11 +35,11 @@ class Assembly:
 
 
 def read(folder: Path, *, region: str) -> list[Assembly]:
-    """Return the stacks of an assembly and of its stages, each after those of its own stage that it depends on.
+    """Return the stacks of an assembly and of its stages. Within a stage, each stack follows its dependencies.
 
     Args:
         folder: A folder like ``cdk.out``.
-        region: Region of stacks that say none.
+        region: Region of stacks without one.
     """
     artifacts = json.loads((folder / "manifest.json").read_text())["artifacts"]
     stacks = {name: each for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
@@ -51,21 +51,21 @@ def read(folder: Path, *, region: str) -> list[Assembly]:
 
 
 def _ordered(stacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    waited_for = {
-        name: {each for each in said.get("dependencies", ()) if each in stacks} for name, said in stacks.items()
+    dependencies = {
+        name: {each for each in artifact.get("dependencies", ()) if each in stacks} for name, artifact in stacks.items()
     }
-    return list(TopologicalSorter(waited_for).static_order())
+    return list(TopologicalSorter(dependencies).static_order())
 
 
 def _stack(folder: Path, name: str, artifact: Mapping[str, Any], region: str) -> Assembly:
     file = folder / artifact["properties"]["templateFile"]
-    account, _, said = artifact["environment"].removeprefix("aws://").partition("/")
+    account, _, own_region = artifact["environment"].removeprefix("aws://").partition("/")
     return Assembly(
         stack=artifact["properties"].get("stackName", name),
         folder=folder,
         file=file,
         template=json.loads(file.read_text()),
-        region=region if said == "unknown-region" else said,
+        region=region if own_region == "unknown-region" else own_region,
         account="" if account == "unknown-account" else account,
     )
 
@@ -76,7 +76,7 @@ _VPC, _SUBNET = re.compile(r"\bvpc-[0-9a-f]{8,17}\b"), re.compile(r"\bsubnet-[0-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Network:
-    """A VPC of somebody else.
+    """An existing VPC, which no stack creates.
 
     Attributes:
         vpc: Its id.
@@ -88,17 +88,17 @@ class Network:
 
 
 def find_network(template: Mapping[str, Any]) -> Network | None:
-    """Return the network that a template names by id; ``None`` where it names none.
+    """Return the network that a template names by id; ``None`` if it names none.
 
     Raises:
-        LookupError: It names several VPCs, or subnets of one that it does not name.
+        LookupError: It names several VPCs, or subnets without their VPC.
     """
     text = json.dumps(template["Resources"])
     vpcs, subnets = sorted(set(_VPC.findall(text))), tuple(sorted(set(_SUBNET.findall(text))))
     if not vpcs and not subnets:
         return None
     if len(vpcs) != 1:
-        raise LookupError(f"a rehearsal makes one network for a stack, got subnets {list(subnets)} of VPCs {vpcs}")
+        raise LookupError(f"a rehearsal creates one network for a stack, got subnets {list(subnets)} of VPCs {vpcs}")
     return Network(vpc=vpcs[0], subnets=subnets)
 
 
@@ -117,7 +117,7 @@ class Principal:
 
 
 def find_account(template: Mapping[str, Any]) -> str:
-    """Return the account that a stack without one goes to: the one in ARNs of access entries, or AWS' example."""
+    """Return the account of a stack without one: the account in ARNs of access entries, or AWS' example."""
     named = (_PRINCIPAL.fullmatch(each) for each in _principal_arns(template, ""))
     return next((each["account"] for each in named if each and each["account"]), ACCOUNT)
 
@@ -147,10 +147,10 @@ def _text(value: Any, pseudo: Mapping[str, str]) -> str:
 
 
 def find_cluster_name(template: Mapping[str, Any]) -> str:
-    """Return the name of the cluster that a template makes.
+    """Return the name of the cluster that a template creates.
 
     Raises:
-        LookupError: It makes none, or its name is known at deployment only.
+        LookupError: It creates none, or only deployment sets the name.
     """
     clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
     names = [each["Properties"].get("Name") for each in clusters]
@@ -161,13 +161,13 @@ def find_cluster_name(template: Mapping[str, Any]) -> str:
 
 
 def find_kubernetes_version(template: Mapping[str, Any]) -> str:
-    """Return the minor version of the cluster that a template makes; empty where it says none."""
+    """Return the minor version of the cluster that a template creates; empty if it has none."""
     clusters = [each for each in template["Resources"].values() if each["Type"] == "AWS::EKS::Cluster"]
     return next((str(each["Properties"]["Version"]) for each in clusters if "Version" in each["Properties"]), "")
 
 
 def why_not_simulated(template: Mapping[str, Any]) -> str:
-    """Return what a stack takes for granted that nothing here makes; empty where it can be played."""
+    """Return why a stack can't be rehearsed; empty if it can."""
     try:
         find_cluster_name(template)
         find_network(template)

@@ -1,4 +1,4 @@
-"""Types that simulators share: credentials, AWS as machines call it, certificates, and errors of functions."""
+"""Types that simulators share: credentials, an interface of AWS, certificates, and errors of functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trustme import CA
 
 
 class Cloud(Protocol):
-    """AWS, at one address.
+    """AWS at one address.
 
     Attributes:
         endpoint: The address.
@@ -23,16 +23,16 @@ class Cloud(Protocol):
 
     @property
     def administrator(self) -> str:
-        """ARN of the administrator, as access entries call it."""
+        """ARN of the administrator in access entries."""
 
     def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
         """Return the boto3 client of a service, as a role, as the owner of credentials or as the administrator."""
 
     def credentials(self, role: str = "") -> Credentials:
-        """Return credentials that AWS knows as a role's, whatever its trust policy allows."""
+        """Return credentials of a role, without a check of its trust policy."""
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
-        """Return credentials of a role for a service, whose calls come from somewhere.
+        """Return credentials of a role for a service. `source` is where its calls start.
 
         Raises:
             ServiceException: Its trust policy doesn't allow it.
@@ -57,10 +57,10 @@ class Cloud(Protocol):
         """Return why the API server of a cluster doesn't reach the kubelet of a node; empty if it does."""
 
     def resolve_role(self, access_key: str) -> str:
-        """Return the ARN of the role whose key that is; empty for the administrator's.
+        """Return the ARN of the role that has an access key; empty for the administrator.
 
         Raises:
-            Exception: Nobody has that key, in the words of AWS.
+            Exception: No principal has that key. The message is AWS' own.
         """
 
 
@@ -69,8 +69,8 @@ class Source:
     """Where a connection starts.
 
     Attributes:
-        name: What a report calls it: an instance or a function.
-        subnet: Its subnet; empty for what is in no VPC of the account, such as a function without one.
+        name: Its name in reports: an instance or a function.
+        subnet: Its subnet; empty outside the VPCs of the account, for example for a function without a VPC.
         groups: Its security groups.
         address: Its public address; empty without one.
     """
@@ -87,9 +87,9 @@ class Credentials:
 
     Attributes:
         role: ARN of the role; empty for the administrator, who deploys.
-        access_key: By it AWS knows whose call it is.
-        secret_key: Signs; not checked.
-        token: Session token; not checked.
+        access_key: Identifies the caller.
+        secret_key: Signs calls; the signature isn't checked.
+        token: Session token; it isn't checked.
     """
 
     role: str
@@ -98,7 +98,7 @@ class Credentials:
     token: str = "rehearsal"
 
     def environment(self, *, endpoint: str, region: str) -> dict[str, str]:
-        """Return the environment variables by which the AWS SDKs of every language find AWS and these credentials."""
+        """Return the environment variables that configure the AWS SDKs of every language."""
         return {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_REGION": region,
@@ -111,9 +111,9 @@ class Credentials:
 
 
 class FunctionError(Exception):
-    """A function ended without an answer of its own.
+    """A function ended without a response.
 
-    Lambda answers Invoke all the same: with the header ``X-Amz-Function-Error``, and what went wrong as the payload.
+    Lambda still responds to Invoke, with the header ``X-Amz-Function-Error`` and the error as payload.
     Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html (2026-11)
 
     Attributes:
@@ -133,7 +133,7 @@ class Authority:
 
     Attributes:
         certificate: File with its certificate alone.
-        bundle: File with it and all that this machine trusts already.
+        bundle: File with it and all certificates that this machine trusts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -146,11 +146,11 @@ class Authority:
         )
 
     def context(self, host: str) -> ssl.SSLContext:
-        """Return what a host shows of itself."""
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._ca.issue_cert(host).configure_cert(made)
-        return made
+        """Return a TLS context with a certificate for a host."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._ca.issue_cert(host).configure_cert(context)
+        return context
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which programs in Go, Python and Node trust it."""
+        """Return the variables that make programs in Go, Python and Node trust it."""
         return {"SSL_CERT_FILE": str(self.bundle), "NODE_EXTRA_CA_CERTS": str(self.certificate)}

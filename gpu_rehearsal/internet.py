@@ -25,7 +25,7 @@ _REGISTRY = re.compile(r"/v2/(?P<repository>.+)/(?P<what>manifests|blobs)/(?P<re
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a request is answered with.
+    """The response to a request.
 
     Attributes:
         kind: Media type.
@@ -37,14 +37,14 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """The digest by which a registry names it."""
+        """Its digest in a registry."""
         return f"sha256:{hashlib.sha256(self.body).hexdigest()}"
 
 
 class Charts:
-    """Packed charts of one folder, whichever registry or repository they come from.
+    """Packed charts of one folder, for every registry and repository.
 
-    Where a chart comes from is not checked: the same file answers for every address that ends in its name.
+    The address of a chart isn't checked: every address that ends in its name returns the same file.
 
     Args:
         folder: Holds ``<name>-<version>.tgz``; ``None`` for no chart at all.
@@ -53,18 +53,20 @@ class Charts:
     def __init__(self, folder: Path | None) -> None:
         files = sorted(folder.glob("*.tgz")) if folder else []
         self._packed = {
-            (said["name"], str(said["version"])): (said, file) for file in files if (said := _chart_metadata(file))
+            (metadata["name"], str(metadata["version"])): (metadata, file)
+            for file in files
+            if (metadata := _chart_metadata(file))
         }
 
     def has(self, name: str, version: str) -> bool:
-        """Whether a chart is there in that version, with or without the leading ``v`` that some registries have."""
+        """Whether a version of a chart is in the folder. A leading ``v``, which some registries add, is ignored."""
         return self._find(name, version) is not None
 
     def file(self, name: str, version: str) -> Path:
         """Return the packed chart.
 
         Raises:
-            KeyError: It is not there.
+            KeyError: It isn't in the folder.
         """
         found = self._find(name, version)
         if found is None:
@@ -72,7 +74,7 @@ class Charts:
         return self._packed[found][1]
 
     def answer(self, path: str) -> Content | None:
-        """Answer a request to a registry or a repository; ``None`` for what is not there."""
+        """Return the response to a request to a registry or repository; ``None`` if nothing is found."""
         if path in ("/v2", "/v2/"):
             return Content("application/json", b"{}")
         match = _REGISTRY.fullmatch(path)
@@ -97,15 +99,15 @@ class Charts:
         return next((each for each in held if each.digest == reference), None)
 
     def _parts(self, name: str, version: str) -> list[Content]:
-        """Return all that a registry holds of one chart: its manifest, its configuration and the chart."""
+        """Return the contents of a registry for one chart: its manifest, its configuration and the chart."""
         return [self._manifest(name, version), self._configuration(name, version), self._layer(name, version)]
 
     def _layer(self, name: str, version: str) -> Content:
         return Content("application/octet-stream", self._packed[name, version][1].read_bytes())
 
     def _configuration(self, name: str, version: str) -> Content:
-        said = self._packed[name, version][0]
-        body = {key: said[key] for key in ("name", "version", "apiVersion")}
+        metadata = self._packed[name, version][0]
+        body = {key: metadata[key] for key in ("name", "version", "apiVersion")}
         return Content("application/octet-stream", json.dumps(body).encode())
 
     def _manifest(self, name: str, version: str) -> Content:
@@ -124,9 +126,9 @@ class Charts:
         Source: https://helm.sh/docs/topics/chart_repository/#the-index-file
         """
         entries: dict[str, list[dict[str, Any]]] = {}
-        for said, file in self._packed.values():
+        for metadata, file in self._packed.values():
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
-            entries.setdefault(said["name"], []).append({**said, "urls": [file.name], "digest": digest})
+            entries.setdefault(metadata["name"], []).append({**metadata, "urls": [file.name], "digest": digest})
         return {"apiVersion": "v1", "entries": entries}
 
 
@@ -135,22 +137,22 @@ def _described(content: Content, kind: str) -> dict[str, Any]:
 
 
 def _chart_metadata(file: Path) -> Mapping[str, Any] | None:
-    """Return what a packed chart says of itself."""
+    """Return the metadata in a packed chart."""
     with tarfile.open(file) as archive:
         own = (each for each in archive.getnames() if each.count("/") == 1 and each.endswith("/Chart.yaml"))
         name = next(own, None)
         inner = archive.extractfile(name) if name else None
-        said = yaml.safe_load(inner.read()) if inner else None
-    return said if isinstance(said, Mapping) else None
+        metadata = yaml.safe_load(inner.read()) if inner else None
+    return metadata if isinstance(metadata, Mapping) else None
 
 
 class _ChartHost(Handler):
-    """Answers requests to a host as registry and as repository."""
+    """Simulates a registry and a repository."""
 
     server: Internet
 
     def do_GET(self) -> None:
-        """Send a chart, or what leads to it."""
+        """Send a chart, an index or a manifest."""
         found = self.server.charts.answer(urlsplit(self.path).path)
         content = found or Content("text/plain", b"not here")
         self.send(200 if found else 404, content.body, content.kind, Docker_Content_Digest=content.digest)
@@ -173,12 +175,12 @@ class _ChartHost(Handler):
 
 
 class Internet(Server):
-    """A proxy on loopback, and every host behind it: all of them have the same charts.
+    """A proxy on loopback that simulates all hosts. All hosts have the same charts.
 
     Attributes:
         charts: The charts.
-        authority: Vouches for the hosts.
-        requested_hosts: Names of the hosts that were connected to.
+        authority: Signs the certificates of the hosts.
+        requested_hosts: Names of the hosts to which a client connected.
     """
 
     def __init__(self, charts: Charts, authority: Authority) -> None:
@@ -187,5 +189,5 @@ class Internet(Server):
         self.requested_hosts: set[str] = set()
 
     def environment(self) -> dict[str, str]:
-        """Return the environment by which programs go through the proxy and trust its hosts."""
+        """Return the variables that make programs use the proxy and trust its hosts."""
         return {"HTTPS_PROXY": self.address, "NO_PROXY": f"{LOOPBACK},localhost", **self.authority.environment()}

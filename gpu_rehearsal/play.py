@@ -22,7 +22,7 @@ from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, Stage, ended_in_o
 
 
 class _Ended(Exception):
-    """The line that ends a play was reported."""
+    """`until` matched a reported line."""
 
 
 def play_and_write(
@@ -40,12 +40,12 @@ def play_and_write(
         assemblies: The stacks, in the order of deployment.
         props: Programs and files.
         name: Name of the report. Default: the names of the stacks.
-        out: Folder of the report; ``None`` for none.
+        out: Folder of the report; ``None`` to write none.
         until: Ends the play after the first line for which it returns true.
         how: More arguments of `play`.
 
     Raises:
-        SystemExit: A signal ended the play; the report so far is written.
+        SystemExit: A signal ended the play. The report up to then is written.
     """
 
     def show(line: Line) -> None:
@@ -88,45 +88,44 @@ def play(
     tolerate: Iterable[str] = (),
     report: Report | None = None,
 ) -> Report:
-    """Play some stacks that share a cluster, from their creation on.
+    """Play all scenarios of some stacks that share a cluster.
 
     Args:
         assemblies: The stacks, in the order of deployment.
         props: Programs and files.
-        pace: How long delays of machines and images are, against those that AWS usually has.
-        step_seconds: How long a step of a job's life may take.
-        failures: In how many creations of each stack another custom resource fails first; `None` for every handler and
-            release.
-        versions: Versions of the first stack to which it is updated, as for `update`; the first is the one in
-            `assemblies`.
-        announce: Predicts what a change of it does.
-        tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
-        report: Gets each line as soon as it is known. Default: a new one.
+        pace: Factor of the usual delays of machines and images.
+        step_seconds: Max seconds of each step of a job.
+        failures: How many creations of each stack fail first, each because of another custom resource; `None` for one
+            for every handler and release.
+        versions: Versions for updates of the first stack, as for `update`. The first one is in `assemblies`.
+        announce: Predicts the effects of an update.
+        tolerate: Keys of taints that jobs tolerate in addition to the GPU taint.
+        report: Receives each line as soon as it is known. Default: a new report.
     """
     report = report or Report(_join_stack_names(assemblies))
     if reason := why_not_simulated(assemblies[0].template) or _why_no_control_plane(assemblies[0], props):
         promise = f"{assemblies[0].stack} is created"
         report.add([Line(scenario=CREATE, promise=promise, outcome=Outcome.NOT_PLAYED, text=reason)])
         return report
-    with stage(assemblies[0], props, pace=pace) as made:
-        before = account(made)
-        tries = Failures(made, before, max_failures=failures)
-        if create(made, assemblies, report, first=tries.create_with_failures):
+    with stage(assemblies[0], props, pace=pace) as running:
+        before = account(running)
+        tries = Failures(running, before, max_failures=failures)
+        if create(running, assemblies, report, first=tries.create_with_failures):
             report.add(tries.check_recovery())
-            pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
-            scale(made, pools, report, seconds=step_seconds)
-            report.add(daemon_sets(made))
+            pools = gpu_pools(running.client, running.aws, running.cluster, tolerate=tolerate)
+            scale(running, pools, report, seconds=step_seconds)
+            report.add(daemon_sets(running))
             if announce is not None:
-                report.add(run_pool_jobs(made, pools, UPDATE))
-                report.add(update(made, versions, announce))
+                report.add(run_pool_jobs(running, pools, UPDATE))
+                report.add(update(running, versions, announce))
                 # An update may replace them.
-                pools = gpu_pools(made.client, made.aws, made.cluster, tolerate=tolerate)
-            report.add(_check_service_accounts(made, since=tries.calls))
-            destroy(made, assemblies, pools, before, report)
+                pools = gpu_pools(running.client, running.aws, running.cluster, tolerate=tolerate)
+            report.add(_check_service_accounts(running, since=tries.calls))
+            destroy(running, assemblies, pools, before, report)
         else:
-            report.add(_check_service_accounts(made, since=tries.calls))
-        report.add(_check_roles(made))
-        report.add(check_network(made))
+            report.add(_check_service_accounts(running, since=tries.calls))
+        report.add(_check_roles(running))
+        report.add(check_network(running))
     return report
 
 
@@ -144,7 +143,7 @@ _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
 def _check_roles(stage: Stage) -> Iterator[Line]:
-    """Check every call of AWS that was made in all scenarios before."""
+    """Check the AWS calls of all earlier scenarios."""
     calls = [each for each in stage.aws.calls if each.principal]
     for role in sorted({each.principal for each in calls}):
         own = [each for each in calls if each.principal == role]
@@ -158,11 +157,11 @@ def _check_roles(stage: Stage) -> Iterator[Line]:
 
 
 def _check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
-    """Check the calls of the API server in all scenarios before.
+    """Check the calls to the API server in all earlier scenarios.
 
     Args:
-        since: How many calls are left out: those of creations that were rolled back. While a release is removed, its
-            pods lose their permissions before they end.
+        since: How many calls to skip, for example all calls of creations that were rolled back. While a release is
+            removed, its pods lose their permissions before they end.
     """
     controllers = _controllers(stage)
     by_user = defaultdict(list)
@@ -201,7 +200,7 @@ _NOT_CHECKED = (
 
 
 def check_network(stage: Stage) -> Iterator[Line]:
-    """Report on the instances of all scenarios before; nothing if there were none."""
+    """Report on the instances of all earlier scenarios; nothing if there were none."""
     kubelets, never = stage.nodes.kubelets, stage.nodes.never
     if not kubelets and not never:
         return
@@ -215,10 +214,10 @@ def check_network(stage: Stage) -> Iterator[Line]:
 
 
 def _line(promise: str, count: int, faults: Iterable[str]) -> Line:
-    said = "; ".join(sorted(set(faults)))
+    text = "; ".join(sorted(set(faults)))
     return Line(
         scenario=NETWORK,
         promise=promise,
-        outcome=Outcome.FAILED if said else Outcome.HELD,
-        text=said or f"{count} of {count}",
+        outcome=Outcome.FAILED if text else Outcome.HELD,
+        text=text or f"{count} of {count}",
     )

@@ -43,7 +43,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads and answers requests, and logs none."""
+    """A request handler without logs."""
 
     protocol_version = "HTTP/1.1"
 
@@ -52,10 +52,10 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers["Content-Length"]))
 
     def send(self, status: int, body: bytes = b"", kind: str = "application/json", **headers: str) -> None:
-        """Answer; a name of a header has ``_`` instead of ``-``."""
+        """Send a response. Names of headers have ``_`` instead of ``-``."""
         self.send_response(status)
-        named = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
-        for name, value in named.items():
+        values = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+        for name, value in values.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         if self.command != "HEAD":
@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-# How often a process that runs is compared with what could end it.
+# Seconds between two checks for reasons to end a running process.
 POLL_SECONDS = 0.5
 LOOPBACK = "127.0.0.1"
 _running: set[subprocess.Popen[Any]] = set()
@@ -75,7 +75,7 @@ _reason = ""
 
 
 def start(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
-    """Start a process in a session of its own, with the arguments of `subprocess.Popen`.
+    """Start a process in a new session, with the arguments of `subprocess.Popen`.
 
     Raises:
         RuntimeError: All processes were stopped.
@@ -90,14 +90,14 @@ def start(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
 
 
 def wait(process: subprocess.Popen[Any], seconds: float, stopped: Callable[[], str]) -> str:
-    """Wait for a process to end, and return why that was given up; empty if the process ended.
+    """Wait for a process to end. Return why the wait was given up; empty if the process ended.
 
     Args:
         seconds: How long at most.
-        stopped: Returns why nobody waits any longer; empty while somebody does.
+        stopped: Returns why the wait ends early; empty while it doesn't.
 
     Raises:
-        subprocess.TimeoutExpired: The time is over.
+        subprocess.TimeoutExpired: The time limit is over.
     """
     left = seconds
     while True:
@@ -113,7 +113,7 @@ def wait(process: subprocess.Popen[Any], seconds: float, stopped: Callable[[], s
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """Kill a process and those that it started."""
+    """Kill a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -142,14 +142,14 @@ def stopping() -> str:
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens now."""
+    """Return a free port."""
     with socket.socket() as one:
         one.bind((LOOPBACK, 0))
         return int(one.getsockname()[1])
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on a port."""
+    """Whether a process listens on a port."""
     with socket.socket() as one:
         return one.connect_ex((LOOPBACK, port)) == 0
 
@@ -159,7 +159,7 @@ STOP_SECONDS = 5.0
 
 
 class Process:
-    """A running process whose output is kept."""
+    """A running process with its output in a log file."""
 
     def __init__(
         self, name: str, command: Sequence[str], folder: Path, *, environment: Mapping[str, str] | None = None
@@ -170,24 +170,24 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; ``None`` while it runs."""
+        """Its exit code; ``None`` while it runs."""
         return self._process.poll()
 
     def wait_until(self, is_ready: Callable[[], bool]) -> None:
-        """Return when it is ready; fail with the end of its log when it ends first or takes too long."""
+        """Wait until it is ready. If it ends first or takes too long, fail with the end of its log."""
         try:
             wait_until(lambda: self.exit_code is not None or is_ready(), f"{self.name} to be ready")
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{self.tail()}") from error
         if self.exit_code is not None:
-            raise RuntimeError(f"{self.name} ended with {self.exit_code} at its start\n{self.tail()}")
+            raise RuntimeError(f"{self.name} ended with {self.exit_code} while it started\n{self.tail()}")
 
     def tail(self, lines: int = 30) -> str:
         """Return the end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """End it, by force where it does not listen for some seconds."""
+        """Terminate it, and kill it if it still runs after some seconds."""
         self._process.terminate()
         try:
             self._process.wait(seconds)
@@ -197,7 +197,7 @@ class Process:
 
 
 def wait_until(is_ready: Callable[[], bool], what: str) -> None:
-    """Return when something is so, and fail when that takes too long."""
+    """Wait until a condition holds, and fail if that takes too long."""
     deadline = time.monotonic() + START_SECONDS
     while not is_ready():
         if time.monotonic() > deadline:

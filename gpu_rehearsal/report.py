@@ -1,4 +1,4 @@
-"""What happened in a rehearsal, line by line; times apart, so that two plays of one stack read alike."""
+"""The report of a rehearsal, line by line. Times are in another file, so that reports of two plays can be compared."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-# Exit code of a run that tried nothing, or less than is required.
+# Exit code of a run that tried nothing, or less than required.
 NOT_TRIED = 3
 
 
 class Outcome(Enum):
-    """How a promise fared."""
+    """The result of a promise."""
 
     HELD = "held"
     FAILED = "FAILED"
@@ -22,13 +22,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """One promise of a stack, and what became of it.
+    """One promise of a stack, and its result.
 
     Attributes:
         scenario: Name of the scenario.
-        promise: What was to happen.
-        outcome: How it fared.
-        text: What happened instead, why it was not played, or what it was seen by.
+        promise: The expected behavior.
+        outcome: Its result.
+        text: The actual behavior, the reason why it was not played, or the evidence.
     """
 
     scenario: str
@@ -47,9 +47,9 @@ class Moment:
     """A time in a play.
 
     Attributes:
-        what: What took that long.
-        began: Seconds since the curtain rose.
-        ended: The same.
+        what: Name of the step.
+        began: Seconds since the start of the play.
+        ended: Seconds since the start of the play.
     """
 
     what: str
@@ -63,8 +63,8 @@ class Report:
 
     Attributes:
         stack: Name of the stack.
-        lines: What happened, in the order of the scenarios.
-        moments: What took how long.
+        lines: The results, in the order of the scenarios.
+        moments: Times of the steps.
         listener: Called with each line as soon as it is known.
     """
 
@@ -80,23 +80,23 @@ class Report:
             self.listener(line)
 
     def follow(self, moments: Iterable[Moment]) -> None:
-        """Add moments that began when all before had ended, timed from their own beginning."""
+        """Add moments whose times count from the end of all earlier moments."""
         start = max((each.ended for each in self.moments), default=0.0)
         self.moments += [replace(each, began=each.began + start, ended=each.ended + start) for each in moments]
 
     @property
     def counts(self) -> str:
-        """How many promises fared how, as one line."""
+        """The number of promises by result, as one line."""
         counts = Counter(each.outcome for each in self.lines)
         return ", ".join(f"{counts[each]} {each.value}" for each in Outcome if counts[each]) or "nothing played"
 
     @property
     def failed(self) -> list[Line]:
-        """The promises that did not hold."""
+        """The promises that failed."""
         return [each for each in self.lines if each.outcome is Outcome.FAILED]
 
     def not_tried(self, required: Iterable[str] = ()) -> list[str]:
-        """Return what should have been tried and wasn't.
+        """Return the required names for which nothing was tried.
 
         Args:
             required: Names of scenarios, or beginnings of promises. Default: every scenario of the report.
@@ -106,7 +106,7 @@ class Report:
         return [each for each in wanted if not any(_is_named(line, each) for line in tried)]
 
     def exit_code(self, required: Iterable[str] = ()) -> int:
-        """Return 1 if a promise failed, 3 if something that is required wasn't tried, and 0 otherwise.
+        """Return 1 if a promise failed, 3 if a required name wasn't tried, and 0 otherwise.
 
         Args:
             required: As for `not_tried`.
@@ -116,7 +116,7 @@ class Report:
         return NOT_TRIED if self.not_tried(required) else 0
 
     def text(self) -> str:
-        """Render it as Markdown, without a time."""
+        """Render the report as Markdown, without times."""
         return "\n".join(_rendered(self)) + "\n"
 
     def write(self, folder: Path, name: str = "") -> None:
@@ -127,7 +127,7 @@ class Report:
         (folder / f"{name}.times.md").write_text(self.times())
 
     def times(self) -> str:
-        """Render how long everything took, as Markdown."""
+        """Render the times as Markdown."""
         rows = [f"| {each.began:.1f} | {each.ended - each.began:.1f} | {each.what} |" for each in self.moments]
         table = ["| began (s) | took (s) | what |", "|---:|---:|---|", *rows]
         return "\n".join([f"# Times of {self.stack}", "", *table]) + "\n"

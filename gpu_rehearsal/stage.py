@@ -1,4 +1,4 @@
-"""A stage: AWS, the internet, a control plane and its nodes, together for one play."""
+"""The environment of one play: simulated AWS, hosts of charts, a control plane and its nodes."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ from gpu_rehearsal.internet import Charts, Internet
 
 # Types of the custom resources of the CDK that install a chart, and that apply manifests.
 RELEASE_TYPE, MANIFEST_TYPE = "Custom::AWSCDK-EKS-HelmChart", "Custom::AWSCDK-EKS-KubernetesResource"
-# As kubectl and helm report an object whose definition isn't there.
+# The error of kubectl and helm for an object whose definition isn't installed.
 _NO_MATCH = re.compile(
     r'resource mapping not found for name: "[^"]*" namespace: "[^"]*" from "[^"]*": '
     r'no matches for kind "(?P<kind>[^"]+)" in version "(?P<group>[^"/]+)/[^"]+"'
 )
 _OTHER_ERROR = re.compile(r"Error from server|is invalid|forbidden|no matches for kind")
-# How long cleaning up may take before the process exits without it.
+# Max seconds of the cleanup after a signal. Then the process exits without it.
 CLEAN_UP_SECONDS = 3.5
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _handlers: list[Callable[[int, FrameType | None], None]] = []
-# How long delays of machines and images are, against those that AWS usually has.
+# Factor of the usual delays of machines and images.
 PACE = 0.1
-# Whose pod gives pods of a node addresses.
+# The DaemonSet that assigns addresses to the pods of a node.
 NETWORK = AWS_NODE
 # Description of the roles that exist although no stack creates them.
 PREEXISTING = "exists before the stack"
 
 
 class SkippedResources:
-    """Says of a resource that is about to be made why it is not played.
+    """Decides which resources aren't simulated, and why.
 
     Attributes:
-        missing: Names of the charts that were asked for and could not be installed.
+        missing: Names of the charts that a stack requests and that aren't in the folder.
     """
 
     def __init__(self, charts: Charts, definitions: Definitions) -> None:
@@ -75,24 +75,24 @@ class SkippedResources:
         self.missing: set[str] = set()
 
     def __call__(self, _logical_id: str, kind: str, properties: Mapping[str, Any]) -> str:
-        """Return why it is not played, empty where it is; what others need of it is there then."""
+        """Return why a resource isn't simulated; empty if it is. Definitions that others need are installed then."""
         if kind in (RELEASE_TYPE, DEFINITIONS_RESOURCE):
             return self._release_reason(properties)
         if kind == MANIFEST_TYPE and _is_of_auto_mode(json.loads(properties["Manifest"])):
-            return f"the definitions of {EKS_DOMAIN} are at AWS only"
+            return f"the definitions of {EKS_DOMAIN} are only available in EKS"
         return ""
 
     def _missing_chart_reason(self, chart: str, version: str, *, definitions: bool) -> str:
-        """Return why a chart isn't installed; empty if it is. `definitions` tells whether a release installs them."""
+        """Return why a chart isn't installed; empty if it is. `definitions`: whether a release installs the CRDs."""
         if self._charts.has(chart, version):
             return ""
         self.missing.add(chart)
         applied = self._definitions.apply_chart_definitions(chart) if definitions else []
-        said = f"chart {chart} {version} is not in the folder"
-        return f"{said}; its definitions were given: {', '.join(applied)}" if applied else said
+        reason = f"chart {chart} {version} is not in the folder"
+        return f"{reason}; its definitions were applied: {', '.join(applied)}" if applied else reason
 
     def excuse(self, error: str) -> str:
-        """Return why an error doesn't count: definitions of a chart that isn't there. Empty if it counts."""
+        """Return why an error doesn't count: it needs definitions of a missing chart. Empty if it counts."""
         found = {(each["kind"], each["group"]) for each in _NO_MATCH.finditer(error)}
         absent = {group: chart for chart in sorted(self.missing) for group in GROUPS.get(chart, ())}
         if not found or not absent.keys() >= {group for _, group in found}:
@@ -113,7 +113,7 @@ class SkippedResources:
 
 
 def _is_of_auto_mode(manifest: list[dict[str, Any]]) -> bool:
-    """Whether an object is, or refers to, what only Auto Mode knows."""
+    """Whether an object has, or refers to, a kind that only Auto Mode has."""
     return any(EKS_DOMAIN in (_group(each), _node_class_group(each)) for each in manifest)
 
 
@@ -132,16 +132,16 @@ def _node_class_group(manifest: Mapping[str, Any]) -> str:
 def ended_in_order(
     notice: Callable[[str], object] = lambda name: None, *, exit_after: float | None = None
 ) -> Iterator[None]:
-    """Let SIGTERM and SIGINT leave the block as an exception does, and kill the processes that it waits for.
+    """Leave the block with an exception on SIGTERM and SIGINT, and kill the processes that it waits for.
 
     Only the main thread receives signals: in any other thread, and inside another such block, nothing changes.
 
     Args:
         notice: Called with the name of the signal, before anything is cleaned up.
-        exit_after: After how many seconds the process exits, whatever is still being cleaned up. Default: never.
+        exit_after: Seconds after which the process exits, even if the cleanup still runs. Default: never.
 
     Raises:
-        SystemExit: The process received one; its code is 128 and the number of the signal, as in a shell.
+        SystemExit: The process received a signal. The exit code is 128 plus its number, as in a shell.
     """
 
     def end(number: int, _: FrameType | None) -> None:
@@ -188,7 +188,7 @@ def _is_inside() -> bool:
 
 
 def _exit_later(code: int, seconds: float) -> None:
-    """Exit even if something doesn't end: a thread that waits, or one that the interpreter joins at its end."""
+    """Exit even if a thread doesn't end: the interpreter joins some threads at exit."""
     timer = threading.Timer(seconds, lambda: os._exit(code))
     timer.daemon = True
     timer.start()
@@ -196,13 +196,13 @@ def _exit_later(code: int, seconds: float) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Props:
-    """What a play needs from outside.
+    """Programs and files of a play.
 
     Attributes:
-        control_planes: Folders with etcd and Kubernetes' own programs, by minor version.
-        karpenter: Its controller, by version.
+        control_planes: Folders with etcd and the binaries of Kubernetes, by minor version.
+        karpenter: Karpenter's controller binary, by version.
         charts: Folder of packed charts; ``None`` for none.
-        definitions: Folder of CustomResourceDefinitions of charts that are not there; ``None`` for none.
+        definitions: Folder of CustomResourceDefinitions of missing charts; ``None`` for none.
     """
 
     control_planes: Mapping[str, Path]
@@ -211,10 +211,10 @@ class Props:
     definitions: Path | None = None
 
     def control_plane(self, template: Mapping[str, Any]) -> Path:
-        """Return the folder with programs of the version of a template's cluster; of the newest where it says none.
+        """Return the binaries for the version of a template's cluster, or the newest if it sets no version.
 
         Raises:
-            LookupError: None is there.
+            LookupError: There are no binaries of that version.
         """
         minor = find_kubernetes_version(template) or max(self.control_planes, default="")
         if minor not in self.control_planes:
@@ -224,23 +224,23 @@ class Props:
 
 
 class Stage:
-    """What is on stage in one play.
+    """The running parts of one play.
 
     Attributes:
-        aws: AWS, played.
+        aws: AWS, simulated.
         plane: The control plane of the cluster, real.
-        nodes: Nodes of its instances.
-        kubelet: Who runs their pods.
+        nodes: Nodes of the instances.
+        kubelet: The kubelets of the nodes.
         internet: Hosts that a deployment fetches from.
         programs: Real programs that run as pods.
-        devices: What makes devices of nodes known.
-        addons: Who makes the workloads of add-ons.
-        webhooks: Who answers for webhooks.
-        skipped: Says what cannot be played.
-        pace: How long delays are, against those that AWS usually has.
+        devices: Device managers of the nodes.
+        addons: Workloads of EKS add-ons.
+        webhooks: Server that replaces absent admission webhooks.
+        skipped: Decides which resources aren't simulated.
+        pace: Factor of the usual delays.
         cluster: Name of the cluster.
         folder: Files of the play: logs, code of functions.
-        daemon_sets_seen: DaemonSets that had a ready pod on a node that is gone by now.
+        daemon_sets_seen: DaemonSets that had a ready pod on a node that was removed since.
     """
 
     def __init__(
@@ -271,21 +271,21 @@ class Stage:
 
     @property
     def client(self) -> Client:
-        """An administrator of the cluster."""
+        """A client with the rights of an administrator."""
         return self.plane.client
 
     def stopped(self) -> str:
-        """Return why nothing is worth waiting for: a signal, or a controller that keeps crashing. Empty otherwise."""
+        """Return why waiting makes no sense: a signal, or a controller that keeps crashing. Empty otherwise."""
         loops = sorted(self.kubelet.crash_loops.items())
         return processes.stopping() or "; ".join(f"pod {name}: {why}" for name, why in loops)
 
     def deploy(self, assembly: Assembly, *, fails: Mapping[str, str] | None = None) -> list[Event]:
-        """Create a stack, after those that it needs, and return how each of its resources ended.
+        """Create a stack, and return the final event of each resource. Deploy the stacks that it needs first.
 
         Args:
-            assembly: The stack. One of its name must have been rolled back.
-            fails: Why resources fail although they were created, by logical id; the stack is rolled back then.
-                Default: none, and a stack that fails stays as it is.
+            assembly: The stack. An earlier stack of the same name must have been rolled back.
+            fails: Why resources fail after they were created, by logical id. The stack is rolled back then. Default:
+                none, and a failed stack isn't rolled back.
         """
         tries, failures = self._tries[assembly.stack], fails or {}
         self._tries[assembly.stack] += 1
@@ -312,7 +312,7 @@ class Stage:
         return stack.create(rollback=bool(failures))
 
     def update(self, assembly: Assembly) -> list[Event]:
-        """Update a stack that `deploy` created, and return how each of its changed resources ended."""
+        """Update a stack that `deploy` created, and return the final event of each changed resource."""
         _create_principals(self.aws, assembly)
         stack = self.stacks[assembly.stack]
         others = [each for each in self.stacks.values() if each is not stack]
@@ -326,7 +326,7 @@ class Stage:
 
 @contextmanager
 def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[Stage]:
-    """Set a stage for a stack, and clear it afterwards.
+    """Start the environment of a play, and stop it afterwards.
 
     Args:
         assembly: The stack, or the first of several that share a cluster.
@@ -334,8 +334,8 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
         pace: How long delays of machines and images are, against those that AWS usually has.
 
     Raises:
-        LookupError: The stack makes no cluster of its own, takes more for granted than a network, or there are no
-            programs of its version of Kubernetes.
+        LookupError: The stack creates no cluster, needs more existing resources than a network, or there are no
+            binaries for its Kubernetes version.
     """
     cluster, network = find_cluster_name(assembly.template), find_network(assembly.template)
     with ended_in_order(), ExitStack() as running:
@@ -385,10 +385,14 @@ def stage(assembly: Assembly, props: Props, *, pace: float = PACE) -> Iterator[S
 
 
 def _create_principals(aws: Aws, assembly: Assembly) -> None:
-    """Create the roles and users that a stack grants access to its cluster and doesn't create."""
+    """Create the roles and users that have access entries in a stack and that it doesn't create."""
     iam = aws.client("iam")
-    who = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"}}
-    trust = json.dumps({"Version": "2012-10-17", "Statement": [who]})
+    statement = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRole",
+        "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"},
+    }
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     for each in find_principals(assembly.template, aws.account):
         with suppress(iam.exceptions.EntityAlreadyExistsException):
             if each.kind == "user":

@@ -1,9 +1,8 @@
-"""Stand-ins for the workloads of EKS add-ons, created while EKS reports that an add-on is installed.
+"""Simulated workloads of EKS add-ons, definitions of missing charts, and a server that replaces admission webhooks.
 
-Replacements for absent software: definitions of charts, and a server that answers admission webhooks.
-
-The server allows everything once the service has a ready pod, and nothing before, as a webhook that nobody answers. So
-the order of software and objects is checked; the decisions of the webhook aren't.
+The workloads of an add-on exist while EKS reports that it is installed. The webhook server allows every request once
+the service has a ready pod, and rejects all requests before. So a rehearsal checks the order of software and objects,
+and not the decisions of the webhook.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
 
@@ -27,13 +26,13 @@ from gpu_rehearsal.processes import LOOPBACK, Handler, Server
 
 NAMESPACE = "kube-system"
 _NAME_LABEL = "app.kubernetes.io/name"
-# Parts of a configuration that change where a workload runs or what it asks for.
+# Fields of an add-on's configuration that change the pods of a workload.
 _POD_FIELDS = ("affinity", "nodeSelector", "tolerations", "priorityClassName")
 _ALL = [{"operator": "Exists"}]
 _CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
 _ON_NODE, _ON_CLUSTER = "system-node-critical", "system-cluster-critical"
 _COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
-# Types that the host engine of DCGM runs on, sizes by family.
+# Instance types on which the host engine of DCGM runs: sizes by family.
 # Source: https://github.com/aws/eks-node-monitoring-agent, charts/eks-node-monitoring-agent/values.yaml (2026-11)
 _DCGM_SIZES = {
     "g3": "4xlarge 8xlarge 16xlarge",
@@ -66,12 +65,12 @@ _STORAGE_CONTROLLER = {
     "tolerations": [_CRITICAL, {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}],
     "priorityClassName": _ON_CLUSTER,
 }
-# API groups that the definitions in a chart are of, by the chart's name.
+# API groups of the definitions in a chart, by the chart's name.
 # Source: the folder crds/ or the templates of each chart, at the repositories below (2026-11).
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "aws-node-termination-handler": (),  # https://github.com/aws/aws-node-termination-handler
     "aws-efa-k8s-device-plugin": (),  # https://github.com/aws/eks-charts/tree/master/stable
-    # Beside it the kinds of the Gateway API, which it serves where they are installed.
+    # It also serves the kinds of the Gateway API if they are installed.
     "aws-load-balancer-controller": ("elbv2.k8s.aws", "gateway.k8s.aws", "aga.k8s.aws"),  # the same
     "dra-driver-nvidia-gpu": ("resource.nvidia.com",),  # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu
     "gpu-operator": ("nvidia.com", "nfd.k8s-sigs.io"),  # https://github.com/NVIDIA/gpu-operator
@@ -87,7 +86,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "prometheus-adapter": (),  # https://github.com/prometheus-community/helm-charts
     "vertical-pod-autoscaler": ("autoscaling.k8s.io",),  # https://github.com/kubernetes/autoscaler
 }
-# Devices that a chart's pods advertise, by its name; of those that end in a slash whatever begins so.
+# Devices that a chart's pods advertise, by the chart's name. A slash at the end makes a name a prefix.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html and
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/index.html (2026-11)
 DEVICES: Mapping[str, tuple[str, ...]] = {
@@ -102,15 +101,15 @@ _UNAVAILABLE = 503
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A DaemonSet, or a Deployment where it has replicas.
+    """A DaemonSet, or a Deployment if it has replicas.
 
     Attributes:
         account: Its service account.
-        at: Where the add-on's configuration speaks of it.
-        requests: What its container asks for.
+        at: Path of its settings in the add-on's configuration.
+        requests: Resource requests of its container.
         pod: The rest of its pods' specification.
-        replicas: How many; ``None`` for a DaemonSet.
-        removes: Key of the taint that its pod takes off its node; empty where there is none.
+        replicas: Number of replicas; ``None`` for a DaemonSet.
+        removes: Key of the taint that its pod removes from its node; empty for none.
     """
 
     name: str
@@ -154,7 +153,7 @@ def _exclude_compute_types(*kinds: str, **more: tuple[str, list[str]]) -> dict[s
 
 
 def _daemon(*not_on: str, host: bool = True) -> dict[str, Any]:
-    """Render what pods have that run on every node but those of some kinds."""
+    """Return the pod fields of a DaemonSet that runs on all nodes except some compute types."""
     network = {"hostNetwork": True} if host else {}
     return network | {"tolerations": _ALL, "priorityClassName": _ON_NODE, "affinity": _exclude_compute_types(*not_on)}
 
@@ -194,7 +193,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             account="ebs-csi-controller-sa",
             at=("controller",),
             replicas=2,
-            # Six containers of it.
+            # Six containers.
             requests={"cpu": "60m", "memory": "240Mi"},
             pod=_STORAGE_CONTROLLER,
         ),
@@ -202,7 +201,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             name="ebs-csi-node",
             account="ebs-csi-node-sa",
             at=("node",),
-            # Three containers of it.
+            # Three containers.
             requests={"cpu": "30m", "memory": "120Mi"},
             pod=_daemon("fargate", "auto", "hybrid", host=False),
             removes="ebs.csi.aws.com/agent-not-ready",
@@ -222,7 +221,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             name="s3-csi-node",
             account="s3-csi-driver-sa",
             at=("node",),
-            # Three containers of it.
+            # Three containers.
             requests={"cpu": "30m", "memory": "120Mi"},
             pod=_daemon("fargate", "hybrid", host=False),
             removes="s3.csi.aws.com/agent-not-ready",
@@ -235,7 +234,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             account="fsx-csi-controller-sa",
             at=("controller",),
             replicas=2,
-            # Four containers of it.
+            # Four containers.
             requests={"cpu": "40m", "memory": "136Mi"},
             pod=_STORAGE_CONTROLLER,
         ),
@@ -243,7 +242,7 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
             name="fsx-csi-node",
             account="fsx-csi-node-sa",
             at=("node",),
-            # Three containers of it.
+            # Three containers.
             requests={"cpu": "30m", "memory": "104Mi"},
             pod=_daemon("fargate", host=False),
             removes="fsx.csi.aws.com/agent-not-ready",
@@ -283,7 +282,7 @@ class Addons(Looped):
     """The add-ons of one cluster.
 
     Attributes:
-        not_simulated: Add-ons whose workloads are not known here.
+        not_simulated: Add-ons without a simulated workload.
     """
 
     def __init__(self, cloud: Cloud, client: Client, *, cluster: str) -> None:
@@ -293,9 +292,9 @@ class Addons(Looped):
         self.loop = Loop("add-ons", self.step, seconds=1.0)
 
     def step(self) -> None:
-        """Bring the workloads to what EKS says now."""
+        """Update the workloads to the add-ons that EKS reports now."""
         names = []
-        # The cluster or an add-on may not exist yet, or not any more. The API server here outlives both.
+        # The cluster or an add-on may not exist yet, or no longer. The API server here outlives both.
         with suppress(self._eks.exceptions.ResourceNotFoundException):
             names = self._eks.list_addons(clusterName=self._cluster)["addons"]
             for name in names:
@@ -305,7 +304,7 @@ class Addons(Looped):
         for name in removed:
             self._remove(name)
         if removed and not names:
-            # Their nodes are gone, so nobody ends these pods. On a node of the same name they would count for new ones.
+            # Their nodes are gone and no kubelet ends these pods. They would seem to run on a new node of the same name.
             self._client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods")
         for name in self._installed:
             for workload in WORKLOADS[name]:
@@ -322,7 +321,7 @@ class Addons(Looped):
             self._installed[name] = configuration
 
     def _remove_startup_taints(self, workload: Workload) -> None:
-        """Take the startup taint of a driver off the nodes that its pods are ready on, as those do with their rights.
+        """Remove the startup taint of a driver from nodes with a ready pod of it, as these pods do.
 
         Source: kubernetes-sigs/aws-ebs-csi-driver v1.64.0 pkg/driver/node.go ``removeNotReadyTaint``
         """
@@ -335,7 +334,7 @@ class Addons(Looped):
                 try:
                     self._client.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": left}})
                 except ApiError as error:
-                    # The node went meanwhile.
+                    # The node was removed meanwhile.
                     if error.status != NOT_FOUND:
                         raise
 
@@ -357,10 +356,10 @@ class Definitions:
         self._folder, self._client = folder, client
 
     def apply_chart_definitions(self, chart: str) -> list[str]:
-        """Apply the definitions that a chart would bring, and return their names.
+        """Apply the definitions that a chart would install, and return their names.
 
         Raises:
-            TimeoutError: The server does not serve one.
+            TimeoutError: The server doesn't serve a definition.
         """
         groups = GROUPS.get(chart, ())
         found = [each for each in self._all() if each["spec"]["group"] in groups] if groups else []
@@ -378,7 +377,7 @@ class Definitions:
                     yield each
 
     def _wait_until_established(self, path: str) -> None:
-        """Wait as helm does, which installs nothing of a kind before the server serves it.
+        """Wait as helm does: it installs objects of a kind only after the server serves the kind.
 
         Source: https://helm.sh/docs/chart_best_practices/custom_resource_definitions/
         """
@@ -390,17 +389,17 @@ class Definitions:
 
 
 def _is_established(definition: Object) -> bool:
-    said = definition.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in said)
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 class _Answer(Handler):
-    """Answers what the API server asks."""
+    """Handles the admission reviews of the API server."""
 
     server: Webhooks
 
     def do_POST(self) -> None:
-        """Allow it, where the service could answer."""
+        """Allow the request if the service has a ready pod."""
         review = json.loads(self.body())
         [namespace, service] = self.path.partition("?")[0].strip("/").split("/")
         if not _has_ready_pod(self.server.client, namespace, service):
@@ -414,7 +413,7 @@ class Webhooks(Server):
     """The webhooks of one cluster.
 
     Attributes:
-        substitutes: Services that were stood in for, as ``namespace/name``.
+        substitutes: Services whose webhooks this server replaces, as ``namespace/name``.
     """
 
     def __init__(self, client: Client, authority: Authority) -> None:
@@ -433,7 +432,7 @@ class Webhooks(Server):
         super().__exit__()
 
     def step(self) -> None:
-        """Have the server called instead of every service that is to be called now."""
+        """Point every webhook configuration of a service to this server."""
         for kind in _KINDS:
             for found in self.client.list(f"{_GROUP}/{kind}"):
                 called = [each for each in found.get("webhooks", ()) if "service" in each["clientConfig"]]
@@ -449,7 +448,7 @@ class Webhooks(Server):
 
 
 def _has_ready_pod(client: Client, namespace: str, service: str) -> bool:
-    """Whether a service has a pod that serves."""
+    """Whether a service has a ready pod."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     try:
         slices = client.list(path, labelSelector=f"kubernetes.io/service-name={service}")

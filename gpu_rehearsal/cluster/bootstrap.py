@@ -24,29 +24,29 @@ from gpu_facts.schemas import find_schema
 
 
 class NeverJoins(Exception):
-    """Why an instance becomes no node of its cluster."""
+    """The reason why an instance never becomes a node of its cluster."""
 
 
 class Unreachable(NeverJoins):
-    """Why an instance doesn't reach its cluster; it tries again for a while."""
+    """The reason why an instance doesn't reach its cluster. It retries for some time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrap:
-    """Settings with which a kubelet starts.
+    """The settings of a kubelet at its start.
 
     Attributes:
         cluster: Name of the cluster.
         endpoint: Address of its API server.
-        certificate_authority: By what that is known: PEM in base64.
-        labels: Labels with which the kubelet registers its node.
-        taints: Taints with which it does, as ``key``, ``value`` and ``effect``.
-        kubelet: What its configuration says otherwise than the image: ``maxPods``, ``kubeReserved``,
-            ``systemReserved``, ``evictionHard``.
-        local_disks: Whether pods and images lie on the instance's own disks: ``RAID0``, ``RAID10`` or ``Mount``; empty
-            where they lie on its volume.
-        data_volume: Name of the device on which they lie then.
-        scripts: Shell scripts that run before the kubelet does.
+        certificate_authority: Certificate authority of the API server: PEM in base64.
+        labels: Labels of the node at its registration.
+        taints: Taints of the node at its registration, as ``key``, ``value`` and ``effect``.
+        kubelet: Settings that differ from the image's: ``maxPods``, ``kubeReserved``, ``systemReserved``,
+            ``evictionHard``.
+        local_disks: How pods and images use the instance store: ``RAID0``, ``RAID10`` or ``Mount``; empty if they use
+            the EBS volume.
+        data_volume: Device name of the EBS volume for pods.
+        scripts: Shell scripts that run before the kubelet starts.
     """
 
     cluster: str
@@ -61,15 +61,15 @@ class Bootstrap:
 
 
 def _taint(written: str) -> dict[str, str]:
-    """Read a taint as the kubelet's flag takes it: ``key=value:Effect`` or ``key:Effect``.
+    """Parse a taint in the format of the kubelet's flag: ``key=value:Effect`` or ``key:Effect``.
 
     Raises:
-        NeverJoins: It is none; the kubelet does not start.
+        NeverJoins: It isn't a taint, so the kubelet doesn't start.
     """
-    said, colon, effect = written.rpartition(":")
-    key, _, value = said.partition("=")
+    key_value, colon, effect = written.rpartition(":")
+    key, _, value = key_value.partition("=")
     if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-        raise NeverJoins(f"the kubelet does not start: {written!r} is no taint")
+        raise NeverJoins(f"the kubelet doesn't start: {written!r} isn't a taint")
     return {"key": key, "value": value, "effect": effect}
 
 
@@ -81,10 +81,10 @@ _REQUIRED_CLUSTER_FIELDS = ("name", "apiServerEndpoint", "certificateAuthority",
 
 
 def _read_node_configs(written: str) -> Bootstrap:
-    """Read what nodeadm makes of user data.
+    """Return the kubelet's settings from user data, as nodeadm reads it.
 
     Raises:
-        NeverJoins: It makes nothing of it, or the kubelet does not start with that.
+        NeverJoins: nodeadm rejects the user data, or the kubelet doesn't start.
     """
     parts = list(_parts(written))
     spec: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def _read_node_configs(written: str) -> Bootstrap:
     cluster = spec.get("cluster") or {}
     missing = [each for each in _REQUIRED_CLUSTER_FIELDS if not cluster.get(each)]
     if missing:
-        raise NeverJoins(f"its user data has no NodeConfig that says spec.cluster.{missing[0]}")
+        raise NeverJoins(f"its user data has no NodeConfig with spec.cluster.{missing[0]}")
     return _bootstrap(cluster, spec, tuple(content for kind, content in parts if kind == _SCRIPT))
 
 
@@ -113,11 +113,11 @@ def _bootstrap(cluster: Mapping[str, Any], spec: Mapping[str, Any], scripts: tup
 
 
 def _parts(written: str) -> Iterator[tuple[str, str]]:
-    """Return content type and content of each part; what is not in parts is one."""
+    """Yield content type and content of each part. User data that isn't multipart has one part."""
     if re.match(r"\s*(MIME-Version|Content-Type):", written, re.IGNORECASE):
         message = email.parser.Parser(policy=email.policy.default).parsestr(written.lstrip())
         if message.defects or not message.is_multipart():
-            raise NeverJoins(f"its user data is no MIME multipart: {[type(each).__name__ for each in message.defects]}")
+            raise NeverJoins(f"its user data isn't MIME multipart: {[type(each).__name__ for each in message.defects]}")
         for part in message.iter_parts():
             assert isinstance(part, EmailMessage)
             yield part.get_content_type(), _text(part)
@@ -136,19 +136,19 @@ def _spec(written: str) -> dict[str, Any]:
     try:
         config = yaml.safe_load(written)
     except yaml.YAMLError as error:
-        raise NeverJoins(f"nodeadm reads no NodeConfig: {error}") from error
+        raise NeverJoins(f"nodeadm can't parse its NodeConfig: {error}") from error
     if not isinstance(config, dict) or (config.get("apiVersion"), config.get("kind")) != (_API, _KIND):
-        raise NeverJoins(f"nodeadm knows no such configuration: it must be a {_KIND} of {_API}")
+        raise NeverJoins(f"nodeadm doesn't support this configuration: it must be a {_KIND} of {_API}")
     if faults := list(_faults(config, find_schema(f"{_API}/{_KIND}") or {})):
         raise NeverJoins(f"nodeadm rejects its {_KIND}: {'; '.join(faults)}")
     return config.get("spec") or {}
 
 
 def _faults(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yield what nodeadm rejects: values of another type and unknown names. It ignores fields that it doesn't know.
+    """Yield what nodeadm rejects: values of a wrong type and unknown enum values. It ignores unknown fields.
 
     Source: awslabs/amazon-eks-ami nodeadm/internal/api/bridge/decode.go, which decodes into types of Go without
-    ``strict``, and internal/system/local_disk.go, which makes names lower case (2026-11)
+    ``strict``, and internal/system/local_disk.go, which lowercases names (2026-11)
     """
     types = schema.get("type", "object")
     kinds = tuple(_TYPES[each] for each in ([types] if isinstance(types, str) else types))
@@ -169,7 +169,7 @@ def _faults(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[s
 
 
 def _append_flags(key: str, first: Any, second: Any) -> Any:
-    """Merge as nodeadm does: flags of kubelet are appended, of all else that is no mapping the later value holds.
+    """Merge as nodeadm does: append flags of the kubelet, and replace all other values that aren't mappings.
 
     Source: https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/api/merge.go
     """
@@ -185,12 +185,12 @@ def _flags(written: list[str]) -> dict[str, list[str]]:
 
 
 def _labels(written: list[str]) -> dict[str, str]:
-    pairs = (each.partition("=") for said in written for each in said.split(",") if each)
+    pairs = (each.partition("=") for flag in written for each in flag.split(",") if each)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _taints(config: Mapping[str, Any], flags: Mapping[str, list[str]]) -> list[dict[str, str]]:
-    """Of two flags the last holds, and a flag is stronger than the file.
+    """Return the taints. The last of several flags wins, and a flag overrides the file.
 
     Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kubelet/app/options/options.go
     """
@@ -209,7 +209,7 @@ else:
     import tomli as tomllib
 
 _REQUIRED_SETTINGS = ("cluster-name", "api-server", "cluster-certificate")
-# The names of the kubelet's own configuration for those of the settings.
+# Field of the kubelet's configuration for each setting of Bottlerocket.
 _KUBELET = {
     "max-pods": "maxPods",
     "kube-reserved": "kubeReserved",
@@ -219,39 +219,41 @@ _KUBELET = {
 
 
 def _read_settings(written: str) -> Bootstrap:
-    """Read what Bottlerocket makes of user data.
+    """Return the kubelet's settings from user data, as Bottlerocket reads it.
 
     Raises:
-        NeverJoins: It is no TOML, or says nothing of a cluster.
+        NeverJoins: It isn't TOML, or has no settings of a cluster.
     """
     try:
         settings = tomllib.loads(written).get("settings", {})
     except tomllib.TOMLDecodeError as error:
-        raise NeverJoins(f"Bottlerocket reads no TOML: {error}") from error
-    said = settings.get("kubernetes", {})
-    missing = [each for each in _REQUIRED_SETTINGS if not said.get(each)]
+        raise NeverJoins(f"Bottlerocket can't parse its TOML: {error}") from error
+    kubernetes = settings.get("kubernetes", {})
+    missing = [each for each in _REQUIRED_SETTINGS if not kubernetes.get(each)]
     if missing:
         raise NeverJoins(f"its user data has no settings.kubernetes.{missing[0]}")
     return Bootstrap(
-        cluster=said["cluster-name"],
-        endpoint=said["api-server"],
-        certificate_authority=said["cluster-certificate"],
-        labels={key: str(value) for key, value in said.get("node-labels", {}).items()},
-        taints=tuple(_taint(f"{key}={each}") for key, values in said.get("node-taints", {}).items() for each in values),
-        kubelet={name: said[key] for key, name in _KUBELET.items() if key in said} | _devices(settings),
+        cluster=kubernetes["cluster-name"],
+        endpoint=kubernetes["api-server"],
+        certificate_authority=kubernetes["cluster-certificate"],
+        labels={key: str(value) for key, value in kubernetes.get("node-labels", {}).items()},
+        taints=tuple(
+            _taint(f"{key}={each}") for key, values in kubernetes.get("node-taints", {}).items() for each in values
+        ),
+        kubelet={name: kubernetes[key] for key, name in _KUBELET.items() if key in kubernetes} | _devices(settings),
         local_disks=_disks(settings),
         data_volume="/dev/xvdb",
     )
 
 
 def _devices(settings: dict[str, Any]) -> dict[str, Any]:
-    """What the built-in device plugin is told, under the name of its settings."""
+    """Return the settings of the built-in device plugin, under their own key."""
     nvidia = settings.get("kubelet-device-plugins", {}).get("nvidia", {})
     return {"kubelet-device-plugins": nvidia} if nvidia else {}
 
 
 def _disks(settings: dict[str, Any]) -> str:
-    """Whether its bootstrap command puts pods on the disks of the instance.
+    """Return the use of the instance store that a bootstrap command sets; empty for none.
 
     Source: https://bottlerocket.dev/en/os/latest/#/api/settings/bootstrap-commands/
     """
@@ -261,19 +263,19 @@ def _disks(settings: dict[str, Any]) -> str:
 
 
 def read_user_data(encoded: str, *, is_bottlerocket: bool = False) -> Bootstrap:
-    """Return what an instance is told about its node.
+    """Return the kubelet's settings from the user data of an instance.
 
     Args:
-        encoded: User data in base64, as EC2 keeps it.
-        is_bottlerocket: Whether Bottlerocket reads it; nodeadm of Amazon Linux 2023 otherwise.
+        encoded: User data in base64, as EC2 stores it.
+        is_bottlerocket: Whether the image is Bottlerocket. Otherwise nodeadm of Amazon Linux 2023 reads the user data.
 
     Raises:
-        NeverJoins: The instance becomes no node with that, and why.
+        NeverJoins: The instance doesn't become a node.
     """
     try:
         written = base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise NeverJoins(f"its user data is no text in base64: {error}") from error
+        raise NeverJoins(f"its user data isn't text in base64: {error}") from error
     if not written.strip():
         raise NeverJoins("it has no user data")
     return _read_settings(written) if is_bottlerocket else _read_node_configs(written)

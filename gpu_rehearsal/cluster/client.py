@@ -1,4 +1,4 @@
-"""The Kubernetes API over connections that are kept: as little of it as tests and players need."""
+"""A small client of the Kubernetes API with persistent connections, and loops of simulators."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _APPLY = "application/apply-patch+yaml"
 FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
-# The server asks to try again: it reads definitions that were just created.
+# The server returns this while it reads definitions that were just created.
 _BUSY = 429
 _TRIES, _RETRY_SECONDS = 30, 0.5
-# The server and the scheduler take what cores there are: more threads only wait.
+# The server and the scheduler use all cores, so more threads would only wait.
 THREADS = 8
 
 
 class ApiError(Exception):
-    """What the API server says no to.
+    """An error that the API server returns.
 
     Attributes:
         status: The HTTP status.
-        message: The server's own words.
+        message: The server's message.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -45,27 +45,27 @@ class ApiError(Exception):
 
 
 class Client:
-    """An administrator of one API server on this machine, for any number of threads."""
+    """A thread-safe client of one API server on this machine, with the rights of an administrator."""
 
     def __init__(self, port: int, token: str, certificate: Path) -> None:
         self.port, self.token, self.certificate = port, token, certificate
-        # The server ends a connection that is idle for 90 seconds; the pool sees that before it uses one again.
+        # The server closes connections that are idle for 90 seconds. The pool checks that before it uses one again.
         self._connections = HTTPSConnectionPool(
             "127.0.0.1", port, ca_certs=str(certificate), maxsize=THREADS, timeout=60, retries=False
         )
         self._collections: dict[tuple[str, str], Object] = {}
-        # Pairs, for a header may stand more than once.
+        # Pairs, because a header may occur more than once.
         self._impersonated: list[tuple[str, str]] = []
 
     def impersonating(self, user: str, groups: Iterable[str] = (), *, node: str = "") -> Client:
-        """Return who acts as another user, over the same connections.
+        """Return a client that acts as another user, over the same connections.
 
         Source: https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
 
         Args:
             user: Name of the user.
-            groups: The groups of it, beside those that the server adds.
-            node: The node of its pod, which the token of a service account tells.
+            groups: Groups of the user, in addition to the ones that the server adds.
+            node: The node of the user's pod, which the token of a service account contains.
         """
         other = Client(self.port, self.token, self.certificate)
         other._connections, other._collections = self._connections, self._collections
@@ -75,7 +75,7 @@ class Client:
         return other
 
     def get(self, path: str, **query: str) -> Object:
-        """Read an object or a list, again while the server is busy."""
+        """Read an object or a list. Retry while the server is busy."""
         for _ in range(_TRIES):
             try:
                 return self._request("GET", path, None, _JSON, query)
@@ -90,7 +90,7 @@ class Client:
         return list(self.get(path, **query)["items"])
 
     def find(self, path: str) -> Object | None:
-        """Return an object, or ``None`` where there is none."""
+        """Return an object, or ``None`` if it doesn't exist."""
         try:
             return self.get(path)
         except ApiError as error:
@@ -99,19 +99,19 @@ class Client:
             return None
 
     def create(self, manifest: Object, **query: str) -> Object:
-        """Create an object; a name that is taken is refused."""
+        """Create an object. Fails if the name exists."""
         return self._request("POST", self.collection_path(manifest), manifest, _JSON, query)
 
     def post(self, path: str, body: Object) -> Object:
-        """Post to a subresource, and return the answer."""
+        """Post to a subresource, and return the response."""
         return self._request("POST", path, body, _JSON, {})
 
     def replace(self, path: str, manifest: Object) -> Object:
-        """Replace an object, if it is still the one that was read."""
+        """Replace an object. Fails if it changed since it was read."""
         return self._request("PUT", path, manifest, _JSON, {})
 
     def patch(self, path: str, changes: Object) -> Object:
-        """Merge changes into an object; a list in them takes the place of the old one."""
+        """Merge changes into an object. A list replaces the old list."""
         return self._request("PATCH", path, changes, _MERGE, {})
 
     def apply(self, manifest: Object) -> Object:
@@ -124,7 +124,7 @@ class Client:
         return self._request("PATCH", f"{path}/status", {"status": status}, _MERGE, {})
 
     def delete(self, path: str) -> None:
-        """Delete an object, or all of a collection, at once; what is not there is deleted."""
+        """Delete an object or a whole collection at once, without an error if it doesn't exist."""
         now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         try:
             self._request("DELETE", path, now, _JSON, {})
@@ -148,7 +148,7 @@ class Client:
         if (root, kind) not in self._collections:
             known = {each["kind"]: each for each in self.get(root)["resources"] if "/" not in each["name"]}
             if kind not in known:
-                raise ApiError(404, f"the server knows no {kind} in {root}")
+                raise ApiError(404, f"the server has no {kind} in {root}")
             self._collections[root, kind] = known[kind]
         return self._collections[root, kind]
 
@@ -179,10 +179,10 @@ POLL_SECONDS = 0.2
 
 
 class Loop:
-    """A step that is repeated in a thread of its own.
+    """A step that is repeated in its own thread.
 
     Attributes:
-        errors: What the API server said no to, each once; the step was tried again.
+        errors: Distinct errors of the API server. The step was retried after each.
     """
 
     def __init__(self, name: str, step: Callable[[], None], *, seconds: float = POLL_SECONDS) -> None:
@@ -192,21 +192,21 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the step that goes on.
+        """Stop after the current step.
 
         Raises:
-            RuntimeError: A step failed: nothing was done after it.
+            RuntimeError: A step failed, so the loop had ended.
         """
         self._stopping.set()
         self._thread.join()
         self.check()
 
     def check(self) -> None:
-        """Say so where it has failed.
+        """Fail if a step failed.
 
         Raises:
             RuntimeError: A step failed.
@@ -219,7 +219,7 @@ class Loop:
             try:
                 self._step()
             except (ApiError, HTTPError) as error:
-                # Another was faster, or the server ends: the next step sees what is there then.
+                # Another client was faster, or the server ends. The next step reads the current state.
                 self.errors[str(error)] = None
             except BaseException as error:
                 self._failure.append(error)

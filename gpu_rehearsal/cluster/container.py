@@ -1,4 +1,4 @@
-"""Containers that run as programs of this machine, restarted with back-off, and the errors in their logs."""
+"""Containers that run as processes on this machine, restarted with back-off, and the errors in their logs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _AUTOSCALERS_SERVICES = ("autoscaling", "ec2", "eks")
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A program, about to run.
+    """The command line of a program that is about to start.
 
     Attributes:
         command: The program and its arguments.
         environment: Its environment.
-        ready: Address that answers when it is ready; empty where it is when it listens.
-        port: Port on which it listens.
+        ready: Address of its readiness probe; empty if it is ready as soon as it listens.
+        port: Port of the program.
     """
 
     command: Sequence[str]
@@ -46,13 +46,13 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramContext:
-    """What the pod of a program gives it.
+    """The inputs that a program gets from its pod.
 
     Attributes:
         arguments: Its arguments.
-        environment: Its environment: its own, and that by which it finds AWS.
-        namespace: Namespace of its pod, which a program on a node reads from the files of its account.
-        kubeconfig: How it reaches the cluster; ``None`` without a token of its service account.
+        environment: Its own variables, and the variables of the AWS SDK.
+        namespace: Namespace of its pod. On a real node, a program reads it from the files of its service account.
+        kubeconfig: Its access to the cluster; ``None`` without a token of its service account.
         folder: Folder for its files.
         endpoint: Address of AWS.
         region: Region of the cluster.
@@ -71,7 +71,7 @@ _Launcher = Callable[[Path, ProgramContext], Launch]
 
 
 def karpenter(program: Path, context: ProgramContext) -> Launch:
-    """Karpenter on ports of its own: all pods share one machine here.
+    """Return the command line of Karpenter, with free ports: all pods share one machine here.
 
     Source: https://karpenter.sh/docs/reference/settings/
     """
@@ -91,7 +91,7 @@ def karpenter(program: Path, context: ProgramContext) -> Launch:
 
 
 def cluster_autoscaler(program: Path, context: ProgramContext) -> Launch:
-    """The cluster autoscaler, whose own clients of AWS take the address from a file.
+    """Return the command line of cluster autoscaler, whose AWS clients read the address of AWS from a file.
 
     Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
     """
@@ -109,7 +109,7 @@ def cluster_autoscaler(program: Path, context: ProgramContext) -> Launch:
     )
 
 
-# The images whose programs are known, by repository.
+# The supported programs, by repository of the image.
 _LAUNCHERS: Mapping[str, _Launcher] = {
     "public.ecr.aws/karpenter/controller": karpenter,
     "registry.k8s.io/autoscaling/cluster-autoscaler": cluster_autoscaler,
@@ -117,11 +117,11 @@ _LAUNCHERS: Mapping[str, _Launcher] = {
 
 
 class Programs:
-    """The programs that are there.
+    """The available programs of images.
 
     Attributes:
-        not_simulated: Images whose program is known and not there: their pods ran as any other.
-        substitutes: By image whose own program is not there, the version of the same minor that ran in its place.
+        not_simulated: Images of supported programs that aren't available. Their pods are simulated.
+        substitutes: Version of the same minor that replaces an unavailable program, by image.
 
     Args:
         paths: Programs by repository and version, ``"*"`` for all versions.
@@ -134,14 +134,14 @@ class Programs:
 
     @classmethod
     def built(cls, *, karpenter: Mapping[str, Path]) -> Programs:
-        """Return built ones of Karpenter by version, and the autoscaler that the environment names."""
+        """Return Karpenter's binaries by version, and the autoscaler that the environment variable names."""
         paths = {("public.ecr.aws/karpenter/controller", version): path for version, path in karpenter.items()}
         named = os.environ.get(CLUSTER_AUTOSCALER)
         context = {("registry.k8s.io/autoscaling/cluster-autoscaler", "*"): Path(named)} if named else {}
         return cls(paths | context)
 
     def find_program(self, image: str) -> tuple[_Launcher, Path] | None:
-        """Return how the program of an image is started, and where it is; ``None`` where its pod is to be played."""
+        """Return launcher and path of the program of an image; ``None`` if its pod is simulated."""
         repository, version = _parts(image)
         if repository not in _LAUNCHERS:
             return None
@@ -164,15 +164,15 @@ class Programs:
 
 
 class Running:
-    """A program that runs.
+    """A running program.
 
     Attributes:
-        started: When it was.
+        started: Time of its start.
     """
 
     def __init__(self, name: str, launch: Launch, folder: Path) -> None:
         self._launch, self._answered = launch, False
-        # Nothing of the caller's but where programs are found: its AWS is another.
+        # Only PATH comes from this process: its AWS variables must not reach the program.
         own = {each: os.environ[each] for each in ("PATH",) if each in os.environ} | {"HOME": str(folder)}
         self._process = Process(name, launch.command, folder, environment={**own, **launch.environment})
         self.started = time.monotonic()
@@ -184,11 +184,11 @@ class Running:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; ``None`` while it runs."""
+        """Its exit code; ``None`` while it runs."""
         return self._process.exit_code
 
     def is_ready(self) -> bool:
-        """Whether it serves, which is asked until it does."""
+        """Whether it is ready, which is checked until it is."""
         self._answered = self._answered or self._answers()
         return self._answered
 
@@ -202,7 +202,7 @@ class Running:
             return False
 
     def stop(self, seconds: float) -> None:
-        """End it, by force after some seconds."""
+        """Terminate it, and kill it after some seconds."""
         self._process.stop(seconds)
 
 
@@ -227,10 +227,10 @@ MAX_CHARACTERS = 400
 
 
 def last_error(log: Path | None) -> str:
-    """Return the last error in a log, or its last line if no line is one; empty for no log.
+    """Return the last error in a log, or its last line if it has no error; empty without a log.
 
-    A panic comes first: the stack trace below it has words like "error" too. What Karpenter repeats because of an
-    earlier error comes last.
+    A panic takes precedence, because its stack trace has words like "error" too. Messages that Karpenter repeats
+    because of an earlier error come last.
     """
     if log is None or not log.exists():
         return ""
@@ -248,12 +248,12 @@ def _is_logged_error(line: str) -> bool:
 
 def _text(line: str) -> str:
     entry = _entry(line)
-    said = ": ".join(str(entry[key]) for key in ("message", "msg", "error") if entry.get(key)) or line.strip()
-    return said if len(said) <= MAX_CHARACTERS else f"{said[:MAX_CHARACTERS]} ..."
+    text = ": ".join(str(entry[key]) for key in ("message", "msg", "error") if entry.get(key)) or line.strip()
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} ..."
 
 
 def _entry(line: str) -> dict[str, Any]:
-    """Return the fields of a structured line; none for another."""
+    """Return the fields of a structured line; none for any other line."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -267,10 +267,10 @@ _FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS, _BACKOFF_RESET_SECONDS = 10.0, 300
 
 
 class Container:
-    """A container that is a process.
+    """A container that runs as a process.
 
     Attributes:
-        ends: How often it ended by itself.
+        ends: Number of times that it ended by itself.
         log: File with its output; ``None`` before it started.
     """
 
@@ -290,11 +290,11 @@ class Container:
             self._running = self._run()
             self.log = self._running.log
         except (LookupError, ValueError) as error:
-            # As the kubelet says of a variable that refers to what is not there.
+            # The kubelet reports a variable that refers to a missing object in this way.
             self._running, self._failed = None, str(error)
 
     def keep(self) -> None:
-        """See whether it ended, and start it again when it is time."""
+        """Restart it if it ended and the back-off is over."""
         at = time.monotonic()
         if self._failed is not None:
             self._start()
@@ -314,7 +314,7 @@ class Container:
         self._backoff = min(2 * self._backoff, _MAX_BACKOFF_SECONDS)
 
     def state(self) -> ContainerState:
-        """Return how it stands."""
+        """Return its state."""
         if self._failed is not None:
             found = status.waiting("CreateContainerConfigError", self._failed)
         elif self._restarts_at is not None or self._running is None:
@@ -325,16 +325,16 @@ class Container:
         return found
 
     def stop(self, seconds: float) -> None:
-        """End it, by force after some seconds."""
+        """Terminate it, and kill it after some seconds."""
         if self._running is not None:
             self._running.stop(seconds)
 
 
 class Starter:
-    """Starts the containers of pods whose programs are there.
+    """Starts the containers whose programs are available.
 
     Attributes:
-        logs: Output of each, by namespace, pod and container.
+        logs: Log files, by namespace, pod and container.
     """
 
     def __init__(
@@ -348,7 +348,7 @@ class Starter:
     def lacks(self, pod: Object, node: Node) -> str:
         """Return why a pod can't call AWS as the role of its service account; empty if it can or has none.
 
-        A real program starts once its request is answered, and reports a rejection itself.
+        A real program starts as soon as an agent responds, and reports a rejection itself.
         """
         if any(self._programs.find_program(each["image"]) for each in pod["spec"]["containers"]):
             return self._credentials.lacks_agent(pod, node)
@@ -359,7 +359,7 @@ class Starter:
         return self._credentials.without_role(pod, node)
 
     def start(self, pod: Object, node: Node) -> dict[str, Container]:
-        """Start those of a pod, and return them by name."""
+        """Start the containers of a pod that have a program, and return them by name."""
         found: dict[str, Container] = {}
         for each in pod["spec"]["containers"]:
             known = self._programs.find_program(each["image"])
@@ -367,32 +367,34 @@ class Starter:
                 found[each["name"]] = self._container(pod, each, node, *known)
         return found
 
-    def _container(self, pod: Object, said: Object, node: Node, launcher: _Launcher, program: Path) -> Container:
+    def _container(self, pod: Object, container: Object, node: Node, launcher: _Launcher, program: Path) -> Container:
         metadata = pod["metadata"]
-        folder = self._folder / metadata["namespace"] / metadata["name"] / said["name"]
+        folder = self._folder / metadata["namespace"] / metadata["name"] / container["name"]
         folder.mkdir(parents=True, exist_ok=True)
 
         def run() -> Running:
-            running = Running(said["name"], launcher(program, self._program_context(pod, said, node, folder)), folder)
-            self.logs[f"{metadata['namespace']}/{metadata['name']}/{said['name']}"] = running.log
+            running = Running(
+                container["name"], launcher(program, self._program_context(pod, container, node, folder)), folder
+            )
+            self.logs[f"{metadata['namespace']}/{metadata['name']}/{container['name']}"] = running.log
             return running
 
         return Container(run, pace=self._pace)
 
-    def _program_context(self, pod: Object, said: Object, node: Node, folder: Path) -> ProgramContext:
-        own = environment(pod, said, node.client)
+    def _program_context(self, pod: Object, container: Object, node: Node, folder: Path) -> ProgramContext:
+        own = environment(pod, container, node.client)
         return ProgramContext(
-            arguments=[expanded(each, own) for each in said.get("args", ())],
+            arguments=[expanded(each, own) for each in container.get("args", ())],
             environment={**self._access(pod, node), **own},
             namespace=pod["metadata"]["namespace"],
-            kubeconfig=write_kubeconfig(pod, node.client, folder) if has_token(pod, said) else None,
+            kubeconfig=write_kubeconfig(pod, node.client, folder) if has_token(pod, container) else None,
             folder=folder,
             endpoint=self._cloud.endpoint,
             region=self._cloud.region,
         )
 
     def _access(self, pod: Object, node: Node) -> dict[str, str]:
-        """Return the variables by which a program finds AWS, and its role there where it has one."""
+        """Return the AWS variables of a program, with credentials if it has a role."""
         found = self._credentials.credentials(pod, node)
         variables = (found or self._cloud.credentials()).environment(
             endpoint=self._cloud.endpoint, region=self._cloud.region

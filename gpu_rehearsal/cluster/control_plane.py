@@ -22,18 +22,18 @@ _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reas
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RbacUse:
-    """Something that somebody asked of the API server.
+    """One call of the API server, as the audit log records it.
 
     Attributes:
-        user: Who; ``system:serviceaccount:<namespace>:<name>`` for a service account.
-        verb: What to do, as RBAC calls it.
-        resource: Plural with its subresource, as ``pods/status``; empty for a path that is none.
-        group: API group of that; empty for the core.
-        namespace: Where; empty for the whole cluster.
-        name: Of which object; empty for all.
-        path: The path, where it is no resource.
+        user: The caller; ``system:serviceaccount:<namespace>:<name>`` for a service account.
+        verb: Verb of RBAC.
+        resource: Plural with subresource, as in ``pods/status``; empty for a path that isn't a resource.
+        group: API group of the resource; empty for the core group.
+        namespace: Its namespace; empty for the whole cluster.
+        name: Name of the object; empty for all.
+        path: The path if it isn't a resource.
         decision: ``allow`` or ``forbid``.
-        reason: What let it, in the server's words.
+        reason: The server's reason of the decision.
     """
 
     user: str
@@ -48,7 +48,7 @@ class RbacUse:
 
 
 def rbac_uses(log: Path) -> Iterator[RbacUse]:
-    """Return every call in an audit log, in order; one that is just being written is left for the next time."""
+    """Yield every call in an audit log, in order, except a line that is still being written."""
     for line in log.read_text().splitlines(keepends=True):
         if line.endswith("\n"):
             yield _rbac_use(json.loads(line))
@@ -57,7 +57,7 @@ def rbac_uses(log: Path) -> Iterator[RbacUse]:
 def _rbac_use(event: dict[str, Any]) -> RbacUse:
     reference, annotations = event.get("objectRef", {}), event.get("annotations", {})
     resource, subresource = reference.get("resource", ""), reference.get("subresource", "")
-    # Who acts as another is judged as that one.
+    # RBAC checks the impersonated user.
     user = event.get("impersonatedUser") or event["user"]
     return RbacUse(
         user=user.get("username", ""),
@@ -72,8 +72,8 @@ def _rbac_use(event: dict[str, Any]) -> RbacUse:
     )
 
 
-# The list of 1.32 to 1.35, which stands for 1.36 too. What is on by default and not in it is left on: of it AWS says
-# nothing.
+# The list of 1.32 to 1.35, used for later versions too. Plugins that are on by default stay on, because AWS doesn't
+# document them.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html (2026-11)
 _EKS_ADMISSION = (
     "NodeRestriction",
@@ -97,9 +97,9 @@ _EKS_ADMISSION = (
     "ValidatingAdmissionWebhook",
     "ResourceQuota",
 )
-# Without controllers nobody makes accounts, nor takes away the mark that a new node is not ready.
+# Plugins that need controllers: one creates service accounts, one removes the taint of a new node that isn't ready.
 _CONTROLLER_PLUGINS = ("ServiceAccount", "TaintNodesByCondition")
-# Who asked what, and why it was let; not what was in it. Probes of the server itself are left out.
+# Metadata of all calls with the authorization decision, without bodies. Calls of the server itself are left out.
 # Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/
 _AUDIT_POLICY: Object = {
     "apiVersion": "audit.k8s.io/v1",
@@ -114,11 +114,11 @@ _AUDIT_POLICY: Object = {
 
 
 class _ApiServer:
-    """An API server that starts.
+    """An API server process.
 
     Attributes:
-        address: Where it listens.
-        client: An administrator of it.
+        address: Its address.
+        client: A client with the rights of an administrator.
         key: File with the key that signs the tokens of service accounts.
         audit_log: File with a line of JSON for each call.
     """
@@ -136,7 +136,7 @@ class _ApiServer:
     ) -> None:
         self._port, token = free_port(), secrets.token_hex(16)
         self.address = f"https://{LOOPBACK}:{self._port}"
-        # It makes a certificate of its own there, and the key of it signs the tokens of service accounts as well.
+        # The server creates its own certificate there. The key of it also signs the tokens of service accounts.
         certificates = folder / "certificates"
         self._certificate, self.key = certificates / "apiserver.crt", certificates / "apiserver.key"
         self.audit_log = folder / "audit.log"
@@ -150,7 +150,7 @@ class _ApiServer:
             *(self._audit_flags(folder) if audit else ()),
             *([f"--emulated-version={emulates}"] if emulates is not None else ()),
             "--service-cluster-ip-range=10.0.0.0/16",
-            # Deletes the nodes and pods of a batch side by side.
+            # Deletes the nodes and pods of a batch in parallel.
             "--delete-collection-workers=8",
         ]
         self._process = Process("kube-apiserver", command, folder)
@@ -185,18 +185,18 @@ class _ApiServer:
         return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=4096"]
 
     def wait(self) -> None:
-        """Return when it answers."""
+        """Wait until it is ready."""
         self._process.wait_until(lambda: self._certificate.exists() and listens(self._port))
         self._process.wait_until(lambda: _is_ready(self.client))
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self.client.close()
         self._process.stop()
 
 
 def _webhook(folder: Path, address: str) -> list[str]:
-    """Who else says whose a token is: https://kubernetes.io/docs/reference/access-authn-authz/webhook/."""
+    """Return the flags of an authentication webhook: https://kubernetes.io/docs/reference/access-authn-authz/webhook/."""
     file = folder / "authenticator.json"
     config = {
         "apiVersion": "v1",
@@ -207,34 +207,34 @@ def _webhook(folder: Path, address: str) -> list[str]:
         "current-context": "webhook",
     }
     file.write_text(json.dumps(config))
-    # What an access entry is changed to holds soon.
-    lasting = "--authentication-token-webhook-cache-ttl=1s"
-    return [f"--authentication-token-webhook-config-file={file}", "--authentication-token-webhook-version=v1", lasting]
+    # A short cache, so that a changed access entry takes effect soon.
+    cache = "--authentication-token-webhook-cache-ttl=1s"
+    return [f"--authentication-token-webhook-config-file={file}", "--authentication-token-webhook-version=v1", cache]
 
 
 def _is_ready(client: Client) -> bool:
     try:
         client.get("/readyz")
-        # Made by the server itself after its start, and every object of a test lies in it or beside it.
+        # The server creates it after its start, and tests need it.
         client.get("/api/v1/namespaces/default")
     except (HTTPError, ApiError):
         return False
     return True
 
 
-# Every controller that is on by default: nodes that are not ready, jobs, garbage and the rest.
+# Every controller that is on by default.
 _ALL_CONTROLLERS = ("*",)
 
 
 class ControlPlane:
-    """A control plane that runs.
+    """A running control plane.
 
     Attributes:
-        client: An administrator of it.
-        scheduler: Its scheduler, for the log.
-        address: Where the API server listens, ``https://...``.
-        certificate_authority: By what its certificate is known, as PEM.
-        audit: File with a line of JSON for each call; empty without audit.
+        client: A client with the rights of an administrator.
+        scheduler: Process of its scheduler, with the log.
+        address: Address of the API server, ``https://...``.
+        certificate_authority: Certificate authority of the API server, as PEM.
+        audit: Audit log with a line of JSON for each call; empty without audit.
     """
 
     def __init__(self, server: _ApiServer, scheduler: Process) -> None:
@@ -244,14 +244,14 @@ class ControlPlane:
 
 
 def read_minor_version(binaries: Path) -> str:
-    """Return the minor version of the programs in a folder, as in ``1.36``: they say it themselves.
+    """Return the minor version of the binaries in a folder, as in ``1.36``. The API server reports it.
 
     Raises:
-        OSError: No API server is there.
-        CalledProcessError: It does not say its version.
+        OSError: The folder has no API server.
+        CalledProcessError: The API server doesn't report its version.
     """
-    told = subprocess.check_output([str(binaries / "kube-apiserver"), "--version"], text=True)
-    return ".".join(told.split()[-1].removeprefix("v").split(".")[:2])
+    version = subprocess.check_output([str(binaries / "kube-apiserver"), "--version"], text=True)
+    return ".".join(version.split()[-1].removeprefix("v").split(".")[:2])
 
 
 @contextmanager
@@ -264,15 +264,15 @@ def control_plane(
     scheduler: Object | None = None,
     emulates: str | None = None,
 ) -> Iterator[ControlPlane]:
-    """Run a control plane, and remove all of it at the end.
+    """Run a control plane, and stop and remove it at the end.
 
     Args:
-        binaries: Folder with etcd and Kubernetes' own programs.
-        controllers: Controllers to run. Without any the plugins that wait for them are off.
-        authenticator: Address of a webhook that says whose a token is.
-        audit: Whether every call is written down.
-        scheduler: What its configuration says beside connections. Default: nothing, so that it waits and drives out as
-            a scheduler does.
+        binaries: Folder with etcd and the binaries of Kubernetes.
+        controllers: Controllers to run. Without any, the plugins that need them are off.
+        authenticator: Address of an authentication webhook.
+        audit: Whether to write an audit log.
+        scheduler: Settings of the scheduler in addition to connections. Default: none, which enables waiting and
+            preemption.
     """
     with TemporaryDirectory(prefix="gpu-constructs-e2e-") as name, ExitStack() as running:
         folder = Path(name)
@@ -330,7 +330,7 @@ def _start_controllers(
         f"--kubeconfig={kubeconfig}",
         f"--controllers={','.join(controllers)}",
         f"--service-account-private-key-file={server.key}",
-        # What pods get as the certificate authority of the server.
+        # The certificate authority that pods get.
         f"--root-ca-file={server.client.certificate}",
         "--use-service-account-credentials",
         "--leader-elect=false",
@@ -340,11 +340,11 @@ def _start_controllers(
 
 
 def _start_scheduler(running: ExitStack, binaries: Path, folder: Path, server: _ApiServer, settings: Object) -> Process:
-    """Start the scheduler; it is ready when it first decides."""
+    """Start the scheduler, without waiting until it is ready."""
     kubeconfig, configuration = folder / "scheduler.kubeconfig", folder / "scheduler.json"
     kubeconfig.write_text(json.dumps(render_kubeconfig(server.client)))
     configuration.write_text(json.dumps(_scheduler_configuration(kubeconfig) | settings))
-    # Without a port of its own: nobody asks it for anything.
+    # Without a port, because no client calls it.
     command = [str(binaries / "kube-scheduler"), f"--config={configuration}", "--secure-port=0"]
     return _start(running, "kube-scheduler", command, folder)
 
@@ -359,7 +359,7 @@ def _scheduler_configuration(kubeconfig: Path) -> Object:
 
 
 def render_kubeconfig(client: Client) -> Object:
-    """Render how a program reaches the server as that client."""
+    """Return a kubeconfig with the rights of a client."""
     server = {"server": f"https://{LOOPBACK}:{client.port}", "certificate-authority": str(client.certificate)}
     return {
         "apiVersion": "v1",

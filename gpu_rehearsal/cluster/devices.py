@@ -1,9 +1,7 @@
-"""Devices of nodes: advertised when what manages them runs on the node, and under the names that it is told.
+"""Devices of nodes, which appear when a pod of their manager runs on the node, under the names in its configuration.
 
-Played are NVIDIA's device plugin and DRA driver, EFA's plugin, and the plugin built into Bottlerocket. What the GPU
-Operator's own pods would start is not: its operator is a program that does not run here.
-
-Device managers of nodes and their devices: NVIDIA's device plugin and DRA driver, and EFA's plugin.
+Simulated: NVIDIA's device plugin and DRA driver, EFA's plugin, and the built-in plugin of Bottlerocket. Not simulated:
+pods that the GPU Operator would start, because its operator doesn't run here.
 
 Sources: https://github.com/NVIDIA/k8s-device-plugin/tree/v0.20.0/api/config/v1 and .../internal/rm,
 https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/blob/v0.4.1/cmd/gpu-kubelet-plugin/deviceinfo.go
@@ -24,11 +22,11 @@ from gpu_rehearsal.cluster.client import CONFLICT, NOT_FOUND, ApiError, Client, 
 from gpu_rehearsal.cluster.instances import Image, Instance, Instances, Node
 from gpu_rehearsal.cluster.pod_status import environment, is_ready
 
-# Its own words for making instances of a MIG GPU, on all GPUs where it names none.
+# The command that creates instances of a MIG GPU, on all GPUs unless it names some.
 # Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#creating-gpu-instances
 _PARTITION = re.compile(r"^\s*nvidia-smi\s+mig\s+(?P<flags>.*?)-cgi\s+(?P<profiles>\S+)", re.MULTILINE)
 _PROFILE = re.compile(r"\d+g\.\d+gb(\+\w+(\.\w+)?)?")
-# Repositories of images, without registries: each has its own.
+# Repositories of images, without the registry.
 PLUGIN, EFA, DRA = "k8s-device-plugin", "aws-efa-k8s-device-plugin", "dra-driver-nvidia-gpu"
 _CONTROL_DAEMON = "mps-control-daemon"
 # Other programs in the image of the plugin.
@@ -38,20 +36,20 @@ _GPU = "nvidia.com/gpu"
 _STRATEGIES = ("none", "single", "mixed")
 _DRIVER = "gpu.nvidia.com"
 PATH = "/apis/resource.k8s.io/v1/resourceslices"
-# From a manager that runs to devices that are known; what is usual, not what is promised.
+# Usual seconds from a running manager to advertised devices. No source promises them.
 _ADVERTISE_SECONDS = 10.0
 _EFA = "vpc.amazonaws.com/efa"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpus:
-    """What a driver shows.
+    """The GPUs that a driver shows.
 
     Attributes:
-        count: Whole GPUs, or vGPUs where a type has a part of one.
-        name: What EC2 calls them.
+        count: Whole GPUs, or vGPUs if the type has a fraction of a GPU.
+        name: Name in EC2.
         memory_mib: Memory of each, in MiB.
-        partitions: Partitions of each, by profile; empty where MIG is off.
+        partitions: MIG partitions of each, by profile; empty without MIG.
     """
 
     count: int
@@ -61,10 +59,10 @@ class Gpus:
 
 
 def visible_gpus(instance: Instance, image: Image) -> Gpus:
-    """Return the GPUs that an instance shows; none without a driver in its image.
+    """Return the GPUs of an instance; none without a driver in its image.
 
     Raises:
-        LookupError: It is partitioned in a way that is not known.
+        LookupError: Its partitions aren't supported.
     """
     found = [each for each in instance.kind.get("GpuInfo", {}).get("Gpus", ()) if each["Manufacturer"] == "NVIDIA"]
     if not found or not image.has_driver:
@@ -77,14 +75,14 @@ def visible_gpus(instance: Instance, image: Image) -> Gpus:
 
 
 def _partitions(instance: Instance) -> dict[str, int]:
-    """Read what the scripts of an instance make of each GPU."""
-    made = [match for script in instance.told.scripts for match in _PARTITION.finditer(script)]
-    if not made:
+    """Return the partitions of each GPU that the scripts of an instance create."""
+    commands = [match for script in instance.bootstrap.scripts for match in _PARTITION.finditer(script)]
+    if not commands:
         return {}
-    profiles = made[-1]["profiles"].split(",")
+    profiles = commands[-1]["profiles"].split(",")
     unknown = [each for each in profiles if not _PROFILE.fullmatch(each)]
-    if "-i" in made[-1]["flags"].split() or unknown:
-        raise LookupError(f"{instance.id}: what its script makes of its GPUs is not known: {made[-1][0].strip()}")
+    if "-i" in commands[-1]["flags"].split() or unknown:
+        raise LookupError(f"{instance.id}: this partitioning of its GPUs isn't supported: {commands[-1][0].strip()}")
     return dict(Counter(profiles))
 
 
@@ -107,22 +105,22 @@ def _program(container: Object) -> str:
 
 
 def is_control_daemon(pod: Object) -> bool:
-    """Whether a pod is the control daemon of MPS, without which a plugin that shares by it advertises nothing."""
+    """Whether a pod is the control daemon of MPS. Without it, a plugin with MPS sharing advertises nothing."""
     return any(_program(each) == _CONTROL_DAEMON for each in pod["spec"]["containers"])
 
 
 def plugin_config(pod: Object, container: Object, kubelet: Client) -> dict[str, Any]:
-    """Return what a device plugin is told by its file, and stronger by variables and arguments.
+    """Return the configuration of a device plugin: its file, overridden by variables and arguments.
 
     Raises:
-        LookupError: Its file is not there.
+        LookupError: Its file isn't found.
     """
     variables, flags = environment(pod, container, kubelet), _flags(container)
     path = flags.get("config-file") or variables.get("CONFIG_FILE")
     config = yaml.safe_load(_file(pod, container, path, kubelet)) if path else {}
     strategy = flags.get("mig-strategy") or variables.get("MIG_STRATEGY")
-    said = (config.get("flags") or {}) | ({"migStrategy": strategy} if strategy else {})
-    return dict(config) | {"flags": said}
+    merged_flags = (config.get("flags") or {}) | ({"migStrategy": strategy} if strategy else {})
+    return dict(config) | {"flags": merged_flags}
 
 
 def _flags(container: Object) -> dict[str, str]:
@@ -155,8 +153,8 @@ class Advertised:
     """A resource of a node.
 
     Attributes:
-        count: How many there are.
-        single: Whether a container that asks for more than one is refused.
+        count: Number of devices.
+        single: Whether a container may request only one.
     """
 
     name: str
@@ -165,14 +163,14 @@ class Advertised:
 
 
 def advertised(config: Mapping[str, Any], gpus: Gpus) -> list[Advertised]:
-    """Return what the plugin advertises.
+    """Return the resources that the plugin advertises.
 
     Args:
-        config: Its configuration file, flags and variables merged into that.
-        gpus: What the driver shows.
+        config: Its configuration file, with flags and variables merged into it.
+        gpus: The GPUs that the driver shows.
 
     Raises:
-        LookupError: It is told something that is not known here.
+        LookupError: A setting isn't supported.
     """
     strategy = (config.get("flags") or {}).get("migStrategy") or "none"
     if strategy not in _STRATEGIES:
@@ -197,12 +195,12 @@ def _whole(strategy: str, gpus: Gpus) -> dict[str, int]:
 
 def _shared(name: str, count: int, sharing: Mapping[str, Any]) -> Advertised:
     for kind in ("timeSlicing", "mps"):
-        said = sharing.get(kind) or {}
-        for each in said.get("resources") or ():
+        settings = sharing.get(kind) or {}
+        for each in settings.get("resources") or ():
             if each["name"] == name:
-                renamed = f"{name}.shared" if said.get("renameByDefault") else name
-                # MPS refuses more than one whatever it is told.
-                single = kind == "mps" or bool(said.get("failRequestsGreaterThanOne"))
+                renamed = f"{name}.shared" if settings.get("renameByDefault") else name
+                # With MPS, a container may request only one, whatever the setting is.
+                single = kind == "mps" or bool(settings.get("failRequestsGreaterThanOne"))
                 return Advertised(
                     name=each.get("rename") or renamed, count=count * int(each["replicas"]), single=single
                 )
@@ -210,7 +208,7 @@ def _shared(name: str, count: int, sharing: Mapping[str, Any]) -> Advertised:
 
 
 def bottlerocket_plugin_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what Bottlerocket tells its built-in plugin.
+    """Return the configuration of Bottlerocket's built-in plugin.
 
     Source: https://bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins/
 
@@ -218,30 +216,30 @@ def bottlerocket_plugin_config(settings: Mapping[str, Any]) -> dict[str, Any]:
         settings: ``settings.kubelet-device-plugins.nvidia``.
 
     Raises:
-        LookupError: It partitions GPUs, which is not known here.
+        LookupError: It partitions GPUs, which isn't supported.
     """
     if settings.get("device-partitioning-strategy", "none") != "none":
-        raise LookupError("Bottlerocket: device-partitioning-strategy is not known")
+        raise LookupError("Bottlerocket: device-partitioning-strategy isn't supported")
     strategy = settings.get("device-sharing-strategy", "none")
     if strategy == "none":
         return {}
     kinds = {"time-slicing": "timeSlicing", "mps": "mps"}
     if strategy not in kinds:
         raise LookupError(f"Bottlerocket: device-sharing-strategy must be one of {[*kinds]}, got {strategy!r}")
-    said = settings.get(strategy) or {}
+    sharing = settings.get(strategy) or {}
     shared = {
-        "renameByDefault": said.get("rename-by-default", True),
-        "failRequestsGreaterThanOne": said.get("fail-requests-greater-than-one", True),
-        "resources": [{"name": _GPU, "replicas": said.get("replicas", 2)}],
+        "renameByDefault": sharing.get("rename-by-default", True),
+        "failRequestsGreaterThanOne": sharing.get("fail-requests-greater-than-one", True),
+        "resources": [{"name": _GPU, "replicas": sharing.get("replicas", 2)}],
     }
     return {"sharing": {kinds[strategy]: shared}}
 
 
 def _render_resource_slice(node: Object, gpus: Gpus) -> Object:
-    """Render the devices of a node.
+    """Return the ResourceSlice of a node.
 
-    Attributes that EC2 does not tell are left out: a claim that asks for one is not allocated, and the scheduler says
-    why.
+    Attributes that EC2 doesn't return are left out. A claim that requests one isn't allocated, and the scheduler
+    reports why.
     """
     metadata = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
@@ -267,11 +265,11 @@ def _device(node: str, number: int, gpus: Gpus) -> dict[str, Any]:
 
 
 class Devices(Looped):
-    """The devices of all nodes that joined.
+    """The devices of all joined nodes.
 
     Attributes:
-        broken: Nodes whose devices never come, by name.
-        failures: Why a manager advertises nothing, by node.
+        broken: Names of nodes whose devices never appear.
+        failures: Why a manager advertises nothing, by node name.
     """
 
     def __init__(
@@ -296,7 +294,7 @@ class Devices(Looped):
         self.loop = Loop("devices", self.step, seconds=0.5)
 
     def rejection_reason(self, pod: Object, node: Node) -> str:
-        """Return why a plugin of a node refuses a pod; empty where it does not.
+        """Return why a plugin of a node rejects a pod; empty if it doesn't.
 
         Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/internal/plugin/server.go
         """
@@ -309,7 +307,7 @@ class Devices(Looped):
         return ""
 
     def step(self) -> None:
-        """Bring what is advertised to what manages devices now."""
+        """Update the advertised devices to the managers that run now."""
         every, pods = self._client.list("/api/v1/pods"), dict[str, list[Object]]()
         for pod in every:
             pods.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
@@ -323,7 +321,7 @@ class Devices(Looped):
             self._slice(node, pods)
             self.failures.pop(node.name, None)
         except LookupError as error:
-            # The manager would end with that, or what it does is not known here: nothing is advertised.
+            # The manager would fail, or its setting isn't supported: nothing is advertised.
             self.failures[node.name] = str(error)
             found = {}
         if found != self._shown.get(node.name, {}):
@@ -339,11 +337,11 @@ class Devices(Looped):
             elif efa and self._is_time(node, pod):
                 yield from self._efa(node)
         if self._has_built_in_plugin(node):
-            settings = node.instance.told.kubelet.get("kubelet-device-plugins", {})
+            settings = node.instance.bootstrap.kubelet.get("kubelet-device-plugins", {})
             yield from advertised(bottlerocket_plugin_config(settings), self._node_gpus(node))
 
     def _config(self, pod: Object, plugin: Object, node: Node) -> dict[str, Any]:
-        """Return what a plugin read when it started."""
+        """Return the configuration that a plugin read at its start."""
         uid = pod["metadata"]["uid"]
         if uid not in self._configs:
             self._configs[uid] = plugin_config(pod, plugin, node.client)
@@ -354,13 +352,13 @@ class Devices(Looped):
         return self._clock() - since >= _ADVERTISE_SECONDS * self._pace
 
     def _has_built_in_plugin(self, node: Node) -> bool:
-        image = self._instances.image(node.instance.said)
+        image = self._instances.image(node.instance.description)
         is_time = self._clock() - node.since >= _ADVERTISE_SECONDS * self._pace
         return image.is_bottlerocket and image.has_driver and node.ready and is_time
 
     def _node_gpus(self, node: Node) -> Gpus:
         if node.name not in self._gpus:
-            self._gpus[node.name] = visible_gpus(node.instance, self._instances.image(node.instance.said))
+            self._gpus[node.name] = visible_gpus(node.instance, self._instances.image(node.instance.description))
         return self._gpus[node.name]
 
     def _efa(self, node: Node) -> Iterator[Advertised]:
@@ -370,7 +368,7 @@ class Devices(Looped):
             yield Advertised(name=_EFA, count=self._efas[node.name])
 
     def _slice(self, node: Node, pods: list[Object]) -> None:
-        """Publish devices as the driver of the node does, by its own rights."""
+        """Publish devices with the rights of the node's DRA driver."""
         drivers = [each for each in pods if find_manager_container(each, DRA)]
         due = [each for each in drivers if self._is_time(node, each)]
         if due and node.name not in self._sliced:
@@ -381,7 +379,7 @@ class Devices(Looped):
             self._sliced.add(node.name)
 
     def _show(self, node: Node, found: dict[str, Advertised]) -> None:
-        """Write the devices as the kubelet does, and none of those that are gone."""
+        """Write the devices as the kubelet does: a removed resource becomes 0."""
         gone = {name: "0" for name in self._shown.get(node.name, {}).keys() - found.keys()}
         amounts = gone | {name: str(each.count) for name, each in found.items()}
         try:

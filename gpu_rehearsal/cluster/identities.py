@@ -28,24 +28,24 @@ from gpu_rehearsal.credentials import Cloud, Credentials
 from gpu_rehearsal.processes import LOOPBACK, Handler, Server, wait_until
 
 PREFIX = "k8s-aws-v1."
-# Longer than that no token lasts, whatever it says.
+# The max lifetime of a token.
 _MAX_AGE = timedelta(minutes=15)
 _REQUIRED_PARAMETERS = ("X-Amz-Credential", "X-Amz-Date", "X-Amz-SignedHeaders", "X-Amz-Signature")
 _CLUSTER_HEADER = "x-k8s-aws-id"
 
 
 class BadToken(Exception):
-    """Why a token lets nobody in."""
+    """The reason why a token doesn't authenticate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Token:
-    """A token whose form is right.
+    """A well-formed token.
 
     Attributes:
-        url: The call that it signs.
-        query: What that asks, in the order of names.
-        access_key: Whose key signed.
+        url: The signed call.
+        query: Query parameters of the call.
+        access_key: The key that signed.
     """
 
     url: SplitResult
@@ -53,16 +53,16 @@ class Token:
     access_key: str
 
     def check(self, cluster: str, secret_key: str) -> None:
-        """Check that it was signed for a cluster.
+        """Check that the token was signed for a cluster.
 
         Raises:
-            BadToken: It was signed for another, or with another key.
+            BadToken: It was signed for another cluster, or with another key.
         """
         if not hmac.compare_digest(self._signature(cluster, secret_key), self.query["X-Amz-Signature"]):
             raise BadToken(f"the token of {self.access_key} was not signed for cluster {cluster}")
 
     def _signature(self, cluster: str, secret_key: str) -> str:
-        """Sign it again.
+        """Return the expected signature.
 
         Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
         """
@@ -86,18 +86,18 @@ def read_token(written: str, *, now: datetime) -> Token:
     """Read a token.
 
     Raises:
-        BadToken: It is none, or too old.
+        BadToken: The token is malformed or too old.
     """
     url = urlsplit(_decoded(written))
     query = dict(parse_qsl(url.query))
     missing = [each for each in _REQUIRED_PARAMETERS if each not in query]
     if query.get("Action") != "GetCallerIdentity" or missing:
-        raise BadToken(f"the token signs no call of GetCallerIdentity: {missing or query.get('Action')}")
+        raise BadToken(f"the token doesn't sign a call of GetCallerIdentity: {missing or query.get('Action')}")
     if _CLUSTER_HEADER not in query["X-Amz-SignedHeaders"].split(";"):
-        raise BadToken(f"the token is for no cluster: it does not sign {_CLUSTER_HEADER}")
-    made = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
-    if not -_MAX_AGE < now - made < _MAX_AGE:
-        raise BadToken(f"the token of {made} is not of now")
+        raise BadToken(f"the token names no cluster: it doesn't sign {_CLUSTER_HEADER}")
+    signed_at = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+    if not -_MAX_AGE < now - signed_at < _MAX_AGE:
+        raise BadToken(f"the token of {signed_at} has expired or isn't valid yet")
     return Token(url=url, query=query, access_key=query["X-Amz-Credential"].partition("/")[0])
 
 
@@ -108,11 +108,11 @@ def _decoded(written: str) -> str:
     try:
         return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise BadToken(f"the token is no base64: {error}") from error
+        raise BadToken(f"the token isn't base64: {error}") from error
 
 
 _READ_ALL = "eks-admin-view"
-# Cluster roles that mean what the policies do; the first four are Kubernetes' own.
+# Cluster roles with the same rights as the access policies. The first four are Kubernetes' own.
 _ROLES = {
     "AmazonEKSClusterAdminPolicy": "cluster-admin",
     "AmazonEKSAdminPolicy": "admin",
@@ -124,30 +124,30 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 class AccessPolicies:
-    """The policies that users of one cluster have."""
+    """The access policies of the users of one cluster."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._bound: set[str] = set()
 
     def groups(self, associated: Iterable[Object]) -> list[str]:
-        """Return the groups whose rights are those of some policies, once the server knows them.
+        """Return groups with the rights of some access policies, once the API server applies these rights.
 
         Args:
-            associated: Policies with their scopes, as ListAssociatedAccessPolicies tells.
+            associated: Policies with their scopes, as ListAssociatedAccessPolicies returns them.
 
         Raises:
-            LookupError: What a policy or scope means is not known.
+            LookupError: A policy or scope isn't supported.
         """
         return [self._group(each["policyArn"].rpartition("/")[2], each["accessScope"]) for each in associated]
 
     def _group(self, policy: str, scope: Object) -> str:
         if policy not in _ROLES:
-            raise LookupError(f"access policy {policy} is not known")
+            raise LookupError(f"access policy {policy} isn't supported")
         namespaces = [""] if scope["type"] == "cluster" else list(scope["namespaces"])
         patterns = [each for each in namespaces if "*" in each]
         if patterns:
-            raise LookupError(f"access scope of {policy}: patterns of namespaces are not known, got {patterns}")
+            raise LookupError(f"access scope of {policy}: patterns of namespaces aren't supported, got {patterns}")
         group = ":".join(["eks-access-policy", policy, *filter(None, namespaces)])
         if group not in self._bound:
             for each in namespaces:
@@ -171,7 +171,7 @@ class AccessPolicies:
         wait_until(lambda: self._is_bound(group, namespace), f"the rights of {group}")
 
     def _is_bound(self, group: str, namespace: str) -> bool:
-        """Whether the server's authorizer has heard of a binding; every policy lets read pods."""
+        """Whether the API server applies a binding: every policy allows reading pods."""
         attributes = {"verb": "get", "resource": "pods", "namespace": namespace}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -186,19 +186,19 @@ def _read_all() -> Object:
     return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": _READ_ALL}, "rules": [read]}
 
 
-# What stands for the name of a session, which no access key tells here.
+# The session name of every login: the simulated access keys have none.
 _SESSION_NAME = "rehearsal"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Login:
-    """Somebody who came with a token of AWS.
+    """The result of a login with a token of AWS.
 
     Attributes:
-        role: ARN of the role; empty where the token does not tell.
-        username: Who that is in the cluster; empty where it is nobody.
-        groups: The groups of it there.
-        refused: Why it is nobody.
+        role: ARN of the role; empty if the token doesn't identify one.
+        username: User name in the cluster; empty if the login failed.
+        groups: Groups of the user in the cluster.
+        refused: Why the login failed.
     """
 
     role: str
@@ -208,11 +208,11 @@ class _Login:
 
 
 class Authenticator(Server):
-    """The webhook of one cluster.
+    """The authentication webhook of one cluster.
 
     Attributes:
-        client: An administrator of the cluster, who is there only after it.
-        logins: Who came, in order.
+        client: An administrator of the cluster. It exists only after the webhook.
+        logins: All logins, in order.
     """
 
     def __init__(self, cloud: Cloud, *, cluster: str) -> None:
@@ -225,7 +225,7 @@ class Authenticator(Server):
 
     @property
     def client(self) -> Client | None:
-        """An administrator of the cluster."""
+        """A client with the rights of an administrator."""
         return self._client
 
     @client.setter
@@ -233,8 +233,8 @@ class Authenticator(Server):
         self._client, self._policies = client, AccessPolicies(client)
 
     def login(self, written: str) -> _Login:
-        """Return whose a token is, and remember it."""
-        # One after another: the first binds the rights of the next.
+        """Return the login of a token, and record it."""
+        # One at a time: the first login binds the rights of later ones.
         with self._lock:
             found = self._login(written)
         self.logins.append(found)
@@ -264,10 +264,10 @@ class Authenticator(Server):
         except eks.exceptions.ResourceNotFoundException as error:
             raise LookupError(f"{principal} has no access entry") from error
         if entry["type"] != "STANDARD":
-            # Its user is named after an instance, and kubelets come by other means here.
+            # Its user name has the name of an instance. Kubelets use other credentials here.
             raise LookupError(f"the access entry of {role} is of type {entry['type']}, which is for nodes")
         if self._policies is None:
-            raise LookupError("the cluster is not there yet")
+            raise LookupError("the cluster doesn't exist yet")
         found = eks.list_associated_access_policies(**entry_key)
         groups = [*entry.get("kubernetesGroups", ()), *self._policies.groups(found["associatedAccessPolicies"])]
         username = entry["username"].replace("{{SessionName}}", _SESSION_NAME)
@@ -275,12 +275,12 @@ class Authenticator(Server):
 
 
 class _Webhook(Handler):
-    """Answers a TokenReview of the API server."""
+    """Handles TokenReviews of the API server."""
 
     server: Authenticator
 
     def do_POST(self) -> None:
-        """Say whose a token is."""
+        """Return the status of a review."""
         review = json.loads(self.body())
         self.send(200, json.dumps(review | {"status": _status(self.server.login(review["spec"]["token"]))}).encode())
 
@@ -296,12 +296,12 @@ def _status(login: _Login) -> Object:
 _ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 _TOKEN_SECONDS = 24 * 3600
 _SYSTEM, _AGENT = "kube-system", "eks-pod-identity-agent"
-# How long a pod whose credentials were rejected waits; SDKs and restarts of containers try again in their own time.
+# Delay before a pod requests credentials again after a rejection. SDKs and restarted containers have other delays.
 RETRY_SECONDS = 20.0
 
 
 class _NoCredentials(Exception):
-    """Why nothing answers a pod that requests credentials."""
+    """The reason why no agent responds to a pod that requests credentials."""
 
 
 class PodCredentials:
@@ -321,16 +321,16 @@ class PodCredentials:
         self._requested: dict[str, tuple[float, Credentials | Exception | None]] = {}
 
     def lacks(self, pod: Object, node: Node) -> str:
-        """Return why a pod can't call AWS; empty if it can, or has nothing to call it for."""
+        """Return why a pod can't call AWS; empty if it can or doesn't need to."""
         found = self._found(pod, node)
         return f"AWS credentials of service account {_account(pod)}: {found}" if isinstance(found, Exception) else ""
 
     def lacks_agent(self, pod: Object, node: Node) -> str:
-        """Return why nothing answers a pod's request for credentials; empty if an answer came, be it a rejection."""
+        """Return why no agent responds to a pod's request for credentials; empty after any response."""
         return self.lacks(pod, node) if isinstance(self._found(pod, node), _NoCredentials) else ""
 
     def without_role(self, pod: Object, node: Node) -> str:
-        """Return that a pod has no role of its own; empty if it has one, or reaches that of its node."""
+        """Return why a pod has no role; empty if it has one or can use the role of its node."""
         if self._found(pod, node) is not None or has_host_network(pod):
             return ""
         return f"service account {_account(pod)} has no Pod Identity association older than the pod"
@@ -349,8 +349,7 @@ class PodCredentials:
     def credentials(self, pod: Object, node: Node) -> Credentials | None:
         """Return the credentials of a pod, ``None`` if it has none. Calls with rejected ones fail with the reason.
 
-        Only a pod on the network of its host reaches the credentials of its node, where the metadata service answers
-        one hop away.
+        Only a pod on the host network can use the credentials of its node, since the hop limit of the metadata service is 1.
         """
         found = self._found(pod, node)
         if isinstance(found, Exception):
@@ -373,7 +372,7 @@ class PodCredentials:
         (https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html).
         """
         namespace, name = _account(pod).split("/")
-        # Webhooks of EKS put the variables into a pod, so it is not the kubelet who reads the account.
+        # The webhook of EKS adds the variables to a pod, so this isn't read with the rights of the kubelet.
         account = self._client.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
         if annotated := account["metadata"].get("annotations", {}).get(_ROLE_ANNOTATION):
             # The trust of a web identity isn't checked.
@@ -400,7 +399,7 @@ class PodCredentials:
             yield found["association"]["createdAt"]
 
     def _check_agent(self, node: Node) -> None:
-        """Reject a request that no agent answers: it is a DaemonSet on the network of the host.
+        """Fail if no agent pod is ready on a node. The agent is a DaemonSet on the host network.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html (2026-11)
         """
@@ -414,16 +413,16 @@ def _account(pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{pod['spec'].get('serviceAccountName', 'default')}"
 
 
-def _is_before(made: datetime, pod: Object) -> bool:
-    # The server cuts the times of objects down to seconds.
+def _is_before(associated_at: datetime, pod: Object) -> bool:
+    # The API server truncates the times of objects to seconds.
     return (
-        int(made.timestamp())
+        int(associated_at.timestamp())
         <= datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00")).timestamp()
     )
 
 
 def _assign_address(cloud: Cloud, credentials: Credentials, node: Node) -> None:
-    interface = node.instance.said["NetworkInterfaces"][0]["NetworkInterfaceId"]
+    interface = node.instance.description["NetworkInterfaces"][0]["NetworkInterfaceId"]
     ec2 = cloud.client("ec2", credentials=credentials)
     ec2.assign_private_ip_addresses(NetworkInterfaceId=interface, SecondaryPrivateIpAddressCount=1)
 
@@ -439,7 +438,7 @@ def _create_volume(cloud: Cloud, credentials: Credentials, node: Node) -> None:
             raise
 
 
-# The call without which the pods of an account are of no use, tried before they start.
+# A call that the pods of a service account need. It is tried before they start.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html,
 # https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/example-iam-policy.json (2026-11)
 _FIRST_CALLS: Mapping[str, Callable[[Cloud, Credentials, Node], None]] = {
@@ -449,7 +448,7 @@ _FIRST_CALLS: Mapping[str, Callable[[Cloud, Credentials, Node], None]] = {
 
 
 def has_token(pod: Object, container: Object) -> bool:
-    """Whether a container finds the token of its service account: the server has mounted it then."""
+    """Whether a container mounts the token of its service account."""
     with_token = {
         volume["name"]
         for volume in pod["spec"].get("volumes", ())
@@ -460,7 +459,7 @@ def has_token(pod: Object, container: Object) -> bool:
 
 
 def write_kubeconfig(pod: Object, kubelet: Client, folder: Path) -> Path:
-    """Ask for a token that is bound to a pod, and write down how its program reaches the server with it.
+    """Request a token that is bound to a pod, and write a kubeconfig with it.
 
     Source: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/
     """

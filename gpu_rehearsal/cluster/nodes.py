@@ -32,13 +32,14 @@ from gpu_rehearsal.cluster.instances import (
 from gpu_rehearsal.cluster.pod_status import ContainerState, is_ready, missing, owner
 from gpu_rehearsal.credentials import Cloud
 
-# From running to registered, from there to ready, and from terminated to removed: what is usual, not what is promised.
+# Usual seconds from running to registered, from registered to ready, and from terminated to removed. No source promises
+# them.
 _BOOT_SECONDS, READY_SECONDS, _REMOVE_SECONDS = 30.0, 10.0, 5.0
 # Source: https://kubernetes.io/docs/reference/node/node-status/#heartbeats
 _LEASE_SECONDS = 10.0
-# For how long an instance tries to reach what it needs: routes may come while it boots.
+# How long an instance tries to reach its cluster. Routes may be created while it boots.
 _CONNECT_SECONDS = 60.0
-# After how long a node that isn't ready counts as unhealthy; EKS doesn't document its own limit.
+# When a node that isn't ready counts as unhealthy. EKS doesn't document its limit.
 UNHEALTHY_SECONDS = 900.0
 
 
@@ -46,16 +47,16 @@ class Nodes(Looped):
     """The nodes of one cluster.
 
     Attributes:
-        joined: Nodes that registered and whose instances run, by name.
-        never: Why an instance became no node, by its id.
+        joined: Registered nodes with running instances, by name.
+        never: Why an instance never becomes a node, by its id.
         kubelets: Why the API server doesn't reach the kubelet of a node, by the id of its instance; empty if it does.
-        held: Whether instances that start from now on stay in their boot.
+        held: Whether new instances don't finish booting.
 
     Args:
         cloud: AWS.
-        pace: How long delays are, against those of AWS.
-        network: DaemonSet in kube-system whose pod must run on a node before it is ready; empty for none.
-        clock: Seconds from some point.
+        pace: Factor of the usual delays.
+        network: DaemonSet in kube-system with a pod that a node needs to become ready; empty for none.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Nodes(Looped):
 
     @property
     def instances(self) -> Instances:
-        """EC2, as these nodes see it."""
+        """The instances of the cluster."""
         return self._instances
 
     def outcome(self, instance: str) -> str | None:
@@ -91,28 +92,28 @@ class Nodes(Looped):
         if node is None:
             return self.never.get(instance)
         daemon_set = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{self._network}"
-        # Without one, whoever brings the network may come later.
+        # Without the DaemonSet, the node isn't checked: the network may be installed later.
         if node.ready or not self._network or self._client.find(daemon_set) is None:
             return ""
         if self._clock() - node.since < UNHEALTHY_SECONDS * self._pace:
             return None
-        said = [each["message"] for pod in self._network_pods(node) for each in _waiting(pod) if "message" in each]
-        return "; ".join([f"node {node.name} isn't ready: no ready pod of {self._network}", *said])
+        messages = [each["message"] for pod in self._network_pods(node) for each in _waiting(pod) if "message" in each]
+        return "; ".join([f"node {node.name} isn't ready: no ready pod of {self._network}", *messages])
 
     def step(self) -> None:
-        """Bring the nodes to what EC2 says now."""
+        """Update the nodes to the instances that run now."""
         running, at = self._instances.running(), self._clock()
         self._leave(set(running), at)
         known = {each.instance.id for each in self.joined.values()} | self.never.keys() | self._of_other_clusters
-        for id, said in running.items():
+        for id, description in running.items():
             if not self.held and id not in known and at - self._seen.setdefault(id, at) >= _BOOT_SECONDS * self._pace:
-                self._boot(id, said)
+                self._boot(id, description)
         for node in list(self.joined.values()):
             self._renew_and_check(node, at)
 
-    def _boot(self, id: str, said: Object) -> None:
+    def _boot(self, id: str, description: Object) -> None:
         try:
-            instance = self._instances.joining_instance(said)
+            instance = self._instances.joining_instance(description)
             if instance is None:
                 self._of_other_clusters.add(id)
             else:
@@ -124,33 +125,33 @@ class Nodes(Looped):
             self.never[id] = str(error)
 
     def _join(self, instance: Instance) -> None:
-        """Register a node as its kubelet, which the server lets do no more than that; then initialize it."""
+        """Register a node with the rights of its kubelet, then initialize it."""
         name = node_name(instance)
         if self._leaving.pop(name, None) is not None:
-            # An instance with the address of one that ended.
+            # The new instance has the address of an ended one.
             self._client.delete(f"/api/v1/nodes/{name}")
         kubelet = self._client.impersonating(f"system:node:{name}", ["system:nodes"])
         try:
             kubelet.create(render_node(instance, version=self._instances.version))
         except ApiError as refused:
             if refused.status != CONFLICT:
-                raise NeverJoins(f"the API server refuses its node: {refused}") from refused
+                raise NeverJoins(f"the API server rejects its node: {refused}") from refused
         self._initialize(name, instance)
         self.kubelets[instance.id] = self._cloud.unreachable_kubelet(instance.source, self._cluster)
         self.joined[name] = Node(name, instance, kubelet, self._clock())
 
     def _initialize(self, name: str, instance: Instance) -> None:
-        """Add what the cloud controller knows, and take away the taint that waits for it."""
+        """Add the labels of the cloud controller, and remove the taint that waits for it."""
         path = f"/api/v1/nodes/{name}"
         found = self._client.get(path)
         taints = [each for each in found["spec"].get("taints", ()) if each["key"] != UNINITIALIZED["key"]]
         labels = cloud_labels(instance, region=self._region, zone_id=self._instances.zone_ids[instance.zone])
-        # With the version that was read: other controllers add and remove taints at the same time.
+        # With the version that was read, because other controllers change taints at the same time.
         metadata = {"labels": labels, "resourceVersion": found["metadata"]["resourceVersion"]}
         self._client.patch(path, {"metadata": metadata, "spec": {"taints": taints}})
 
     def _renew_and_check(self, node: Node, at: float) -> None:
-        """Say that its kubelet lives, and that it is ready when it is."""
+        """Renew the lease of a node, and set it to ready when it is."""
         try:
             if at - node.renewed >= _LEASE_SECONDS:
                 self._renew(node)
@@ -158,14 +159,14 @@ class Nodes(Looped):
             if not node.ready and at - node.since >= READY_SECONDS * self._pace and self._has_network(node):
                 self._become_ready(node)
         except ApiError as refused:
-            # Somebody deleted its node: a kubelet does not register again.
+            # The node was deleted. A kubelet doesn't register again.
             if refused.status != NOT_FOUND:
                 raise
 
     def _renew(self, node: Node) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
         if not node.renewed:
-            # An earlier node may have had the name.
+            # An earlier node may have had the same name.
             self._client.delete(path)
             node.client.create(render_lease(node.name))
         else:
@@ -188,7 +189,7 @@ class Nodes(Looped):
         return [each for each in pods if owner(each, "DaemonSet") == self._network]
 
     def _leave(self, running: set[str], at: float) -> None:
-        """Stop kubelets whose instances ended, and remove their nodes as the cloud's lifecycle controller does.
+        """Remove nodes whose instances ended, as the node lifecycle controller of the cloud does.
 
         Source: https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
         """
@@ -205,34 +206,34 @@ def _waiting(pod: Object) -> list[Object]:
     return [each["waiting"] for each in states if "waiting" in each]
 
 
-# Pulling an image and starting it, and each container before the others; what is usual, not what is promised.
+# Usual seconds to pull and start an image, and to run each init container. No source promises them.
 START_SECONDS, _INIT_SECONDS = 5.0, 2.0
-# How long a pod runs that ends by itself.
+# How long a pod runs if it ends by itself.
 _RUN_SECONDS = 3.0
-# How often a program may end by itself before it counts as a crash loop.
+# How often a program may end by itself before it is a crash loop.
 _MAX_ENDS = 1
-# The exit code of a program that a signal ended.
+# The exit code of a program that SIGTERM ended.
 _SIGTERM = 143
-# How long a pod takes to end that is asked to: most listen.
+# How long a pod takes to terminate. Most handle SIGTERM.
 STOP_SECONDS = 1.0
 
 
 @dataclass
 class _ManagedPod:
-    """A pod that a kubelet cares for.
+    """A pod that a kubelet manages.
 
     Attributes:
-        pod: The pod, as it was seen last.
+        pod: The pod, as last read.
         node: Its node.
-        address: Its own address.
-        seen: When it came.
-        containers: Those that run as programs, by name.
+        address: Its address.
+        seen: When it was first seen.
+        containers: Containers that run as programs, by name.
         started: When its containers started.
-        began: The same as the server writes it.
-        ending: When it was first seen that it is to end.
-        deleted: Whether the server was told that it ended.
-        refused: Why its node does not take it.
-        told: What was reported last.
+        began: The same time in the format of Kubernetes.
+        ending: When its deletion was first seen.
+        deleted: Whether the server was reported that it ended.
+        rejection: Why its node rejects it.
+        reported: The last reported status.
     """
 
     pod: Object
@@ -244,23 +245,23 @@ class _ManagedPod:
     began: str = ""
     ending: float | None = None
     deleted: bool = False
-    refused: str = ""
-    told: Object = field(default_factory=dict)
+    rejection: str = ""
+    reported: Object = field(default_factory=dict)
 
 
 class Kubelet(Looped):
-    """The kubelets of all nodes that joined.
+    """The kubelets of all joined nodes.
 
     Attributes:
-        waits: What a pod waits for that is not there, by namespace and name.
-        crash_loops: Why a pod keeps crashing, by namespace and name; from its second crash until it serves.
+        waits: The missing object that a pod waits for, by namespace and name.
+        crash_loops: Why a pod keeps crashing, by namespace and name. Set from its second crash until it is ready.
 
     Args:
         nodes: The nodes, by name; it may change.
-        starter: Starts the containers whose programs are known; without, all are played.
-        rejection_reason: Says why a device of a node refuses a pod; empty where it does not.
-        pace: How long delays are, against those of a cluster.
-        clock: Seconds from some point.
+        starter: Starts the containers with a program. Without it, all containers are simulated.
+        rejection_reason: Returns why a device of a node rejects a pod; empty if it doesn't.
+        pace: Factor of the usual delays.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -290,18 +291,18 @@ class Kubelet(Looped):
 
     @property
     def logs(self) -> dict[str, Path]:
-        """Output of each program, by namespace, pod and container; of those that ended too."""
+        """Log files of all programs, ended ones included, by namespace, pod and container."""
         return dict(self._starter.logs) if self._starter else {}
 
     def step(self) -> None:
-        """Bring every pod on the nodes further."""
+        """Update every pod on the nodes."""
         pods = {each["metadata"]["uid"]: each for each in self._client.list("/api/v1/pods")}
         for uid in [uid for uid in self._managed if uid not in pods]:
             self._stop(self._managed.pop(uid))
         for uid, pod in pods.items():
             node = self._nodes.get(pod["spec"].get("nodeName", ""))
             if node is None:
-                # Its machine is gone, and all that ran there.
+                # Its machine is gone.
                 if uid in self._managed:
                     self._stop(self._managed.pop(uid))
             else:
@@ -318,16 +319,16 @@ class Kubelet(Looped):
             elif not status.is_over(pod):
                 self._update_pod(one)
         except ApiError as refused:
-            # It changed or went meanwhile, or the server does not yet know that it is on that node.
+            # The pod changed or was removed meanwhile, or the server's authorizer hasn't seen its node yet.
             if refused.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
                 raise
             self.loop.errors[str(refused)] = None
 
     def _address(self, pod: Object, node: Node) -> str:
         if status.has_host_network(pod):
-            return str(node.instance.said["PrivateIpAddress"])
+            return str(node.instance.description["PrivateIpAddress"])
         number = next(self._addresses)
-        # Of the range that AWS suggests for pods where a VPC has no more addresses.
+        # From the range that AWS suggests for pods if a VPC has too few addresses.
         return f"100.{64 + number // 65536}.{number // 256 % 256}.{number % 256}"
 
     def _update_pod(self, one: _ManagedPod) -> None:
@@ -342,12 +343,12 @@ class Kubelet(Looped):
             self._report(one, "Running", self._states(one, lambda _: status.running(one.began, ready=True)))
 
     def _wait(self, one: _ManagedPod) -> None:
-        """Start its containers when all that they need is there, and say what is not."""
+        """Start its containers if everything that they need exists. Otherwise, report what is missing."""
         at, name = self._clock(), _name(one.pod)
-        one.refused = one.refused or self._rejection_reason(one.pod, one.node)
-        if one.refused:
+        one.rejection = one.rejection or self._rejection_reason(one.pod, one.node)
+        if one.rejection:
             states = self._states(one, lambda _: status.waiting("ContainerCreating"))
-            self._report(one, "Failed", states, reason="UnexpectedAdmissionError", message=one.refused)
+            self._report(one, "Failed", states, reason="UnexpectedAdmissionError", message=one.rejection)
             return
         lacks = self._lacks(one)
         self.waits.pop(name, None)
@@ -372,7 +373,7 @@ class Kubelet(Looped):
         return {**one.pod.get("status", {}), **addresses}
 
     def _host(self, one: _ManagedPod) -> str:
-        return str(one.node.instance.said["PrivateIpAddress"])
+        return str(one.node.instance.description["PrivateIpAddress"])
 
     def _note_crashes(self, one: _ManagedPod) -> None:
         for name, each in one.containers.items():
@@ -387,32 +388,32 @@ class Kubelet(Looped):
         """Return the last error line of each program of a pod, with the name of its container."""
         prefix = f"{_name(pod)}/"
         found = {each.removeprefix(prefix): log for each, log in self.logs.items() if each.startswith(prefix)}
-        return [f"container {name}: {said}" for name, log in sorted(found.items()) if (said := last_error(log))]
+        return [f"container {name}: {error}" for name, log in sorted(found.items()) if (error := last_error(log))]
 
     def _is_done(self, one: _ManagedPod) -> bool:
         lasts = status.run_seconds(one.pod, _RUN_SECONDS)
         return lasts is not None and self._clock() - (one.started or 0.0) >= lasts
 
-    def _states(self, one: _ManagedPod, played: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
-        """Return how each container stands: programs as they do, the others as they are played."""
+    def _states(self, one: _ManagedPod, simulated: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
+        """Return the state of each container, real for programs and simulated for others."""
         spec = one.pod["spec"]
-        states = {each["name"]: played(each) for each in spec["containers"]}
+        states = {each["name"]: simulated(each) for each in spec["containers"]}
         for each in spec.get("initContainers", ()):
             stays = each.get("restartPolicy") == "Always"
-            through = played(each) if stays else status.ended(one.began, until=one.began)
+            through = simulated(each) if stays else status.ended(one.began, until=one.began)
             states[each["name"]] = through if one.started is not None else status.waiting("PodInitializing")
         return states | {name: each.state() for name, each in one.containers.items()}
 
     def _report(self, one: _ManagedPod, phase: str, states: dict[str, ContainerState], **why: str) -> None:
-        """Write the status, if it says something new."""
-        said = status.status(one.pod, phase, states, host=self._host(one), address=one.address, **why)
-        new = status.without_times(said)
-        if new != one.told:
-            one.node.client.apply_status(status.pod_path(one.pod), said)
-            one.told = new
+        """Write the status if it changed."""
+        report = status.status(one.pod, phase, states, host=self._host(one), address=one.address, **why)
+        new = status.without_times(report)
+        if new != one.reported:
+            one.node.client.apply_status(status.pod_path(one.pod), report)
+            one.reported = new
 
     def _end(self, one: _ManagedPod) -> None:
-        """End its containers, say how they ended, and let the server forget it then."""
+        """Stop its containers, report their end, then delete the pod."""
         one.ending = self._clock() if one.ending is None else one.ending
         grace = one.pod["metadata"].get("deletionGracePeriodSeconds", 0)
         self._stop(one, grace)

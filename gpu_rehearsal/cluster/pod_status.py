@@ -1,4 +1,4 @@
-"""A pod as its kubelet sees it: its status, and the ConfigMaps and Secrets that its containers refer to.
+"""The status of a pod, and the ConfigMaps and Secrets that its containers refer to, as its kubelet evaluates them.
 
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/,
 https://kubernetes.io/docs/tasks/inject-data-application/
@@ -18,7 +18,7 @@ from gpu_rehearsal.cluster.client import Client, Object
 from gpu_rehearsal.cluster.instances import now, number
 
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-# $$ stands for a dollar.
+# $$ is an escaped dollar sign.
 _VARIABLE = re.compile(r"\$\$|\$\(([^()]+)\)")
 
 
@@ -26,13 +26,13 @@ def environment(pod: Object, container: Object, kubelet: Client) -> dict[str, st
     """Return the variables of a container.
 
     Args:
-        pod: Its pod, with the addresses of its status.
+        pod: Its pod, with addresses in its status.
         container: The container.
-        kubelet: Its node at the API server.
+        kubelet: The client of its node's kubelet.
 
     Raises:
-        LookupError: A variable refers to what is not there.
-        ValueError: It is taken from something that is not known here.
+        LookupError: A variable refers to a missing object or key.
+        ValueError: A source of a variable isn't supported.
     """
     found: dict[str, str] = {}
     for each in container.get("envFrom", ()):
@@ -45,7 +45,7 @@ def environment(pod: Object, container: Object, kubelet: Client) -> dict[str, st
 
 
 def expanded(written: str, variables: Mapping[str, str]) -> str:
-    """Return text with the variables that it names; one that is not known stays as it is written."""
+    """Return text with its variables expanded. Unknown variables stay unchanged."""
 
     def value(match: re.Match[str]) -> str:
         return "$" if match[0] == "$$" else variables.get(match[1], match[0])
@@ -53,11 +53,11 @@ def expanded(written: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, written)
 
 
-def _value(said: Object, pod: Object, container: Object, kubelet: Client, before: Mapping[str, str]) -> str | None:
-    taken = said.get("valueFrom")
-    if not taken:
-        return expanded(said.get("value", ""), before)
-    [(kind, source)] = taken.items()
+def _value(variable: Object, pod: Object, container: Object, kubelet: Client, before: Mapping[str, str]) -> str | None:
+    source_kinds = variable.get("valueFrom")
+    if not source_kinds:
+        return expanded(variable.get("value", ""), before)
+    [(kind, source)] = source_kinds.items()
     if kind == "fieldRef":
         return _field(pod, source["fieldPath"])
     if kind == "resourceFieldRef":
@@ -65,7 +65,7 @@ def _value(said: Object, pod: Object, container: Object, kubelet: Client, before
     if kind in ("configMapKeyRef", "secretKeyRef"):
         plural = "configmaps" if kind == "configMapKeyRef" else "secrets"
         return _key_value(_data(pod, plural, source, kubelet), source)
-    raise ValueError(f"{said['name']}: valueFrom must be a field, a resource, a ConfigMap or a Secret, got {kind}")
+    raise ValueError(f"{variable['name']}: valueFrom must be a field, a resource, a ConfigMap or a Secret, got {kind}")
 
 
 def _key_value(data: Mapping[str, str], source: Object) -> str | None:
@@ -88,17 +88,19 @@ def _field(pod: Object, path: str) -> str:
 
 def _resource(pod: Object, container: Object, source: Object) -> str:
     every = {each["name"]: each for each in pod["spec"]["containers"]}
-    of = every[source["containerName"]] if source.get("containerName") else container
+    owner_container = every[source["containerName"]] if source.get("containerName") else container
     part, _, name = source["resource"].partition(".")
-    if name not in of.get("resources", {}).get(part, {}):
-        raise LookupError(f"container {of['name']} has no {source['resource']}; what its node has instead is not known")
+    if name not in owner_container.get("resources", {}).get(part, {}):
+        raise LookupError(f"container {owner_container['name']} has no {source['resource']}; a default isn't supported")
     divisor = number(source.get("divisor") or 1) or 1
-    return str(math.ceil(number(of["resources"][part][name]) / divisor))
+    return str(math.ceil(number(owner_container["resources"][part][name]) / divisor))
 
 
-def _prefixed_data(said: Object, pod: Object, kubelet: Client) -> dict[str, str]:
-    plural, source = ("configmaps", said["configMapRef"]) if "configMapRef" in said else ("secrets", said["secretRef"])
-    return {said.get("prefix", "") + key: value for key, value in _data(pod, plural, source, kubelet).items()}
+def _prefixed_data(entry: Object, pod: Object, kubelet: Client) -> dict[str, str]:
+    plural, source = (
+        ("configmaps", entry["configMapRef"]) if "configMapRef" in entry else ("secrets", entry["secretRef"])
+    )
+    return {entry.get("prefix", "") + key: value for key, value in _data(pod, plural, source, kubelet).items()}
 
 
 def _data(pod: Object, plural: str, source: Object, kubelet: Client) -> dict[str, str]:
@@ -112,15 +114,15 @@ def _data(pod: Object, plural: str, source: Object, kubelet: Client) -> dict[str
 
 def _absent(source: Object, what: str) -> None:
     if not source.get("optional"):
-        raise LookupError(f"there is no {what}")
+        raise LookupError(f"{what} doesn't exist")
 
 
 def missing(pod: Object, kubelet: Client) -> str:
-    """Return what a pod waits for, in the kubelet's words; empty where all is there.
+    """Return the missing object that a pod waits for, in the kubelet's words; empty if all exist.
 
     Args:
         pod: The pod.
-        kubelet: Its node at the API server, which may read what pods on it refer to and no more.
+        kubelet: The client of its node's kubelet. It may only read objects that pods on the node refer to.
     """
     namespace = pod["metadata"]["namespace"]
     for plural, name in dict.fromkeys(_references(pod["spec"])):
@@ -130,7 +132,7 @@ def missing(pod: Object, kubelet: Client) -> str:
 
 
 def _references(spec: Object) -> Iterator[tuple[str, str]]:
-    """Return plural and name of each ConfigMap and Secret that must be there."""
+    """Yield plural and name of each required ConfigMap and Secret."""
     for volume in spec.get("volumes", ()):
         for source in (volume, *volume.get("projected", {}).get("sources", ())):
             yield from _source_references(source)
@@ -148,7 +150,7 @@ def _source_references(source: Object) -> Iterator[tuple[str, str]]:
     yield from _required_reference(source.get("configMap"), "configmaps")
     secret = source.get("secret")
     if secret:
-        # A volume says secretName, a projection name.
+        # The field is secretName in a volume, and name in a projection.
         yield from _required_reference(secret | {"name": secret.get("secretName") or secret.get("name")}, "secrets")
 
 
@@ -167,12 +169,12 @@ def pod_path(pod: Object) -> str:
 
 
 def is_over(pod: Object) -> bool:
-    """Whether all its containers ended for good."""
+    """Whether all its containers ended permanently."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether it serves."""
+    """Whether it is ready."""
     return _is_true(pod.get("status", {}), "Ready")
 
 
@@ -181,21 +183,21 @@ def _is_true(status: Object, kind: str) -> bool:
 
 
 def owner(pod: Object, kind: str) -> str:
-    """Return the name of its owner of that kind; empty where there is none."""
+    """Return the name of its owner of a kind; empty if there is none."""
     owners = pod["metadata"].get("ownerReferences", ())
     return next((str(each["name"]) for each in owners if each["kind"] == kind), "")
 
 
 def has_host_network(pod: Object) -> bool:
-    """Whether it needs no network of pods."""
+    """Whether it uses the network of its host."""
     return bool(pod["spec"].get("hostNetwork"))
 
 
 def run_seconds(pod: Object, default: float) -> float | None:
-    """Return for how many seconds it runs; ``None`` where it runs until it is deleted.
+    """Return how many seconds a simulated pod runs; ``None`` if it runs until it is deleted.
 
     Raises:
-        ValueError: Its annotation is no number.
+        ValueError: Its annotation isn't a number.
     """
     if pod["spec"].get("restartPolicy", "Always") == "Always":
         return None
@@ -204,13 +206,13 @@ def run_seconds(pod: Object, default: float) -> float | None:
 
 @dataclass(kw_only=True)
 class ContainerState:
-    """How a container stands.
+    """The state of a container.
 
     Attributes:
-        state: ``waiting``, ``running`` or ``terminated``, with what is said of it.
-        ready: Whether it serves.
-        restarts: How often it was started again.
-        last: How it ended the last time.
+        state: ``waiting``, ``running`` or ``terminated``, with its fields.
+        ready: Whether it is ready.
+        restarts: Number of restarts.
+        last: Its state before the last restart.
     """
 
     state: Mapping[str, Any]
@@ -220,20 +222,20 @@ class ContainerState:
 
 
 def waiting(reason: str, message: str = "") -> ContainerState:
-    """A container that does not run yet, or not again yet."""
+    """Return the state of a container that waits for its start or restart."""
     return ContainerState(state={"waiting": {"reason": reason} | ({"message": message} if message else {})})
 
 
 def running(since: str, *, ready: bool, restarts: int = 0) -> ContainerState:
-    """A container that runs."""
+    """Return the state of a running container."""
     return ContainerState(state={"running": {"startedAt": since}}, ready=ready, restarts=restarts)
 
 
 def ended(since: str, *, until: str = "", exit_code: int = 0) -> ContainerState:
-    """A container that ended, just now where it is not said when."""
+    """Return the state of a container that ended. `until` defaults to now."""
     reason = "Error" if exit_code else "Completed"
-    said = {"exitCode": exit_code, "reason": reason, "startedAt": since, "finishedAt": until or now()}
-    return ContainerState(state={"terminated": said})
+    terminated = {"exitCode": exit_code, "reason": reason, "startedAt": since, "finishedAt": until or now()}
+    return ContainerState(state={"terminated": terminated})
 
 
 def status(
@@ -246,16 +248,16 @@ def status(
     reason: str = "",
     message: str = "",
 ) -> Object:
-    """Render what a kubelet reports.
+    """Return the status that a kubelet reports.
 
     Args:
         pod: The pod.
         phase: Its phase.
-        states: How each of its containers stands, the first ones included, by name.
+        states: States of all containers, including init containers, by name.
         host: Address of its node.
         address: Its own.
-        reason: Why its phase is that.
-        message: The same in words.
+        reason: Reason of the phase.
+        message: Message of the phase.
     """
     spec, old = pod["spec"], pod.get("status", {})
     is_serving = phase == "Running" and all(states[each["name"]].ready for each in spec["containers"])
@@ -266,10 +268,10 @@ def status(
         "ContainersReady": is_serving,
         "Ready": is_serving and all(_is_true(old, each["conditionType"]) for each in spec.get("readinessGates", ())),
     }
-    of_others = [each for each in old.get("conditions", ()) if each["type"] not in truths]
-    said = {
+    other_conditions = [each for each in old.get("conditions", ()) if each["type"] not in truths]
+    report = {
         "phase": phase,
-        "conditions": of_others + [_condition(old, kind, true) for kind, true in truths.items()],
+        "conditions": other_conditions + [_condition(old, kind, true) for kind, true in truths.items()],
         "containerStatuses": _statuses(spec["containers"], states),
         "initContainerStatuses": _statuses(spec.get("initContainers", ()), states),
         "hostIP": host,
@@ -277,19 +279,19 @@ def status(
         "startTime": old.get("startTime") or now(),
     }
     if phase != "Pending" or initialized:
-        said |= {"podIP": address, "podIPs": [{"ip": address}]}
-    return said | ({"reason": reason, "message": message} if reason else {})
+        report |= {"podIP": address, "podIPs": [{"ip": address}]}
+    return report | ({"reason": reason, "message": message} if reason else {})
 
 
 def _is_through(container: Object, state: ContainerState) -> bool:
-    """Whether a first container lets the others start: one that stays runs, any other has ended."""
+    """Whether an init container is done: a sidecar runs, any other has ended."""
     return ("running" if container.get("restartPolicy") == "Always" else "terminated") in state.state
 
 
 def _condition(old: Object, kind: str, true: bool) -> Object:
-    said = "True" if true else "False"
-    before = [each for each in old.get("conditions", ()) if each["type"] == kind and each["status"] == said]
-    return before[0] if before else {"type": kind, "status": said, "lastTransitionTime": now()}
+    value = "True" if true else "False"
+    before = [each for each in old.get("conditions", ()) if each["type"] == kind and each["status"] == value]
+    return before[0] if before else {"type": kind, "status": value, "lastTransitionTime": now()}
 
 
 def _statuses(containers: Iterable[Object], states: Mapping[str, ContainerState]) -> list[Object]:
@@ -308,8 +310,8 @@ def _statuses(containers: Iterable[Object], states: Mapping[str, ContainerState]
     ]
 
 
-def without_times(said: Any) -> Any:
-    """Return a status without when anything was."""
-    if isinstance(said, dict):
-        return {key: without_times(each) for key, each in said.items() if key not in _TIMES}
-    return [without_times(each) for each in said] if isinstance(said, list) else said
+def without_times(status: Any) -> Any:
+    """Return a status without times."""
+    if isinstance(status, dict):
+        return {key: without_times(each) for key, each in status.items() if key not in _TIMES}
+    return [without_times(each) for each in status] if isinstance(status, list) else status

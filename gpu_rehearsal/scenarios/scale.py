@@ -284,7 +284,7 @@ class _PoolJob:
             return []
         found = self._stage.aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         images = (self._stage.nodes.instances.image(each) for one in found for each in one["Instances"])
-        return sorted({f"no NVIDIA driver is in the image {each.said}" for each in images if not each.has_driver})
+        return sorted({f"image {each.description} has no NVIDIA driver" for each in images if not each.has_driver})
 
     def _start(self, runs_for: str = "") -> None:
         if "/" not in self._device:

@@ -66,7 +66,7 @@ def test_a_script_partitions_each_gpu() -> None:
 
 @pytest.mark.parametrize("command", ["nvidia-smi mig -cgi 9,19 -C", "nvidia-smi mig -i 0 -cgi 1g.5gb -C"])
 def test_refuses_a_partition_that_is_not_known(command: str) -> None:
-    with pytest.raises(LookupError, match="what its script makes of its GPUs is not known"):
+    with pytest.raises(LookupError, match="this partitioning of its GPUs isn't supported"):
         visible_gpus(instance(command), AL2023)
 
 

@@ -91,13 +91,13 @@ def test_settings_of_bottlerocket() -> None:
     ("user_data", "reason"),
     [
         ("", "no user data"),
-        ("#!/bin/bash\n/etc/eks/bootstrap.sh training\n", r"no NodeConfig that says spec\.cluster\.name"),
+        ("#!/bin/bash\n/etc/eks/bootstrap.sh training\n", r"no NodeConfig with spec\.cluster\.name"),
         (multipart(part(instance={})), r"spec\.cluster\.name"),
         (multipart(part(cluster={"name": "training"})), r"spec\.cluster\.apiServerEndpoint"),
         (multipart("kind: NodeConfig\n"), "must be a NodeConfig of node.eks.aws/v1alpha1"),
-        (multipart("{"), "nodeadm reads no NodeConfig"),
+        (multipart("{"), "nodeadm can't parse its NodeConfig"),
         ("Content-Type: multipart/mixed\n\n", "no MIME multipart"),
-        (SETTINGS, "nodeadm reads no NodeConfig|must be a NodeConfig"),
+        (SETTINGS, "nodeadm can't parse its NodeConfig|must be a NodeConfig"),
         (
             multipart(part(instance={"localStorage": {"strategy": "RAID9"}})),
             r"spec\.instance\.localStorage\.strategy .*RAID9",
@@ -108,8 +108,8 @@ def test_settings_of_bottlerocket() -> None:
             multipart(part(featureGates={"FastImagePull": "true"})),
             r"spec\.featureGates\.FastImagePull must be of type bool",
         ),
-        (node_config(flags=["--register-with-taints=gpu=true"]), "is no taint"),
-        (node_config(flags=["--register-with-taints=gpu:Never"]), "is no taint"),
+        (node_config(flags=["--register-with-taints=gpu=true"]), "isn't a taint"),
+        (node_config(flags=["--register-with-taints=gpu:Never"]), "isn't a taint"),
     ],
 )
 def test_some_user_data_makes_no_node(user_data: str, reason: str) -> None:
