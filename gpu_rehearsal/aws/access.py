@@ -45,7 +45,7 @@ _POLICY_NAMES = (
     "AmazonEKSNetworkingPolicy",
     "AmazonEKSComputePolicy",
 )
-# What a type of entry makes of a node's role; a person's role has what its entry says.
+# User name and groups of a node's role, by type of entry. Entries of other roles set their own.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html (2026-11)
 _NODE_USERS = {
     "EC2_LINUX": ("system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
@@ -63,7 +63,7 @@ class Access:
 
     @simulates("eks", "CreateAccessEntry")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Let a role in."""
+        """Create an access entry of a role or user."""
         parameters = request.parameters
         cluster = self._clusters.find(parameters["clusterName"], active=True)
         self._require_api_mode(cluster)
@@ -80,7 +80,7 @@ class Access:
 
     @simulates("eks", "ListAccessEntries")
     def listed(self, request: Request) -> Mapping[str, Any]:
-        """Return the principals of a cluster's entries, or of those with a policy."""
+        """Return the principals of a cluster's entries, or of the entries with a policy."""
         cluster, policy = (
             self._clusters.find(request.parameters["clusterName"]),
             request.parameters.get("associatedPolicyArn"),
@@ -100,7 +100,7 @@ class Access:
 
     @simulates("eks", "DeleteAccessEntry")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """Keep a role out again."""
+        """Delete an access entry."""
         entry = self._entry(request)
         key = (entry["clusterName"], entry["principalArn"])
         del self._entries[key]
@@ -109,7 +109,7 @@ class Access:
 
     @simulates("eks", "AssociateAccessPolicy")
     def associate(self, request: Request) -> Mapping[str, Any]:
-        """Give a role one of EKS's policies."""
+        """Associate an access policy of EKS with an entry."""
         parameters, entry = request.parameters, self._entry(request)
         policy = str(parameters["policyArn"])
         if policy.partition("cluster-access-policy/")[2] not in _POLICY_NAMES:
@@ -124,21 +124,21 @@ class Access:
 
     @simulates("eks", "DisassociateAccessPolicy")
     def disassociate(self, request: Request) -> Mapping[str, Any]:
-        """Take it away."""
+        """Remove an access policy from an entry."""
         entry = self._entry(request)
         self._policies.get((entry["clusterName"], entry["principalArn"]), {}).pop(request.parameters["policyArn"], None)
         return {}
 
     @simulates("eks", "ListAssociatedAccessPolicies")
     def associated(self, request: Request) -> Mapping[str, Any]:
-        """Return the policies of a role in a cluster."""
+        """Return the access policies of a role in a cluster."""
         entry = self._entry(request)
         key = (entry["clusterName"], entry["principalArn"])
         policies = list(self._policies.get(key, {}).values())
         return {"clusterName": key[0], "principalArn": key[1], "associatedAccessPolicies": policies}
 
     def add_nodes(self, cluster: Cluster, role: str) -> None:
-        """Let the role of a managed group in, as EKS does by itself.
+        """Create the access entry of a node role, as EKS does for a managed node group.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
         """
@@ -154,7 +154,9 @@ class Access:
         self._check_role(principal)
         kind = str(parameters.get("type") or "STANDARD")
         if kind in _NODE_USERS and (parameters.get("kubernetesGroups") or parameters.get("username")):
-            raise AwsError("InvalidRequestException", f"An entry of type {kind} has no username and no groups of yours")
+            raise AwsError(
+                "InvalidRequestException", f"An access entry of type {kind} can't have a username or kubernetesGroups"
+            )
         _check_groups(parameters)
         username, groups = _NODE_USERS.get(kind, (_username(principal), []))
         now = datetime.now(timezone.utc)
@@ -173,7 +175,7 @@ class Access:
         return entry
 
     def _all_entries(self, cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return all entries, with that of a cluster's creator, which EKS makes with the cluster."""
+        """Return all entries. EKS creates the entry of a cluster's creator with the cluster."""
         access, key = cluster.description["accessConfig"], "bootstrapped"
         if access["bootstrapClusterCreatorAdminPermissions"] and key not in access:
             access[key] = True
@@ -200,7 +202,7 @@ class Access:
         return found
 
     def _check_role(self, principal: str) -> None:
-        """Refuse a role or user that is not there, as EKS does."""
+        """Reject a role or user that doesn't exist, as EKS does."""
         if principal == self._principals.administrator:
             return
         iam = self._region.moto_client("iam")
@@ -229,7 +231,7 @@ def _check_groups(parameters: Mapping[str, Any]) -> None:
 
 
 def _username(principal: str) -> str:
-    """Return whom EKS calls a role in a cluster: its session, whose name the role does not know."""
+    """Return EKS' default user name of a role: its session, with a placeholder for the session name."""
     return f"arn:aws:sts::{principal.split(':')[4]}:assumed-role/{_name(principal)}/{{{{SessionName}}}}"
 
 
@@ -246,17 +248,17 @@ NODE_CONFIG = "application/node.eks.aws"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Membership:
-    """As what a node joins which cluster.
+class NodeBootstrap:
+    """The settings with which EKS lets a node join a cluster.
 
     Attributes:
         cluster: Name of the cluster.
-        endpoint: Where its API is.
-        certificate_authority: Base64 of the PEM.
-        service_cidr: Addresses of services.
+        endpoint: Address of its API server.
+        certificate_authority: PEM in base64.
+        service_cidr: CIDR block of Services.
         dns_ip: Address of the cluster's DNS.
-        max_pods: Most pods of the node.
-        labels: Labels that its kubelet gives it.
+        max_pods: Max number of pods of the node.
+        labels: Labels that its kubelet sets.
         taints: Key, value and effect of each taint.
     """
 
@@ -270,34 +272,34 @@ class Membership:
     taints: tuple[tuple[str, str, str], ...]
 
 
-def nodeadm(own: str, membership: Membership) -> str:
-    """Return user data of AL2023: EKS's NodeConfig, then the parts of the template, which nodeadm merges over it.
+def nodeadm(own: str, bootstrap: NodeBootstrap) -> str:
+    """Return user data of AL2023: EKS' NodeConfig, then the parts of the template, which override it in nodeadm.
 
     Source: https://github.com/awslabs/amazon-eks-ami/issues/1988 (a template that EKS made, 2024-10)
 
     Args:
-        own: User data of the template; empty when it has none.
-        membership: What EKS knows.
+        own: User data of the template; empty for none.
+        bootstrap: EKS' settings.
 
     Raises:
-        AwsError: The template's is not in MIME multi-part format.
+        AwsError: The template's user data isn't in MIME multipart format.
     """
     merged = MIMEMultipart(boundary="//")
-    merged.attach(_part(NODE_CONFIG, yaml.safe_dump(_node_config(membership), sort_keys=False)))
+    merged.attach(_part(NODE_CONFIG, yaml.safe_dump(_node_config(bootstrap), sort_keys=False)))
     for part in _parts(own):
         merged.attach(part)
     return merged.as_string()
 
 
-def bottlerocket(own: str, membership: Membership) -> str:
-    """Return user data of Bottlerocket: the template's settings, and EKS's over them.
+def bottlerocket(own: str, bootstrap: NodeBootstrap) -> str:
+    """Return user data of Bottlerocket: the template's settings, overridden by EKS' settings.
 
     Args:
-        own: User data of the template; empty when it has none.
-        membership: What EKS knows.
+        own: User data of the template; empty for none.
+        bootstrap: EKS' settings.
 
     Raises:
-        AwsError: The template's is no TOML.
+        AwsError: The template's user data isn't TOML.
     """
     try:
         settings = tomllib.loads(own)
@@ -306,30 +308,30 @@ def bottlerocket(own: str, membership: Membership) -> str:
             "Ec2LaunchTemplateInvalidConfiguration", f"User data was not in the TOML format: {error}"
         ) from error
     taints: dict[str, list[str]] = {}
-    for key, value, effect in membership.taints:
+    for key, value, effect in bootstrap.taints:
         taints.setdefault(key, []).append(f"{value}:{effect}")
     joins = {
-        "cluster-name": membership.cluster,
-        "api-server": membership.endpoint,
-        "cluster-certificate": membership.certificate_authority,
-        "cluster-dns-ip": membership.dns_ip,
-        "node-labels": dict(membership.labels),
+        "cluster-name": bootstrap.cluster,
+        "api-server": bootstrap.endpoint,
+        "cluster-certificate": bootstrap.certificate_authority,
+        "cluster-dns-ip": bootstrap.dns_ip,
+        "node-labels": dict(bootstrap.labels),
     } | ({"node-taints": taints} if taints else {})
-    defaults = {"settings": {"kubernetes": {"max-pods": membership.max_pods}}}
+    defaults = {"settings": {"kubernetes": {"max-pods": bootstrap.max_pods}}}
     return tomli_w.dumps(merged(merged(defaults, settings), {"settings": {"kubernetes": joins}}))
 
 
-def _node_config(membership: Membership) -> dict[str, Any]:
-    labels = ",".join(f"{key}={value}" for key, value in membership.labels.items())
-    taints = ",".join(f"{key}={value}:{effect}" for key, value, effect in membership.taints)
+def _node_config(bootstrap: NodeBootstrap) -> dict[str, Any]:
+    labels = ",".join(f"{key}={value}" for key, value in bootstrap.labels.items())
+    taints = ",".join(f"{key}={value}:{effect}" for key, value, effect in bootstrap.taints)
     flags = [f"--node-labels={labels}"] + ([f"--register-with-taints={taints}"] if taints else [])
     cluster = {
-        "name": membership.cluster,
-        "apiServerEndpoint": membership.endpoint,
-        "certificateAuthority": membership.certificate_authority,
-        "cidr": membership.service_cidr,
+        "name": bootstrap.cluster,
+        "apiServerEndpoint": bootstrap.endpoint,
+        "certificateAuthority": bootstrap.certificate_authority,
+        "cidr": bootstrap.service_cidr,
     }
-    config = {"maxPods": membership.max_pods, "clusterDNS": [membership.dns_ip]}
+    config = {"maxPods": bootstrap.max_pods, "clusterDNS": [bootstrap.dns_ip]}
     spec = {"cluster": cluster, "kubelet": {"config": config, "flags": flags}}
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
 

@@ -1,4 +1,4 @@
-"""Requests and answers of AWS APIs, by the models of the SDK: how they are read, checked, simulated and written."""
+"""Requests and responses of AWS APIs: parsed, checked, simulated and serialized with the service models of the SDK."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from werkzeug.wrappers import Response
 
 
 class AwsError(ServiceException):
-    """A call that AWS answers with an error."""
+    """An error response of AWS."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
 
 
 class NotSimulated(AwsError):
-    """A call, or a form of one, that this AWS does not know. It fails, so that nothing rests on a guess."""
+    """A call, or a parameter of a call, that isn't simulated. It fails, so that no result is a guess."""
 
     def __init__(self, what: str) -> None:
-        super().__init__("NotPlayed", f"{what} is not played")
+        super().__init__("NotSimulated", f"{what} isn't simulated")
 
 
-# As many as a reader takes in.
+# The max number of values in a message.
 _MAX_LISTED = 12
-# The models are written for Java's regular expressions, which know classes of Unicode by name; some are escaped twice.
+# The models have regular expressions of Java, with named Unicode classes. Some are escaped twice.
 # Source: https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/util/regex/Pattern.html
 _PYTHON_CLASSES = {
     r"\\u": r"\u",
@@ -62,24 +62,24 @@ _PYTHON_CLASSES = {
     r"\p{Graph}": r"\x21-\x7e",
     r"\p{Print}": r"\x20-\x7e",
 }
-# Enumerations that lack what AWS takes: ReceiveMessage has long taken the names of attributes of messages there.
+# Enumerations that lack values which AWS accepts: ReceiveMessage also accepts names of message attributes.
 # Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
 _INCOMPLETE_ENUMERATIONS = frozenset({"QueueAttributeName"})
 
 
 def register_validation(client: Any) -> None:
-    """Have a client of the SDK check what it sends by all that its model says."""
+    """Make an SDK client also check enumerations, patterns and lengths of its parameters."""
     client.meta.events.register("provide-client-params.*.*", _check, unique_id="gpu-constructs-model")
 
 
 def _check(params: Mapping[str, Any], model: Any, **_: object) -> None:
-    said = faults(params, model.input_shape) if model.input_shape else []
-    if said:
-        raise ParamValidationError(report=f"{model.name}: {'; '.join(said)}")
+    found = faults(params, model.input_shape) if model.input_shape else []
+    if found:
+        raise ParamValidationError(report=f"{model.name}: {'; '.join(found)}")
 
 
 def faults(value: Any, shape: Any, path: str = "") -> list[str]:
-    """Return what in a value breaks an enumeration, a pattern or a length of its model."""
+    """Return the violations of enumerations, patterns and lengths of a model in a value."""
     if value is None:
         return []
     if shape.type_name == "structure":
@@ -97,7 +97,7 @@ def faults(value: Any, shape: Any, path: str = "") -> list[str]:
 def _faults_of_string(value: str, shape: Any, path: str) -> Iterator[str]:
     if shape.enum and value not in shape.enum and shape.name not in _INCOMPLETE_ENUMERATIONS:
         near = shape.enum if len(shape.enum) <= _MAX_LISTED else get_close_matches(value, shape.enum)
-        yield f"{path} must be one of {len(shape.enum)} values, got {value!r}; such are {', '.join(near)}"
+        yield f"{path} must be one of {len(shape.enum)} values, got {value!r}; some are {', '.join(near)}"
     longest = shape.metadata.get("max")
     if longest is not None and len(value) > longest:
         yield f"{path} must have at most {longest} characters, got {len(value)}"
@@ -113,10 +113,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-# Credential=<key>/<day>/<region>/<service>/aws4_request, in a header or, of a presigned URL, in the query.
+# Credential=<key>/<day>/<region>/<service>/aws4_request, in a header, or in the query of a presigned URL.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 _SCOPE = re.compile(r"Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request")
-# Where the name that is signed with is not the name of the SDK's client.
+# Names of SDK clients that differ from the signing name.
 _CLIENTS = {"eventbridge": "events", "elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
 
 
@@ -125,13 +125,13 @@ class Request:
     """One call of an AWS API.
 
     Attributes:
-        access_key: Key it is signed with.
-        region: Region it is signed for.
-        service: Name of the SDK's client, ``ec2``.
+        access_key: Key that signed it.
+        region: Region in the signature.
+        service: Name of the SDK's client, e.g. ``ec2``.
         operation: The SDK's model of the operation.
-        parameters: What is said with it, by the names of the model.
-        http: The request itself.
-        protocol: How its parameters are written, e.g. ``rest-json``.
+        parameters: Its parameters, by the names in the model.
+        http: The HTTP request.
+        protocol: Protocol of its parameters, e.g. ``rest-json``.
     """
 
     access_key: str
@@ -149,10 +149,10 @@ class Request:
 
 
 def read_request(environ: dict[str, Any]) -> Request:
-    """Read a request, and leave its body to be read again.
+    """Parse a request. Its body can be read again.
 
     Raises:
-        AwsError: It is not signed, no service has such an operation, or its parameters are none of the model.
+        AwsError: It isn't signed, its operation doesn't exist, or its parameters don't match the model.
     """
     rewind(environ)
     http = HttpRequest(environ)
@@ -176,10 +176,10 @@ def read_request(environ: dict[str, Any]) -> Request:
 
 
 def check(request: Request) -> None:
-    """Refuse parameters that the SDK's model of the operation does not allow.
+    """Reject parameters that the SDK's model of the operation doesn't allow.
 
     Raises:
-        AwsError: With each fault.
+        AwsError: With all violations.
     """
     shape = request.operation.input_shape
     if shape is None:
@@ -188,18 +188,18 @@ def check(request: Request) -> None:
         report = ParamValidator().validate(request.parameters, shape)
     except ParamValidationError as error:
         raise AwsError("ValidationException", str(error)) from error
-    said = [report.generate_report()] if report.has_errors() else faults(request.parameters, shape)
-    if said:
-        raise AwsError("ValidationException", f"{request.name}: {'; '.join(said)}")
+    found = [report.generate_report()] if report.has_errors() else faults(request.parameters, shape)
+    if found:
+        raise AwsError("ValidationException", f"{request.name}: {'; '.join(found)}")
 
 
 def rewind(environ: dict[str, Any]) -> None:
-    """Have the body be read from its beginning, however often it was read."""
+    """Reset the body, so that it can be read again."""
     if "rehearsal.body" not in environ:
         length = int(environ.get("CONTENT_LENGTH") or 0)
         environ["rehearsal.body"] = environ["wsgi.input"].read(length) if length else b""
     environ["wsgi.input"] = io.BytesIO(environ["rehearsal.body"])
-    # What werkzeug made of it belongs to the reader before.
+    # The cached request of werkzeug has a consumed body.
     environ.pop("werkzeug.request", None)
 
 
@@ -235,17 +235,17 @@ def _parse(http: HttpRequest, operation: Any, protocol: str, in_path: dict[str, 
     )
 
 
-# What is answered; nothing when moto's answer will do.
+# Returns the response, or nothing to use moto's response.
 Simulate = Callable[[Request], Mapping[str, Any] | None]
 _Method = TypeVar("_Method", bound=Callable[..., Mapping[str, Any] | None])
 
 
 def simulates(service: str, operation: str) -> Callable[[_Method], _Method]:
-    """Mark a method as the one that answers an operation.
+    """Mark a method as the simulation of an operation.
 
     Args:
         service: Name of the SDK's client.
-        operation: Name of the operation, as the API reference has it.
+        operation: Name of the operation in the API reference.
     """
 
     def mark(method: _Method) -> _Method:
@@ -256,7 +256,7 @@ def simulates(service: str, operation: str) -> Callable[[_Method], _Method]:
 
 
 def collect_operations(simulator: object) -> dict[tuple[str, str], Simulate]:
-    """Return what a player's marked methods answer, by service and operation."""
+    """Return the marked methods of a simulator, by service and operation."""
     methods = (getattr(simulator, name) for name in dir(simulator) if not name.startswith("_"))
     return {method.operation: method for method in methods if hasattr(method, "operation")}
 
@@ -264,15 +264,15 @@ def collect_operations(simulator: object) -> dict[tuple[str, str], Simulate]:
 def matching(
     items: list[dict[str, Any]], filters: Iterable[Mapping[str, Any]], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the items that every filter lets through.
+    """Return the items that match all filters.
 
     Args:
-        items: What is described, by the names of the API.
-        filters: As the call has them.
-        names: Field that a filter asks about, by the filter's name; tags are known.
+        items: Described objects, by the names of the API.
+        filters: Filters of the call.
+        names: Field of an item, by the filter's name. Filters of tags are built in.
 
     Raises:
-        NotSimulated: A filter is not known.
+        NotSimulated: A filter isn't supported.
     """
     return [item for item in items if all(_passes(item, condition, names) for condition in filters)]
 
@@ -290,11 +290,11 @@ def _passes(item: Mapping[str, Any], condition: Mapping[str, Any], names: Mappin
 
 
 def _ec2_xml(operation: Any, result: Mapping[str, Any]) -> str:
-    """Write the result of an operation.
+    """Serialize the result of an operation.
 
     Args:
         operation: The SDK's model of it.
-        result: By the names of the model; what is ``None`` is left out.
+        result: The result, by the names of the model. ``None`` values are left out.
     """
     name, version = operation.name, operation.service_model.api_version
     body = "".join(_members(result, operation.output_shape)) if operation.output_shape else "<return>true</return>"
@@ -329,9 +329,9 @@ def _instant(value: datetime) -> str:
 
 
 def answer(request: Request, result: Mapping[str, Any] | AwsError) -> Response:
-    """Write a result, or an error, of an operation."""
+    """Serialize a result or an error of an operation."""
     if isinstance(result, AwsError) and result.code not in COMMON_ERROR_CODES:
-        # Every service has errors that its model does not list, and moto warns of each.
+        # Every service has errors that its model doesn't list. moto would warn about each.
         COMMON_ERROR_CODES.append(result.code)
     if request.protocol == "ec2" and not isinstance(result, AwsError):
         return Response(_ec2_xml(request.operation, result), mimetype="text/xml")
@@ -342,20 +342,20 @@ def answer(request: Request, result: Mapping[str, Any] | AwsError) -> Response:
 
 
 def plain_error_response(error: AwsError) -> Response:
-    """Write an error for a request that no model describes."""
+    """Serialize an error for a request without a model."""
     body = json.dumps({"__type": error.code, "message": error.message})
     headers = {"Content-Type": "application/json", "x-amzn-errortype": error.code}
     return Response(body, status=400, headers=headers)
 
 
 def parse_error(response: Response, request: Request) -> tuple[str, str]:
-    """Return code and message of the error in an answer; both empty when there is none."""
+    """Return code and message of the error in a response; both empty without an error."""
     if response.status_code < 400:
         return "", ""
     parser = create_parser(request.operation.service_model.metadata["protocol"])
     raw = {"status_code": response.status_code, "headers": dict(response.headers), "body": response.get_data()}
     try:
         error = parser.parse(raw, request.operation.output_shape)["Error"]
-    except Exception:  # An answer that even botocore cannot read is told as it is.
+    except Exception:  # botocore can't parse the response, so its raw text is the message.
         return str(response.status_code), response.get_data(as_text=True)[:500]
     return error.get("Code", "") or str(response.status_code), error.get("Message", "")

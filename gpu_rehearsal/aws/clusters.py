@@ -21,7 +21,7 @@ from uuid import NAMESPACE_URL, uuid5
 from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, simulates
 from gpu_rehearsal.aws.region import Region
 
-# Used unless the VPC has addresses of them.
+# Default Service CIDR blocks. EKS uses one that doesn't overlap with the VPC.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 _SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
 _ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
@@ -29,11 +29,11 @@ _ARNS = ("arn", "nodegroupArn", "addonArn", "accessEntryArn", "associationArn")
 
 @dataclass(kw_only=True)
 class Cluster:
-    """One cluster.
+    """A cluster.
 
     Attributes:
-        description: What was asked for, and what EKS adds, by the names of the API.
-        creator: Access key of who created it.
+        description: Requested parameters and fields that EKS adds, by the names of the API.
+        creator: Access key of its creator.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Cluster:
 
     @property
     def is_active(self) -> bool:
-        """Whether its API is served."""
+        """Whether its API server has an address."""
         return self.description.get("endpoint") is not None
 
 
@@ -64,7 +64,7 @@ class Clusters:
         """Return a cluster.
 
         Raises:
-            AwsError: There is none, or it is not active yet.
+            AwsError: It doesn't exist, or isn't active yet.
         """
         if name not in self._clusters:
             raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.")
@@ -74,7 +74,7 @@ class Clusters:
         return cluster
 
     def serve(self, name: str, endpoint: str, certificate_authority: bytes) -> None:
-        """Say where the API of a cluster is, before or after it is made."""
+        """Set the API server of a cluster, before or after its creation."""
         with self._lock:
             self._served[name] = (endpoint, certificate_authority)
             if name in self._clusters:
@@ -82,10 +82,10 @@ class Clusters:
 
     @simulates("eks", "CreateCluster")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Make a cluster, and the security group that it shares with its nodes."""
+        """Create a cluster, and the security group that it shares with its nodes."""
         parameters, name = request.parameters, str(request.parameters["name"])
         if not parameters.get("version"):
-            raise AwsError("InvalidParameterException", f"{name}: a default version is not played; ask for one")
+            raise AwsError("InvalidParameterException", f"{name}: a default version isn't simulated; set the version")
         with self._lock:
             if name in self._clusters:
                 raise AwsError("ResourceInUseException", f"Cluster already exists with name: {name}")
@@ -97,7 +97,7 @@ class Clusters:
 
     @simulates("eks", "DescribeCluster")
     def describe(self, request: Request) -> Mapping[str, Any]:
-        """Return what a cluster is."""
+        """Return the description of a cluster."""
         return {"cluster": self.find(request.parameters["name"]).description}
 
     @simulates("eks", "ListClusters")
@@ -116,7 +116,7 @@ class Clusters:
 
     @simulates("eks", "UpdateClusterVersion")
     def update_version(self, _: Request) -> Mapping[str, Any]:
-        """Reject another version: the control plane is a real one, and it keeps its version."""
+        """Reject another version: the control plane is real, so its version can't change."""
         raise NotSimulated("another version of Kubernetes for a control plane that runs")
 
     @simulates("eks", "UpdateClusterConfig")
@@ -165,7 +165,7 @@ class Clusters:
         }
 
     def _network(self, name: str, identity: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the VPC configuration of a cluster, with a security group made for it.
+        """Return the VPC configuration of a cluster, with a new security group.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
         """
@@ -182,7 +182,7 @@ class Clusters:
         return defaults | dict(parameters) | made
 
     def _security_group(self, name: str, identity: str, vpc: str) -> str:
-        """Make the group by which control plane and nodes reach each other.
+        """Create the security group that connects control plane and nodes.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
         """
@@ -253,7 +253,7 @@ class Tags:
 
 
 class Identities:
-    """The associations of every cluster."""
+    """The Pod Identity associations of all clusters."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -261,7 +261,7 @@ class Identities:
 
     @simulates("eks", "CreatePodIdentityAssociation")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Give the pods of a service account a role."""
+        """Create an association of a role with a service account."""
         cluster = self._clusters.find(request.parameters["clusterName"], active=True)
         return {"association": self.add(cluster, request.parameters)}
 
@@ -281,14 +281,14 @@ class Identities:
 
     @simulates("eks", "DeletePodIdentityAssociation")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """Take the role away."""
+        """Delete an association."""
         association = self._association(request)
         del self._associations[association["associationId"]]
         return {"association": association}
 
     @simulates("eks", "UpdatePodIdentityAssociation")
     def update(self, request: Request) -> Mapping[str, Any]:
-        """Give a service account another role."""
+        """Change the role of a service account."""
         association = self._association(request)
         association |= {
             key: request.parameters[key]
@@ -306,15 +306,15 @@ class Identities:
         self._associations = {key: one for key, one in self._associations.items() if one.get("ownerArn") != owner}
 
     def add(self, cluster: Cluster, parameters: Mapping[str, Any], *, owner: str | None = None) -> dict[str, Any]:
-        """Add an association, of somebody's or of an add-on.
+        """Add an association, on its own or owned by an add-on.
 
         Args:
-            cluster: Where the service account is.
-            parameters: What was asked for, by the names of the API.
-            owner: ARN of the add-on that it belongs to.
+            cluster: Cluster of the service account.
+            parameters: Requested parameters, by the names of the API.
+            owner: ARN of the add-on that owns it.
 
         Raises:
-            AwsError: The service account has a role already.
+            AwsError: The service account already has a role.
         """
         namespace, account = str(parameters["namespace"]), str(parameters["serviceAccount"])
         if self.find_association(cluster, namespace, account):
@@ -344,7 +344,7 @@ class Identities:
         return None
 
     def session_tags(self, cluster: Cluster, namespace: str, account: str, pod: str) -> dict[str, str]:
-        """Return the tags of the session that a pod gets.
+        """Return the session tags of a pod.
 
         Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
         """
@@ -365,7 +365,7 @@ class Identities:
         return found
 
 
-# Where an add-on's service accounts are, when it is not told.
+# Default namespace of an add-on's service accounts.
 # Source: aws eks describe-addon-versions, https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html
 NAMESPACES = {
     "vpc-cni": "kube-system",
@@ -379,7 +379,7 @@ NAMESPACES = {
 
 
 class Addons:
-    """The add-ons of every cluster."""
+    """The add-ons of all clusters."""
 
     def __init__(self, clusters: Clusters, identities: Identities) -> None:
         self._clusters, self._identities = clusters, identities
@@ -387,7 +387,7 @@ class Addons:
 
     @simulates("eks", "CreateAddon")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Install an add-on, and give its service accounts their roles."""
+        """Install an add-on, and create the associations of its service accounts."""
         parameters, name = request.parameters, str(request.parameters["addonName"])
         cluster = self._clusters.find(parameters["clusterName"], active=True)
         if (cluster.name, name) in self._addons:
@@ -444,7 +444,7 @@ class Addons:
         return self._addons.values()
 
     def _create_associations(self, cluster: Cluster, name: str, parameters: Mapping[str, Any], arn: str) -> list[str]:
-        """Give the service accounts of an add-on their roles, and return the associations."""
+        """Create the associations of an add-on's service accounts, and return their ARNs."""
         return [
             self._identities.add(cluster, {**each, "namespace": _namespace(name, parameters)}, owner=arn)[
                 "associationArn"
@@ -463,5 +463,5 @@ class Addons:
 def _namespace(name: str, parameters: Mapping[str, Any]) -> str:
     namespace = parameters.get("namespaceConfig", {}).get("namespace") or NAMESPACES.get(name)
     if namespace is None:
-        raise NotSimulated(f"the namespace of the add-on {name}, which has a service account with a role,")
+        raise NotSimulated(f"the namespace of a service account of the add-on {name}")
     return str(namespace)

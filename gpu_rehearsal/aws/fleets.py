@@ -1,4 +1,4 @@
-"""Instance types of a region, and fleets that choose among them."""
+"""Instance types and placement groups of a region, and fleets that choose among types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Catalogue:
 
     @simulates("ec2", "DescribeInstanceTypes")
     def types(self, request: Request) -> Mapping[str, Any]:
-        """Return the types that are asked for.
+        """Return the requested types.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
         """
@@ -39,7 +39,7 @@ class Catalogue:
 
     @simulates("ec2", "DescribeInstanceTypeOfferings")
     def offerings(self, request: Request) -> Mapping[str, Any]:
-        """Return where they are sold.
+        """Return the offerings of types.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html
         """
@@ -50,7 +50,7 @@ class Catalogue:
 
     @simulates("ec2", "DescribeCapacityReservations")
     def reservations(self, request: Request) -> Mapping[str, Any]:
-        """Return no reservation: Karpenter launches on-demand or spot instances then."""
+        """Return no reservation, so that Karpenter launches On-Demand or Spot Instances."""
         if ids := request.parameters.get("CapacityReservationIds"):
             message = f"The capacity reservation '{ids[0]}' does not exist"
             raise AwsError("InvalidCapacityReservationId.NotFound", message)
@@ -58,7 +58,7 @@ class Catalogue:
 
     @simulates("ec2", "DescribeSpotPriceHistory")
     def spot_prices(self, _: Request) -> Mapping[str, Any]:
-        """Return no price: Karpenter uses the prices that are built into it. moto has one price for every type.
+        """Return no price, so that Karpenter uses its built-in prices. moto has the same price for every type.
 
         Source: https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/providers/pricing/pricing.go
         """
@@ -71,7 +71,7 @@ class Catalogue:
 
     @simulates("ec2", "CreatePlacementGroup")
     def create_group(self, request: Request) -> Mapping[str, Any]:
-        """Make a group."""
+        """Create a placement group."""
         parameters, name = request.parameters, str(request.parameters["GroupName"])
         if name in self._groups:
             raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
@@ -88,7 +88,7 @@ class Catalogue:
 
     @simulates("ec2", "DescribePlacementGroups")
     def describe_groups(self, request: Request) -> Mapping[str, Any]:
-        """Return the groups that are asked for."""
+        """Return the requested placement groups."""
         parameters = request.parameters
         names, ids = parameters.get("GroupNames"), parameters.get("GroupIds")
         unknown = [name for name in names or () if name not in self._groups]
@@ -100,7 +100,7 @@ class Catalogue:
 
     @simulates("ec2", "DeletePlacementGroup")
     def delete_group(self, request: Request) -> Mapping[str, Any]:
-        """Forget a group."""
+        """Delete a placement group."""
         self._groups.pop(str(request.parameters["GroupName"]), None)
         return {}
 
@@ -109,27 +109,27 @@ def _filters(request: Request) -> dict[str, list[str]]:
     return {one["Name"]: list(one["Values"]) for one in request.parameters.get("Filters", ())}
 
 
-# What an override changes of its template; the others only choose.
+# Fields of an override that change the launch template. The others only choose.
 _CHANGES = ("InstanceType", "ImageId", "Placement", "BlockDeviceMappings")
 _PRIORITIZED = ("prioritized", "capacity-optimized-prioritized")
 
 
 class Fleets:
-    """Fleets of type instant, and instances that callers launch themselves."""
+    """Fleets of type instant, and instances of RunInstances."""
 
     def __init__(self, region: Region, launches: Launches) -> None:
         self._region, self._launches = region, launches
         self._size = cache(self._instance_size)
 
     def _instance_size(self, instance_type: str) -> tuple[int, int, int, str]:
-        """Return GPUs, vCPUs and memory of a type, which are compared instead of prices: larger types cost more."""
+        """Return GPUs, vCPUs and memory of a type. They replace prices in comparisons: larger types cost more."""
         found = moto_ec2(self._region).describe_instance_types([instance_type])[0]
         gpus = sum(one["Count"] for one in found.get("GpuInfo", {}).get("Gpus", ()))
         return gpus, found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"], instance_type
 
     @simulates("ec2", "RunInstances")
     def run(self, request: Request) -> Mapping[str, Any]:
-        """Run instances, of a launch template or not."""
+        """Run instances, with or without a launch template."""
         parameters = dict(request.parameters)
         if "UserData" in parameters and isinstance(parameters["UserData"], bytes):
             parameters["UserData"] = parameters["UserData"].decode()
@@ -145,12 +145,12 @@ class Fleets:
 
     @simulates("ec2", "TerminateInstances")
     def terminate(self, request: Request) -> Mapping[str, Any]:
-        """End instances."""
+        """Terminate instances."""
         return self._launches.terminate(list(request.parameters["InstanceIds"]))
 
     @simulates("ec2", "CreateFleet")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Launch instances in the first of the offered ways that has any, and say why the ways before it had none."""
+        """Launch instances with the first override that has capacity, and return the errors of earlier overrides."""
         parameters = request.parameters
         if parameters.get("Type") != "instant":
             raise NotSimulated(f"a fleet of type {parameters.get('Type', 'maintain')}")
@@ -172,7 +172,7 @@ class Fleets:
         return {"FleetId": fleet, "Errors": errors, "Instances": []}
 
     def _ways(self, parameters: Mapping[str, Any], lifecycle: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Yield template and override in the order in which the fleet tries them."""
+        """Return templates and overrides in the order in which the fleet tries them."""
         options = parameters.get("SpotOptions" if lifecycle == "spot" else "OnDemandOptions", {})
         ways = [
             (config, override)

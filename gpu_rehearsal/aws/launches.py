@@ -1,8 +1,6 @@
-"""Launches of EC2: from a launch template and its overrides to running instances, while there is capacity.
+"""Launches of EC2 instances from launch templates and overrides, capacity, and images of EKS and Bottlerocket.
 
 moto doesn't resolve a template's version, tags, profile, interfaces or purchase option, so they are resolved here.
-
-Images that EKS and Bottlerocket publish, their releases, and the parameters of SSM that name them.
 
 Sources: https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html,
 https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id-bottlerocket.html
@@ -51,7 +49,7 @@ _BOTTLEROCKET = re.compile(
     r"/aws/service/bottlerocket/aws-k8s-(?P<minor>1\.\d\d)(?P<variant>-nvidia|-fips|-nvidia-fips)?"
     r"/(?P<arch>x86_64|arm64)/(?P<release>[^/]+)/image_id"
 )
-# Image of a managed group's AMI type, as the parameters have it.
+# Image of a managed group's AMI type, in the terms of the SSM parameters.
 # Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (amiType, 2026-11)
 _AMI_TYPES = {
     "AL2023_x86_64_STANDARD": ("al2023", "x86_64", "standard"),
@@ -64,17 +62,17 @@ _AMI_TYPES = {
     "BOTTLEROCKET_x86_64_NVIDIA": ("bottlerocket", "x86_64", "-nvidia"),
     "BOTTLEROCKET_ARM_64_NVIDIA": ("bottlerocket", "arm64", "-nvidia"),
 }
-# Accounts that own the images, and the disk they boot from.
+# Accounts that own the images.
 # Sources: https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html, the pages above
 _OWNER = {"al2023": "602401143452", "bottlerocket": "092701018921"}
-# Size of the snapshot that an image boots from. Bottlerocket's is 4 GiB in some variants.
+# Size of an image's root snapshot. Some variants of Bottlerocket have 4 GiB.
 # Sources: https://github.com/awslabs/amazon-eks-ami/pull/1581,
 # https://github.com/aws/karpenter-provider-aws/issues/3302 and /7928 (2026-11)
 _SNAPSHOT_GIB = {_OWNER["al2023"]: 20, _OWNER["bottlerocket"]: 2}
 _STATE_CHANGE = "EC2 Instance State-change Notification"
 INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 _SENDER = "events.amazonaws.com"
-# What of a launch moto takes as it is.
+# Launch parameters that moto supports without changes.
 _MOTO_PARAMETERS = (
     "ImageId",
     "InstanceType",
@@ -84,37 +82,37 @@ _MOTO_PARAMETERS = (
     "IamInstanceProfile",
     "MetadataOptions",
 )
-# What an instance of a market is, as DescribeInstances tells.
+# Lifecycle of an instance in DescribeInstances, by market.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html
 _LIFECYCLES = {"spot": "spot", "capacity-block": "capacity-block"}
 
 
 def _is_published(release: str) -> bool:
-    """Whether there may be a release of AL2023: it is listed, or later than the list.
+    """Whether a release of AL2023 may exist: it is in the list, or later than the list.
 
     Args:
-        release: ``1.36.2-20260714``, or the name of an image that ends in ``v20260714``.
+        release: A release such as ``1.36.2-20260714``, or an image name with the suffix ``v20260714``.
     """
     found = _DATE.search(release)
     return found is None or found[1] > _LAST_LISTED or found[1] in _RELEASES
 
 
 def check_image(image: Ami, kind: Mapping[str, Any], disks: Iterable[Mapping[str, Any]]) -> None:
-    """Reject an instance that can't boot an image published here.
+    """Reject an instance that can't boot a published image.
 
-    Sources of the words: https://github.com/eksctl-io/eksctl/issues/8235,
+    Sources of the messages: https://github.com/eksctl-io/eksctl/issues/8235,
     https://github.com/cilium/cilium/pull/43051 (2026-11)
 
     Args:
-        image: The image; those that others published aren't checked.
+        image: The image. Only images of EKS and Bottlerocket are checked.
         kind: The instance type, as DescribeInstanceTypes returns it.
         disks: Block device mappings.
 
     Raises:
         AwsError: The type has another architecture, or the root volume is smaller than the snapshot.
     """
-    least = _SNAPSHOT_GIB.get(image.owner_id)
-    if least is None:
+    min_gib = _SNAPSHOT_GIB.get(image.owner_id)
+    if min_gib is None:
         return
     architectures = kind["ProcessorInfo"]["SupportedArchitectures"]
     if image.architecture not in architectures:
@@ -126,9 +124,9 @@ def check_image(image: Ami, kind: Mapping[str, Any], disks: Iterable[Mapping[str
         raise AwsError("InvalidParameterValue", message)
     for each in disks:
         size = (each.get("Ebs") or {}).get("VolumeSize")
-        if each.get("DeviceName") == image.root_device_name and size is not None and int(size) < least:
+        if each.get("DeviceName") == image.root_device_name and size is not None and int(size) < min_gib:
             snapshot = image.ebs_snapshot.id
-            message = f"Volume of size {size}GB is smaller than snapshot '{snapshot}', expect size>= {least}GB"
+            message = f"Volume of size {size}GB is smaller than snapshot '{snapshot}', expect size>= {min_gib}GB"
             raise AwsError("InvalidBlockDeviceMapping", message)
 
 
@@ -140,7 +138,7 @@ class Images:
 
     @simulates("ssm", "GetParameter")
     def parameter(self, request: Request) -> Mapping[str, Any] | None:
-        """Return the image that a public parameter names; other parameters are moto's."""
+        """Return the image of a public parameter. moto returns other parameters."""
         name = str(request.parameters["Name"])
         if not name.startswith(("/aws/service/eks/", "/aws/service/bottlerocket/")):
             return None
@@ -150,15 +148,15 @@ class Images:
         elif found := _BOTTLEROCKET.fullmatch(name):
             image = self.image("bottlerocket", found["arch"], found["variant"] or "", found["minor"], found["release"])
         else:
-            raise AwsError("ParameterNotFound", f"{name} is no parameter of a published image")
-        told = {"Name": name, "Type": "String", "Value": image, "Version": 1, "DataType": "text"}
-        return {"Parameter": told | {"ARN": f"arn:aws:ssm:{self._region.name}::parameter{name}"}}
+            raise AwsError("ParameterNotFound", f"{name} isn't a parameter of a published image")
+        found_parameter = {"Name": name, "Type": "String", "Value": image, "Version": 1, "DataType": "text"}
+        return {"Parameter": found_parameter | {"ARN": f"arn:aws:ssm:{self._region.name}::parameter{name}"}}
 
     def architecture(self, ami_type: str) -> str:
         """Return the architecture of a managed group's AMI type.
 
         Raises:
-            AwsError: No image of this type is played.
+            AwsError: This AMI type isn't simulated.
         """
         if ami_type not in _AMI_TYPES:
             raise NotSimulated(f"the AMI type {ami_type}")
@@ -169,11 +167,11 @@ class Images:
 
         Args:
             ami_type: AMI type of the group.
-            minor: Minor of Kubernetes, ``1.36``.
-            release: Release that is asked for; ``None`` for the newest.
+            minor: Minor version of Kubernetes, e.g. ``1.36``.
+            release: Requested release; ``None`` for the newest.
 
         Raises:
-            AwsError: No image of this type is played, or the release is of another minor.
+            AwsError: This AMI type isn't simulated, or the release is for another minor version.
         """
         if ami_type not in _AMI_TYPES:
             raise NotSimulated(f"the AMI type {ami_type}")
@@ -184,7 +182,7 @@ class Images:
         return self.image(system, arch, variant, minor, release or "recommended")
 
     def image(self, system: str, arch: str, variant: str, minor: str, release: str) -> str:
-        """Return the id of an image, which is published when it is first asked for."""
+        """Return the id of an image, which is created at its first use."""
         name = "-".join(filter(None, (system, arch, variant.strip("-"), minor, release)))
         identity = "ami-" + hashlib.sha256(f"{self._region.name}/{name}".encode()).hexdigest()[:17]
         backend = moto_ec2(self._region)
@@ -214,7 +212,7 @@ class EventBus:
         self._region, self._write = region, write
 
     def publish(self, what: str, instance: str, detail: Mapping[str, str]) -> None:
-        """Tell of an instance whoever has a rule for it."""
+        """Send an event of an instance to the targets of all matching rules."""
         event: Any = {
             "version": "0",
             "id": str(uuid4()),
@@ -233,60 +231,60 @@ class EventBus:
                     self._send(rule.arn, str(target["Arn"]), event)
 
     def _send(self, rule: str, target: str, event: Mapping[str, Any]) -> None:
-        """Send an event to a queue whose policy lets EventBridge."""
+        """Send an event to a queue if its policy allows it. Record the call."""
         call = Call(principal=_SENDER, service="sqs", action="sqs:SendMessage", resources=(target,))
         try:
             self._write(self._sent(call, rule, target, event))
         except UnknownPermission as error:
-            self._write(call.refused("NotPlayed", str(error)))
+            self._write(call.denied("NotSimulated", str(error)))
 
     def _sent(self, call: Call, rule: str, target: str, event: Mapping[str, Any]) -> Call:
         if target.split(":")[2] != "sqs":
             raise UnknownPermission(f"a rule that sends to {target}")
         sqs = self._region.moto_client("sqs")
         url = sqs.get_queue_url(QueueName=target.rpartition(":")[2])["QueueUrl"]
-        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"]).get("Attributes", {})
-        said = read_statements(f"{target}/policy", json.loads(told.get("Policy") or "{}"))
+        attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"]).get("Attributes", {})
+        statements = read_statements(f"{target}/policy", json.loads(attributes.get("Policy") or "{}"))
         context = {
             "aws:SourceArn": (rule,),
             "aws:SourceAccount": (self._region.account,),
             "aws:SecureTransport": ("true",),
         }
         access_request = AccessRequest(action=call.action, resource=target, context=context)
-        decision = decide_for_principal(said, access_request, kind="Service", principal=_SENDER)
+        decision = decide_for_principal(statements, access_request, kind="Service", principal=_SENDER)
         if not decision.allowed:
-            return call.refused("AccessDenied", f"the policy of {target} does not let {rule} send")
+            return call.denied("AccessDenied", f"the policy of {target} doesn't allow messages of {rule}")
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
         return call.with_statements(decision.statement)
 
 
 class Capacity:
-    """Everything is to be had, until somebody takes the last one."""
+    """Capacity of EC2: unlimited, except for exhausted types in zones."""
 
     def __init__(self) -> None:
         self._exhausted: set[tuple[str, str, str]] = set()
 
     def exhaust(self, instance_type: str, zone: str, *, lifecycle: str = "on-demand") -> None:
-        """Have a zone be out of a type.
+        """Set a type as unavailable in a zone.
 
         Args:
-            instance_type: ``p5.48xlarge``.
-            zone: ``us-east-1a``.
+            instance_type: Type, e.g. ``p5.48xlarge``.
+            zone: Availability Zone, e.g. ``us-east-1a``.
             lifecycle: ``on-demand`` or ``spot``.
         """
         self._exhausted.add((instance_type, zone, lifecycle))
 
     def restore_all(self) -> None:
-        """Have everything again."""
+        """Make all types available again."""
         self._exhausted.clear()
 
     def check(self, instance_type: str, zone: str, lifecycle: str) -> None:
-        """Refuse to sell what is not there, in EC2's words.
+        """Reject a launch of an unavailable type, with EC2's message.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 
         Raises:
-            AwsError: There is none.
+            AwsError: There is no capacity.
         """
         if (instance_type, zone, lifecycle) in self._exhausted:
             raise AwsError(
@@ -297,19 +295,19 @@ class Capacity:
 
 
 class Launches:
-    """Whoever launches does it here: people, fleets and Auto Scaling groups."""
+    """All launches: by callers, fleets and Auto Scaling groups."""
 
     def __init__(self, region: Region, capacity: Capacity, notices: EventBus) -> None:
         self._region, self._capacity, self._event_bus = region, capacity, notices
 
     def template(self, reference: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a version of a launch template says, with the tags that EC2 puts on its instances.
+        """Return the data of a launch template version, with the tags that EC2 adds to instances.
 
         Args:
             reference: ``LaunchTemplateId`` or ``LaunchTemplateName``, and ``Version``.
 
         Raises:
-            AwsError: There is no such template or version.
+            AwsError: The template or version doesn't exist.
         """
         named = {key: reference[key] for key in ("LaunchTemplateId", "LaunchTemplateName") if reference.get(key)}
         versions = self._region.moto_client("ec2").describe_launch_template_versions(
@@ -320,21 +318,21 @@ class Launches:
             raise AwsError("InvalidLaunchTemplateId.VersionNotFound", message)
         data = deepcopy(versions[0]["LaunchTemplateData"])
         # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html
-        told = {
+        tags = {
             "aws:ec2launchtemplate:id": versions[0]["LaunchTemplateId"],
             "aws:ec2launchtemplate:version": str(versions[0]["VersionNumber"]),
         }
-        return with_tags(data, "instance", told)
+        return with_tags(data, "instance", tags)
 
     def launch(self, data: Mapping[str, Any], *, subnet: str, count: int = 1) -> list[str]:
         """Run instances in a subnet and return their ids.
 
         Args:
-            data: What they are, as data of a launch template.
-            count: How many.
+            data: Launch parameters, as data of a launch template.
+            count: Number of instances.
 
         Raises:
-            AwsError: EC2 has none there. Every reservation has begun and has room.
+            AwsError: There is no capacity. Every reservation has begun and has room.
         """
         zone = self.subnet_zone(subnet)
         kind, market = str(data["InstanceType"]), data.get("InstanceMarketOptions", {}).get("MarketType", "on-demand")
@@ -377,11 +375,11 @@ class Launches:
     def _run(self, data: Mapping[str, Any], subnet: str, count: int) -> list[str]:
         parameters = {key: data[key] for key in _MOTO_PARAMETERS if data.get(key)}
         if data.get("UserData"):
-            # A template has it encoded; the SDK encodes what is run.
+            # A template has it in base64. The SDK encodes it in RunInstances.
             parameters["UserData"] = base64.b64decode(data["UserData"]).decode()
         interfaces = data.get("NetworkInterfaces") or [{}]
         groups = interfaces[0].get("Groups") or data.get("SecurityGroupIds") or ()
-        # One by one: of several moto gives the first alone its instance profile.
+        # One at a time: moto sets the instance profile of the first instance only.
         return [self._run_one(parameters, data, subnet, list(groups)) for _ in range(count)]
 
     def _run_one(self, parameters: Mapping[str, Any], data: Mapping[str, Any], subnet: str, groups: list[str]) -> str:
@@ -404,7 +402,7 @@ class Launches:
             raise AwsError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
 
     def _complete(self, identity: str, data: Mapping[str, Any], market: str) -> None:
-        """Have moto tell of an instance what it did not take."""
+        """Set the fields of moto's instance that moto doesn't set."""
         instance = moto_ec2(self._region).get_instance(identity)
         instance.lifecycle = _LIFECYCLES.get(market)
         if market == "spot":
@@ -425,7 +423,7 @@ class Launches:
         backend.interface_type = parameters.get("InterfaceType") or "interface"
 
     def _offered(self, kind: str, zone: str) -> None:
-        """Refuse a type that is not sold in a zone."""
+        """Reject a type that a zone doesn't offer."""
         parameters = {"location": [zone], "instance-type": [kind]}
         if not moto_ec2(self._region).describe_instance_type_offerings("availability-zone", parameters):
             message = (
@@ -441,13 +439,13 @@ def _reservation(data: Mapping[str, Any]) -> str:
 
 
 def with_tags(data: Mapping[str, Any], resource: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return data of a launch template whose resources of a kind have these tags too."""
+    """Return data of a launch template with additional tags for one kind of resource."""
     found = {
         one["ResourceType"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]}
         for one in data.get("TagSpecifications", ())
     }
     found[resource] = found.get(resource, {}) | dict(tags)
-    said = [
-        {"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in of.items()]} for kind, of in found.items()
+    specifications = [
+        {"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in own.items()]} for kind, own in found.items()
     ]
-    return dict(data) | {"TagSpecifications": said}
+    return dict(data) | {"TagSpecifications": specifications}

@@ -27,22 +27,22 @@ from gpu_rehearsal.aws.region import Region, existing_tags, function_name
 
 
 def _pass_role(role: str, service: str) -> AccessRequest:
-    """Ask whether somebody may give a role to a service.
+    """Return the access request for passing a role to a service.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
 
     Args:
         role: ARN of the role.
-        service: ``ec2.amazonaws.com``.
+        service: The service, e.g. ``ec2.amazonaws.com``.
     """
     return AccessRequest(action="iam:PassRole", resource=role, context={"iam:PassedToService": (service,)})
 
 
 def _instance_profile(region: Region, request: Request) -> Iterable[AccessRequest]:
-    """Ask about an instance profile and, where one is given to it, about the role.
+    """Yield the access requests for an instance profile, and for a role that is added to it.
 
-    A profile that is made with tags asks nothing of ``iam:TagInstanceProfile``: Karpenter makes such with a policy that
-    allows that action for profiles that have its tags already.
+    Creation with tags doesn't need ``iam:TagInstanceProfile``: Karpenter creates such profiles with a policy that
+    allows that action only for profiles that already have the tags.
     Source: https://karpenter.sh/v1.14/reference/cloudformation/
     """
     parameters = request.parameters
@@ -81,18 +81,18 @@ _IAM_ACTIONS: Mapping[str, Callable[[Region, Request], Iterable[AccessRequest]]]
 }
 
 
-# What a launch makes, whatever it is told.
+# Resources that every launch creates.
 _CREATED_KINDS = ("instance", "network-interface", "volume")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _LaunchRequest:
-    """One way to launch.
+    """The parameters of a launch.
 
     Attributes:
-        data: What is launched, as data of a launch template.
+        data: Parameters, as data of a launch template.
         template: Id of the template; empty without one.
-        tags: Tags of what is made, by kind.
+        tags: Tags of created resources, by kind.
     """
 
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class _LaunchRequest:
 
     @classmethod
     def from_template(cls, region: Region, reference: Mapping[str, Any] | None) -> _LaunchRequest:
-        """Return what a launch template launches.
+        """Return the launch of a launch template.
 
         Args:
-            region: Where the template is.
+            region: Region of the template.
             reference: Id or name, and version; ``None`` for a launch without one.
         """
         if not reference:
@@ -116,25 +116,25 @@ class _LaunchRequest:
         return cls(template=found["LaunchTemplateId"]).overridden(found["LaunchTemplateData"])
 
     def overridden(self, data: Mapping[str, Any], *, spot: bool = False) -> _LaunchRequest:
-        """Return the launch with other data over its own.
+        """Return the launch with some data replaced.
 
         Args:
-            data: What is said besides.
-            spot: Whether a fleet buys it on the spot market.
+            data: Data that replaces the launch's own.
+            spot: Whether a fleet launches it as Spot.
         """
-        tags = {kind: dict(said) for kind, said in self.tags.items()}
+        tags = {kind: dict(own) for kind, own in self.tags.items()}
         for one in data.get("TagSpecifications", ()):
             tags.setdefault(one["ResourceType"], {}).update(pairs(one["Tags"]))
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
         return _LaunchRequest(data={**self.data, **data, **market}, template=self.template, tags=tags)
 
     def access_requests(self, region: Region, action: str, *, created_by: str) -> Iterator[AccessRequest]:
-        """Yield what has to be allowed.
+        """Yield the access requests of the launch.
 
         Args:
-            region: Where it is launched.
-            action: Action that launches.
-            created_by: Operation by which tags get on what is made.
+            region: Region of the launch.
+            action: The launching action.
+            created_by: Operation that tags the created resources.
         """
         for arn, context in self._used(region):
             yield AccessRequest(action=action, resource=arn, context=context)
@@ -153,7 +153,7 @@ class _LaunchRequest:
         return (*_CREATED_KINDS, "spot-instances-request") if spot else _CREATED_KINDS
 
     def _used(self, region: Region) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the resources that must be there, with their tags."""
+        """Yield the existing resources of the launch, with their tags."""
         data, interfaces = self.data, self.data.get("NetworkInterfaces", ())
         subnets = [data.get("SubnetId"), *(one.get("SubnetId") for one in interfaces)]
         groups = [*data.get("SecurityGroupIds", ()), *(each for one in interfaces for each in one.get("Groups", ()))]
@@ -182,7 +182,7 @@ def _profile_role(region: Region, profile: Mapping[str, str]) -> str:
     return str(roles[0].arn) if roles else ""
 
 
-# Kind of a resource, by the beginning of its id.
+# Kind of a resource, by the prefix of its id.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
 _KINDS = {
     "eni": "network-interface",
@@ -199,10 +199,10 @@ _KINDS = {
 
 
 def _existing(region: Region, action: str, identity: str, tags: Mapping[str, str] | None = None) -> AccessRequest:
-    """Ask about something that is there, which has tags, and may get others.
+    """Return the access request for an existing resource with tags, which may get more tags.
 
     Raises:
-        UnknownPermission: It is not known what has such an id.
+        UnknownPermission: The kind of the id is unknown.
     """
     kind = _KINDS.get(identity.partition("-")[0])
     if kind is None:
@@ -263,7 +263,7 @@ def _run(region: Region, request: Request) -> Iterator[AccessRequest]:
 
 
 def _fleet(region: Region, request: Request) -> Iterator[AccessRequest]:
-    """Ask for a fleet: both for the fleet and for the instances that the caller runs with it.
+    """Yield the access requests for a fleet and for the instances that it launches.
 
     Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-prerequisites.html
     """
@@ -289,8 +289,10 @@ def _template_id(region: Region, name: str) -> str:
 
 
 def _requested_tags(request: Request, kind: str) -> dict[str, str]:
-    said: list[dict[str, Any]] = list(request.parameters.get("TagSpecifications", ()))
-    return {key: value for one in said if one["ResourceType"] == kind for key, value in pairs(one["Tags"]).items()}
+    specifications: list[dict[str, Any]] = list(request.parameters.get("TagSpecifications", ()))
+    return {
+        key: value for one in specifications if one["ResourceType"] == kind for key, value in pairs(one["Tags"]).items()
+    }
 
 
 _EC2_ACTIONS: Mapping[str, Callable[[Region, Request], Iterable[AccessRequest]]] = {
@@ -314,10 +316,10 @@ _EC2_ACTIONS: Mapping[str, Callable[[Region, Request], Iterable[AccessRequest]]]
 
 _Collect = Callable[[Region, Request], Iterable[AccessRequest]]
 
-# Anybody with credentials may ask who they are.
+# Allowed for every principal.
 # Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
 _ALWAYS_ALLOWED = frozenset({("sts", "GetCallerIdentity")})
-# Actions that are about no resource, by the prefix of their service.
+# Beginnings of actions without a resource, by service.
 _WITHOUT_RESOURCE = {
     "autoscaling": ("Describe",),
     "ec2": ("Describe", "GetInstanceTypesFromInstanceRequirements"),
@@ -329,10 +331,10 @@ _WITHOUT_RESOURCE = {
 
 
 def collect_access_requests(region: Region, request: Request) -> list[AccessRequest]:
-    """Return all that has to be allowed for a call.
+    """Return all access requests of a call.
 
     Raises:
-        UnknownPermission: It is not known what the action asks of a policy.
+        UnknownPermission: The resource of the action isn't supported.
     """
     key = (request.service, request.name)
     if key in _ALWAYS_ALLOWED:
@@ -351,14 +353,14 @@ def collect_access_requests(region: Region, request: Request) -> list[AccessRequ
 
 
 def _unique(access_requests: Iterable[AccessRequest]) -> list[AccessRequest]:
-    """Return each question once: a fleet of many types asks the same of each."""
+    """Return each access request once: a fleet repeats the same ones for each type."""
     return list(
         {(one.action, one.resource, tuple(sorted(one.context.items()))): one for one in access_requests}.values()
     )
 
 
 def _eks_resource(region: Region, request: Request) -> str:
-    """Return the cluster, group, add-on or entry that a call of EKS is about."""
+    """Return the ARN of the cluster, group or add-on of an EKS call."""
     parameters, client = request.parameters, region.simulated_client("eks")
     cluster = parameters.get("clusterName") or parameters.get("name")
     if request.name in ("CreateAccessEntry", "CreateAddon", "CreateNodegroup"):
@@ -401,7 +403,7 @@ def _cloudformation_resource(region: Region, request: Request) -> str:
     return name if name.startswith("arn:") else region.arn("cloudformation", f"stack/{name}/*")
 
 
-# ARN of what an operation is about, where a service says it alike in all of them.
+# The resource of all operations of a service, if one function can find it.
 _RESOURCES: Mapping[str, Callable[[Region, Request], str]] = {
     "cloudformation": _cloudformation_resource,
     "eks": _eks_resource,
@@ -435,7 +437,7 @@ def _zonal_shift(_: Region, request: Request) -> Iterable[AccessRequest]:
 
 
 def _scale(region: Region, request: Request) -> Iterable[AccessRequest]:
-    """Ask for a change of an Auto Scaling group.
+    """Yield the access request for a change of an Auto Scaling group.
 
     Source: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
     """
@@ -455,7 +457,7 @@ def _scale(region: Region, request: Request) -> Iterable[AccessRequest]:
 
 
 def _public_registry(_: Region, request: Request) -> Iterable[AccessRequest]:
-    """Ask for a token of the public registry, which asks for one of STS too.
+    """Yield the access requests for a token of the public registry, which needs a token of STS too.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/public/public-registry-auth.html
     """

@@ -18,7 +18,7 @@ from moto.iam.models import iam_backends
 
 Context = Mapping[str, Sequence[str]]
 
-# Keys that are known here: one that is not in a context is absent of that call. Keys are no matter of case.
+# Supported condition keys: if one isn't in a context, the call doesn't have it. Keys are case-insensitive.
 _KNOWN_KEYS = frozenset(
     key.lower()
     for key in (
@@ -47,29 +47,29 @@ _KNOWN_FAMILIES = tuple(
 
 
 def _is_known(key: str) -> bool:
-    """Return whether it is known when a call has a key and when it has not."""
+    """Return whether a condition key is supported."""
     return key.lower() in _KNOWN_KEYS or key.lower().startswith(_KNOWN_FAMILIES)
 
 
 def request_tags(tags: Mapping[str, str]) -> dict[str, Sequence[str]]:
-    """Return the keys of a call that puts tags on something."""
+    """Return the condition keys of a call that sets tags."""
     named: dict[str, Sequence[str]] = {f"aws:RequestTag/{key}": (value,) for key, value in tags.items()}
     return named | ({"aws:TagKeys": tuple(tags)} if tags else {})
 
 
 def resource_tags(tags: Mapping[str, str], service: str = "") -> dict[str, Sequence[str]]:
-    """Return the keys of a call about something that has tags.
+    """Return the condition keys of a call about a resource with tags.
 
     Args:
         tags: Its tags.
-        service: Service that has a key of its own for them too.
+        service: Service with its own condition key for tags.
     """
     families = ("aws", service) if service else ("aws",)
     return {f"{family}:ResourceTag/{key}": (value,) for family in families for key, value in tags.items()}
 
 
 def pairs(tags: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
-    """Return tags by key, of a list as most APIs have them."""
+    """Return tags as a mapping, from a list in the format of most APIs."""
     return {str(tag["Key"]): str(tag.get("Value", "")) for tag in tags or ()}
 
 
@@ -77,17 +77,17 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 class UnknownPermission(Exception):
-    """Something of a policy that this evaluator does not know. Nobody is let through on it."""
+    """An element of a policy that isn't supported. The call is denied."""
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Return whether a value is like a pattern, in which ``*`` stands for anything and ``?`` for one character."""
+    """Return whether a value matches a pattern. ``*`` matches any text, and ``?`` one character."""
     parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
     return re.fullmatch("".join(parts), value, re.DOTALL) is not None
 
 
 def _matches_arn(pattern: str, value: str) -> bool:
-    """Return whether an ARN is like a pattern, field by field."""
+    """Return whether an ARN matches a pattern, field by field."""
     wanted, found = pattern.split(":", 5), value.split(":", 5)
     return len(wanted) == len(found) == 6 and all(matches(one, other) for one, other in zip(wanted, found, strict=True))
 
@@ -117,20 +117,25 @@ def holds(condition: Mapping[str, Any], context: Context) -> bool:
         context: The keys of a call.
 
     Raises:
-        UnknownPermission: An operator or a key is not known.
+        UnknownPermission: An operator or a key isn't supported.
     """
     found = {key.lower(): tuple(values) for key, values in context.items()}
-    asked = [(operator, key, wanted) for operator, keys in condition.items() for key, wanted in keys.items()]
-    for _, key, _ in asked:
+    conditions = [(operator, key, wanted) for operator, keys in condition.items() for key, wanted in keys.items()]
+    for _, key, _ in conditions:
         if not _is_known(key):
             raise UnknownPermission(f"the condition key {key}")
-    # All are worked out, so that an operator nobody knows is told even beside one that does not hold.
-    return all([_holds(operator, found.get(key.lower()), _listed(wanted), found) for operator, key, wanted in asked])
+    # All are evaluated, so that an unsupported operator is reported even if another one doesn't hold.
+    return all(
+        [
+            _operator_holds(operator, found.get(key.lower()), _listed(wanted), found)
+            for operator, key, wanted in conditions
+        ]
+    )
 
 
-def _holds(said: str, found: Sequence[str] | None, wanted: list[str], context: Context) -> bool:
+def _operator_holds(name: str, found: Sequence[str] | None, wanted: list[str], context: Context) -> bool:
     """Return whether one operator holds for the values of one key."""
-    quantifier, _, operator = said.rpartition(":")
+    quantifier, _, operator = name.rpartition(":")
     operator, if_exists = operator.removesuffix("IfExists"), operator.endswith("IfExists")
     if operator == "Null":
         return (found is None) == (wanted[0].lower() == "true")
@@ -141,7 +146,7 @@ def _holds(said: str, found: Sequence[str] | None, wanted: list[str], context: C
         return all(test(each) for each in found)
     if quantifier == "ForAnyValue" or (not quantifier and len(found) == 1):
         return any(test(each) for each in found)
-    raise UnknownPermission(f"the operator {said} for {len(found)} values")
+    raise UnknownPermission(f"the operator {name} for {len(found)} values")
 
 
 def _test(operator: str, wanted: list[str]) -> Callable[[str], bool]:
@@ -153,7 +158,7 @@ def _test(operator: str, wanted: list[str]) -> Callable[[str], bool]:
 
 
 def _filled(pattern: str, context: Context) -> str:
-    """Return a value with the variables in it filled in.
+    """Return a value with its policy variables replaced.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
     """
@@ -180,14 +185,14 @@ class Statement:
     """One statement.
 
     Attributes:
-        name: ``<policy>#<its Sid, or its number from 0>``.
+        name: ``<policy>#<Sid, or index>``.
         effect: ``Allow`` or ``Deny``.
         actions: Patterns of actions.
         resources: Patterns of ARNs.
-        except_actions: Whether it is about every action but these.
-        except_resources: Whether it is about every resource but these.
+        except_actions: Whether it applies to every action except these.
+        except_resources: Whether it applies to every resource except these.
         condition: Its condition.
-        principals: To whom it speaks, by kind; empty for a policy of a role.
+        principals: Its principals, by kind; empty for a policy of a role.
     """
 
     name: str
@@ -204,7 +209,7 @@ def role_statements(account: str, role: str) -> list[Statement]:
     """Return the statements of all policies of a role, attached and inline.
 
     Raises:
-        UnknownPermission: A statement has an element that is not known.
+        UnknownPermission: A statement has an unsupported element.
     """
     found = _role(account, role)
     documents = [(policy.arn, _document(policy)) for policy in found.managed_policies.values()]
@@ -213,7 +218,7 @@ def role_statements(account: str, role: str) -> list[Statement]:
 
 
 def trust_statements(account: str, role: str) -> list[Statement]:
-    """Return the statements by which a role says who may take it."""
+    """Return the statements of a role's trust policy."""
     found = _role(account, role)
     return list(read_statements(f"{found.name}/trust", _loaded(found.assume_role_policy_document)))
 
@@ -224,13 +229,13 @@ def role_tags(account: str, role: str) -> dict[str, str]:
 
 
 def read_statements(name: str, document: Mapping[str, Any]) -> Iterator[Statement]:
-    """Read a policy document.
+    """Parse a policy document.
 
     Raises:
-        UnknownPermission: A statement has an element that is not known.
+        UnknownPermission: A statement has an unsupported element.
     """
-    said = document.get("Statement", [])
-    for number, one in enumerate(said if isinstance(said, list) else [said]):
+    statements = document.get("Statement", [])
+    for number, one in enumerate(statements if isinstance(statements, list) else [statements]):
         unknown = set(one) - _ELEMENTS
         if unknown:
             raise UnknownPermission(f"{name}: {', '.join(sorted(unknown))} of a statement")
@@ -276,12 +281,12 @@ def _principals(value: Any) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessRequest:
-    """May somebody do this to that?
+    """An action on a resource whose permission is checked.
 
     Attributes:
-        action: ``ec2:RunInstances``.
-        resource: ARN; ``*`` of an action that is about no resource.
-        context: Keys of the call about this resource.
+        action: The action, e.g. ``ec2:RunInstances``.
+        resource: Its ARN; ``*`` for an action without a resource.
+        context: Condition keys of the call for this resource.
     """
 
     action: str
@@ -291,11 +296,11 @@ class AccessRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The answer.
+    """The result of a permission check.
 
     Attributes:
-        allowed: Whether.
-        statement: Name of the statement that allows or denies it; empty when none speaks of it.
+        allowed: Whether the action is allowed.
+        statement: Name of the statement that allows or denies it; empty if none applies.
     """
 
     allowed: bool
@@ -303,21 +308,21 @@ class Decision:
 
 
 def decide(statements: Iterable[Statement], access_request: AccessRequest) -> Decision:
-    """Return whether an action is allowed: somebody allows it and nobody denies it.
+    """Return whether an action is allowed: a statement allows it, and none denies it.
 
     Raises:
-        UnknownPermission: A statement about this action and resource has a condition that is not known.
+        UnknownPermission: A statement for this action and resource has an unsupported condition.
     """
-    said = [one for one in statements if applies(one, access_request)]
-    denied = next((one for one in said if one.effect == "Deny"), None)
+    matching = [one for one in statements if applies(one, access_request)]
+    denied = next((one for one in matching if one.effect == "Deny"), None)
     if denied:
         return Decision(allowed=False, statement=denied.name)
-    allowed = next((one for one in said if one.effect == "Allow"), None)
+    allowed = next((one for one in matching if one.effect == "Allow"), None)
     return Decision(allowed=allowed is not None, statement=allowed.name if allowed else "")
 
 
 def applies(statement: Statement, access_request: AccessRequest) -> bool:
-    """Return whether a statement speaks of this action on this resource in this context."""
+    """Return whether a statement applies to this action, resource and context."""
     action = any(matches(each.lower(), access_request.action.lower()) for each in statement.actions)
     resource = any(matches(each, access_request.resource) for each in statement.resources)
     if action == statement.except_actions or resource == statement.except_resources:
@@ -331,16 +336,16 @@ _PRINCIPAL_KINDS = frozenset({"*", "AWS", "Service"})
 def decide_for_principal(
     statements: Iterable[Statement], access_request: AccessRequest, *, kind: str, principal: str
 ) -> Decision:
-    """Return whether a policy lets a principal do something with what it belongs to.
+    """Return whether the policy of a resource allows an action of a principal.
 
     Args:
-        statements: What the policy says.
-        access_request: What is to be done.
+        statements: Statements of the policy.
+        access_request: The action to check.
         kind: ``AWS`` or ``Service``.
         principal: ARN of a role, or name of a service.
 
     Raises:
-        UnknownPermission: It speaks of principals that are not known, or has a condition that is not.
+        UnknownPermission: It has unsupported principals or conditions.
     """
     return decide([one for one in statements if _names_principal(one, kind, principal)], access_request)
 
@@ -356,6 +361,6 @@ def _names_principal(statement: Statement, kind: str, principal: str) -> bool:
 
 
 def _is_principal_account(named: str, principal: str) -> bool:
-    """Return whether an account is named that a role belongs to."""
+    """Return whether a policy names the account of a role."""
     account = principal.split(":")[4] if principal.startswith("arn:") else None
     return account is not None and named in (account, f"arn:aws:iam::{account}:root")

@@ -1,9 +1,9 @@
-"""Whether a node, a pod or a function reaches the API server of a cluster, or an AWS API: a graph of what was created.
+"""Whether a node, pod or function reaches the API server of a cluster or an AWS API, given the created network.
 
 A connection needs a rule of a security group out of its source, a rule into its target, and a route between them.
 Worked example: a node in subnet A calls EC2.
 
-1. The VPC has no endpoint for ``ec2``, so the target is in the internet: a group of the node must let 443 out.
+1. The VPC has no endpoint for ``ec2``, so the target is in the internet: a group of the node must allow 443 outbound.
 2. The route table of A (or the main one) must send 0.0.0.0/0 to a NAT gateway, or to an internet gateway if the node
    has a public address.
 3. The route table of the NAT gateway's own subnet must send it to an internet gateway that is attached to the VPC.
@@ -31,10 +31,10 @@ from gpu_rehearsal.aws.region import Region
 from gpu_rehearsal.credentials import Source
 
 _HTTPS_PORT, _KUBELET_PORT = 443, 10250
-# For how long a path that was found is taken to be there: programs call often, and networks change rarely.
+# How long a found path is cached: programs call often, and networks change rarely.
 _REMEMBERED_SECONDS = 10.0
 _EVERYWHERE = "0.0.0.0/0"
-# What a client's service is called in the names of endpoints, where that differs. ECR stores layers in S3.
+# Services in the names of endpoints, if they differ from the client's name. ECR stores layers in S3.
 # Source: https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html (2026-11)
 _ENDPOINTS: Mapping[str, tuple[str, ...]] = {
     "cloudwatch": ("monitoring",),
@@ -93,7 +93,7 @@ class Reachability:
         return ""
 
     def _endpoint(self, source: Source, service: str) -> str:
-        """Return why neither an endpoint nor the internet leads to a service: private DNS prefers the endpoint."""
+        """Return why neither an endpoint nor the internet reaches a service. Private DNS prefers the endpoint."""
         table = self._route_table(source.subnet)
         for each in self._endpoints(self._vpc(source), service):
             groups = tuple(group["GroupId"] for group in each["Groups"])
@@ -111,11 +111,14 @@ class Reachability:
         yield from (each for each in found if each["ServiceName"] == name)
 
     def _out(self, source: Source) -> tuple[str, str]:
-        """Return why a source doesn't reach the internet, and by which address it is seen there; empty if unknown."""
+        """Return why a source doesn't reach the internet, and its public address, which is empty if unknown."""
         if not source.subnet:
             return "", ""
-        if not self._lets_out(source.groups):
-            return f"no security group of {', '.join(source.groups)} lets port {_HTTPS_PORT} out to the internet", ""
+        if not self._allows_https_out(source.groups):
+            return (
+                f"no security group of {', '.join(source.groups)} allows outbound port {_HTTPS_PORT} to the internet",
+                "",
+            )
         table = self._route_table(source.subnet)
         route = _default(table)
         where = f"route table {table['RouteTableId']} of subnet {source.subnet}"
@@ -151,17 +154,13 @@ class Reachability:
         into = [rule for group in self._groups(target.groups) for rule in group["IpPermissions"]]
         out = [rule for group in self._groups(source.groups) for rule in group["IpPermissionsEgress"]]
         if not _allows(out, port, target.groups, [self._cidr(each) for each in target.subnets]):
-            return (
-                f"no security group of {_list(source.groups)} lets port {port} out to {name} ({_list(target.groups)})"
-            )
+            return f"no security group of {_list(source.groups)} allows outbound port {port} to {name} ({_list(target.groups)})"
         if not _allows(into, port, source.groups, [self._cidr(source.subnet)]):
-            return (
-                f"no security group of {name} ({_list(target.groups)}) lets port {port} in from {_list(source.groups)}"
-            )
+            return f"no security group of {name} ({_list(target.groups)}) allows inbound port {port} from {_list(source.groups)}"
         return ""
 
-    def _lets_out(self, groups: Iterable[str]) -> bool:
-        """Whether a rule lets HTTPS out of the VPC: to which addresses of the internet isn't known."""
+    def _allows_https_out(self, groups: Iterable[str]) -> bool:
+        """Whether a rule allows outbound HTTPS to some addresses of the internet. The needed addresses are unknown."""
         rules = [rule for group in self._groups(groups) for rule in group["IpPermissionsEgress"]]
         open_to = [each for rule in rules if _matches_port(rule, _HTTPS_PORT) for each in rule["IpRanges"]]
         return any(each["CidrIp"] == _EVERYWHERE or not ip_network(each["CidrIp"]).is_private for each in open_to)
@@ -176,7 +175,7 @@ class Reachability:
         return list(found)
 
     def _route_table(self, subnet: str) -> dict[str, Any]:
-        """Return the table of a subnet: the one that is associated with it, else the main one of its VPC."""
+        """Return the route table of a subnet: the associated one, or else the main table of its VPC."""
         vpc = self._subnet(subnet)["VpcId"]
         found = self._ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
         own = [each for each in found if any(one.get("SubnetId") == subnet for one in each["Associations"])]
@@ -214,7 +213,7 @@ def _matches_port(rule: Mapping[str, Any], port: int) -> bool:
 
 
 def _allows(rules: Iterable[Mapping[str, Any]], port: int, groups: Iterable[str], blocks: list[str]) -> bool:
-    """Whether a rule is for a port, and for one of the groups or a block that overlaps one of the other side's."""
+    """Whether a rule allows a port, for one of the groups or for a block that overlaps one of the blocks."""
     wanted = set(groups)
     for rule in (each for each in rules if _matches_port(each, port)):
         if wanted & {each["GroupId"] for each in rule["UserIdGroupPairs"]} or rule["PrefixListIds"]:
@@ -226,7 +225,7 @@ def _allows(rules: Iterable[Mapping[str, Any]], port: int, groups: Iterable[str]
 
 
 def _not_allowed(address: str, allowed: list[str]) -> str:
-    """Return why the public endpoint doesn't accept an address, which may be any one of the internet's."""
+    """Return why the public endpoint doesn't accept an address. An empty address is an unknown one of AWS."""
     networks = [ip_network(each) for each in allowed]
     if any(each.prefixlen == 0 or (address and ip_address(address) in each) for each in networks):
         return ""
@@ -243,10 +242,10 @@ _SUBNET_PREFIX = 20
 
 
 def create_existing_network(region: Region, *, vpc: str, in_zones: Sequence[str]) -> None:
-    """Have a VPC with private subnets, each in the next Availability Zone, and a NAT gateway for all of them.
+    """Create a VPC with private subnets in successive Availability Zones, and a NAT gateway for all of them.
 
-    No call of the API takes an id, so moto's own choice of one is told what to choose; nobody else may be on stage yet.
-    How the subnets of a real one reach the internet isn't known: these all do.
+    The API doesn't accept ids, so moto's function for ids is patched. Call this before any other thread uses moto.
+    The routes of the real subnets are unknown: here, all subnets reach the internet.
     """
     ec2 = region.moto_client("ec2")
     zones = sorted(
@@ -266,7 +265,7 @@ def create_existing_network(region: Region, *, vpc: str, in_zones: Sequence[str]
 
 
 def _create_internet_route(ec2: Any, vpc: str, block: str, zone: str) -> None:
-    """Route what has no route table of its own through a NAT gateway."""
+    """Route subnets without their own route table through a NAT gateway."""
     everywhere = {"DestinationCidrBlock": "0.0.0.0/0"}
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(VpcId=vpc, InternetGatewayId=gateway)

@@ -35,17 +35,17 @@ from gpu_rehearsal.credentials import Credentials, FunctionError, Source
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One call, in the order in which they came.
+    """One recorded call.
 
     Attributes:
-        principal: ARN of the role that called; empty for the administrator.
-        service: Prefix of the action, ``ec2``.
-        action: ``ec2:RunInstances``.
-        resources: ARNs that were judged; empty for the administrator.
+        principal: ARN of the calling role; empty for the administrator.
+        service: Prefix of the action, e.g. ``ec2``.
+        action: The action, e.g. ``ec2:RunInstances``.
+        resources: ARNs whose permissions were checked; empty for the administrator.
         allowed: Whether the principal's policies allow it.
-        statements: Statements that allowed it, each ``<policy>#<its Sid or number>``, or the one that denies it.
-        error: Code of the error that the caller got; empty when it went well.
-        message: What the caller was told with it.
+        statements: The statements that allow it, or the one that denies it, each as ``<policy>#<Sid or number>``.
+        error: Code of the returned error; empty for success.
+        message: Message of the returned error.
     """
 
     principal: str
@@ -57,12 +57,12 @@ class Call:
     error: str = ""
     message: str = ""
 
-    def refused(self, code: str, message: str) -> Call:
-        """Return the call as one that is not allowed."""
+    def denied(self, code: str, message: str) -> Call:
+        """Return the call as a denied one."""
         return replace(self, allowed=False, error=code, message=message)
 
     def with_statements(self, *statements: str) -> Call:
-        """Return the call as one that statements allow."""
+        """Return the call with the statements that allow it."""
         return replace(self, statements=tuple(dict.fromkeys(filter(None, statements))))
 
     @property
@@ -71,16 +71,16 @@ class Call:
         return ", ".join(self.statements)
 
 
-# Temporary keys begin with ASIA, those of a user with AKIA; each has 20 characters.
+# Temporary keys begin with ASIA, keys of users with AKIA. Each has 20 characters.
 # Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-unique-ids
 _ADMINISTRATOR_KEY = "AKIAADMINISTRATOR000"
-# By these moto is asked alone, and all that is played, without being judged or written down.
+# With the first key, a simulator calls moto; with the second one, all simulators. Neither call is checked or recorded.
 SERVICE_KEY = "AKIAAWSITSELF0000000"
 INSIDE_KEY = "AKIAAWSINSIDE0000000"
 
 
 class Principals:
-    """Who may sign a call: the administrator, AWS itself, and every role that got credentials.
+    """The principals that can sign calls: the administrator, AWS itself, and every role with credentials.
 
     Attributes:
         administrator: ARN of the role that deploys.
@@ -88,7 +88,7 @@ class Principals:
 
     def __init__(self, account: str) -> None:
         self.account = account
-        # The role that deploys: CloudFormation's, in an account where CDK was bootstrapped.
+        # The deploying role: the role of CloudFormation in an account with a CDK bootstrap.
         self.administrator = f"arn:aws:iam::{account}:role/administrator"
         self._roles = {_ADMINISTRATOR_KEY: "", SERVICE_KEY: "", INSIDE_KEY: ""}
         self._tags: dict[str, dict[str, str]] = {}
@@ -98,12 +98,12 @@ class Principals:
     def credentials(
         self, role: str = "", *, tags: dict[str, str] | None = None, source: Source | None = None
     ) -> Credentials:
-        """Return the one access key of a role, or of a role in a session that carries tags.
+        """Return the access key of a role, or of a role's session with tags.
 
         Args:
             role: ARN of the role; empty for the administrator.
             tags: Session tags, as EKS Pod Identity sets them.
-            source: Where its calls come from; ``None`` for somewhere that reaches everything.
+            source: Where its calls start; ``None`` if they reach everything.
         """
         key = _derive_access_key(role, tags or {}, source) if role else _ADMINISTRATOR_KEY
         self._roles[key] = role
@@ -113,21 +113,21 @@ class Principals:
         return Credentials(role=role, access_key=key)
 
     def resolve_role(self, access_key: str) -> str:
-        """Return the role that holds a key; empty for the administrator.
+        """Return the role of an access key; empty for the administrator.
 
         Raises:
-            AwsError: Nobody has this key.
+            AwsError: The key is unknown.
         """
         if access_key not in self._roles:
             raise AwsError("InvalidClientTokenId", "The security token included in the request is invalid.")
         return self._roles[access_key]
 
     def session_tags(self, access_key: str) -> dict[str, str]:
-        """Return the session tags that go with a key."""
+        """Return the session tags of a key."""
         return self._tags.get(access_key, {})
 
     def rejected(self, why: str) -> Credentials:
-        """Return an access key whose calls are all rejected, as those of an SDK that gets no credentials fail."""
+        """Return an access key whose calls all fail, like calls of an SDK without credentials."""
         key = _derive_access_key(why, {}, None)
         self._rejections[key] = why
         return Credentials(role="", access_key=key)
@@ -137,19 +137,19 @@ class Principals:
         return self._rejections.get(access_key, "")
 
     def call_source(self, access_key: str) -> Source | None:
-        """Return where the calls of a key come from, ``None`` where that isn't known."""
+        """Return where the calls of a key start; ``None`` if unknown."""
         return self._sources.get(access_key)
 
 
 def _derive_access_key(role: str, tags: dict[str, str], source: Source | None) -> str:
-    said = "\n".join((role, str(source or ""), *(f"{key}={value}" for key, value in sorted(tags.items()))))
-    return "ASIA" + hashlib.sha256(said.encode()).hexdigest()[:16].upper()
+    identity = "\n".join((role, str(source or ""), *(f"{key}={value}" for key, value in sorted(tags.items()))))
+    return "ASIA" + hashlib.sha256(identity.encode()).hexdigest()[:16].upper()
 
 
-# One answer is the answer: what fails here is no accident of a network.
+# Without retries: a failure here isn't a network error.
 _CLIENT_CONFIG = Config(retries={"total_max_attempts": 1, "mode": "standard"}, parameter_validation=True)
 
-# Clients may be used by several threads at once, but only one may make one.
+# Several threads may use a client at once, but only one thread may create clients.
 # Source: https://boto3.amazonaws.com/v1/documentation/api/latest/guide/clients.html#multithreading-or-multiprocessing-with-clients
 _CLIENT_LOCK = Lock()
 _SESSION = boto3.Session()
@@ -157,10 +157,10 @@ _SESSION = boto3.Session()
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """Where everything happens.
+    """One region of one account, at the address of the server.
 
     Attributes:
-        name: ``us-east-1``.
+        name: Name, e.g. ``us-east-1``.
         account: Twelve digits.
         endpoint: Address that answers for every service.
     """
@@ -170,19 +170,19 @@ class Region:
     endpoint: str
 
     def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something here."""
+        """Return the ARN of a resource in this region."""
         return f"arn:aws:{service}:{self.name}:{self.account}:{resource}"
 
     def moto_client(self, name: str) -> Any:
-        """Return a client by which a service asks moto; what it asks is not told, not judged, and not played here."""
+        """Return a client that calls moto directly. Its calls are neither checked nor recorded."""
         return self.client(name, Credentials(role="", access_key=SERVICE_KEY))
 
     def simulated_client(self, name: str) -> Any:
-        """Return a client by which a service asks all that is here; what it asks is not told and not judged."""
+        """Return a client that calls all simulators. Its calls are neither checked nor recorded."""
         return self.client(name, Credentials(role="", access_key=INSIDE_KEY))
 
     def client(self, name: str, credentials: Credentials) -> Any:
-        """Return a client with somebody's credentials, always the same one: to make one takes longer than to use it."""
+        """Return a client with some credentials. Clients are cached, because their creation is slow."""
         with _CLIENT_LOCK:
             return _client(name, self.endpoint, self.name, credentials)
 
@@ -206,7 +206,7 @@ def moto_ec2(region: Region) -> Any:
 
 
 def existing_tags(region: Region, identity: str) -> dict[str, str]:
-    """Return the tags of something of EC2's, by its id."""
+    """Return the tags of an EC2 resource, by its id."""
     return dict(moto_ec2(region).tags.get(identity, {}))
 
 
@@ -216,11 +216,11 @@ _AWS = "arn:aws:iam::aws:policy/"
 
 
 class OtherServices:
-    """Lambda functions, stacks and registries of an account.
+    """The simulated parts of Lambda, CloudFormation and ECR.
 
     Attributes:
-        invoke: What runs a function, called with name and payload.
-        resources: What returns the physical id of a resource by its logical id, by name and ARN of the stack.
+        invoke: Runs a function, called with its name and payload.
+        resources: Functions that return the physical id of a logical id, by name and by ARN of the stack.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class OtherServices:
 
     @simulates("lambda", "Invoke")
     def run(self, request: Request) -> Mapping[str, Any]:
-        """Run a function and return what it answers.
+        """Run a function, and return its response.
 
         Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
         """
@@ -246,7 +246,7 @@ class OtherServices:
 
     @simulates("cloudformation", "DescribeStackResource")
     def stack_resource(self, request: Request) -> Mapping[str, Any]:
-        """Return the resource that a stack had before the operation that runs; of a creation, none.
+        """Return the resource that a stack had before the running operation. A creation has none.
 
         Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeStackResource.html
         """
@@ -266,7 +266,7 @@ class OtherServices:
 
     @simulates("ecr", "GetAuthorizationToken")
     def log_in_to_private(self, request: Request) -> Mapping[str, Any]:
-        """Return a token of a registry of an account.
+        """Return a token of a private registry.
 
         Source: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html
         """
@@ -274,7 +274,7 @@ class OtherServices:
 
 
 def function_name(reference: str) -> str:
-    """Return the name in a name, a partial ARN or an ARN of a function.
+    """Return the name from a name, a partial ARN or an ARN of a function.
 
     Source: https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html (2026-11)
     """
@@ -288,7 +288,7 @@ def _token() -> dict[str, Any]:
 
 
 class Roles:
-    """STS."""
+    """The simulated parts of STS and IAM."""
 
     def __init__(self, region: Region, principals: Principals, write: Callable[[Call], None]) -> None:
         self._region, self._principals, self._write = region, principals, write
@@ -303,18 +303,18 @@ class Roles:
         source: Mapping[str, str] | None = None,
         calls_from: Source | None = None,
     ) -> Credentials:
-        """Return credentials of a role for somebody whom its trust policy lets in.
+        """Return credentials of a role for a principal that its trust policy allows.
 
         Args:
             role: ARN of the role.
             kind: ``Service`` or ``AWS``.
-            principal: ``pods.eks.amazonaws.com``, or the ARN of another role.
+            principal: A service such as ``pods.eks.amazonaws.com``, or the ARN of another role.
             tags: Tags of the session.
-            source: Keys ``aws:SourceArn`` and ``aws:SourceAccount`` of a service that acts for something.
-            calls_from: Where calls with the credentials come from.
+            source: Condition keys ``aws:SourceArn`` and ``aws:SourceAccount`` of a service.
+            calls_from: Where calls with the credentials start.
 
         Raises:
-            AwsError: It lets them not in.
+            AwsError: The trust policy doesn't allow it.
         """
         context = request_tags(tags or {}) | {key: (value,) for key, value in (source or {}).items()}
         call = Call(principal=principal, service="sts", action="sts:AssumeRole", resources=(role,))
@@ -331,10 +331,10 @@ class Roles:
         return self._principals.credentials(role, tags=dict(tags or {}), source=calls_from)
 
     def check(self, role: str, action: str, resource: str) -> None:
-        """Write down a call of a role that a service answers inside of another call.
+        """Check and record a call of a role that is part of another call.
 
         Raises:
-            AwsError: Its policies don't allow it.
+            AwsError: The role's policies don't allow it.
         """
         call = Call(principal=role, service=action.partition(":")[0], action=action, resources=(resource,))
         try:
@@ -342,7 +342,7 @@ class Roles:
                 role_statements(self._region.account, role), AccessRequest(action=action, resource=resource)
             )
         except UnknownPermission as error:
-            self._refuse(call, "NotPlayed", f"the permission of {action}: {error}")
+            self._refuse(call, "NotSimulated", f"the permission of {action}: {error}")
         if not decision.allowed:
             message = f"User: {self._session(role)} is not authorized to perform: {action} on resource: {resource}"
             self._refuse(call, "AccessDeniedException", message)
@@ -354,11 +354,11 @@ class Roles:
                 trust_statements(self._region.account, role), access_request, kind=kind, principal=principal
             )
         except UnknownPermission as error:
-            self._refuse(call, "NotPlayed", f"the trust of {role}: {error}")
+            self._refuse(call, "NotSimulated", f"the trust of {role}: {error}")
 
     @simulates("sts", "AssumeRole")
     def assume_role(self, request: Request) -> Mapping[str, Any]:
-        """Give one role's holder the credentials of another.
+        """Return credentials of a role to a caller with another role.
 
         Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
         """
@@ -376,7 +376,7 @@ class Roles:
 
     @simulates("sts", "GetCallerIdentity")
     def identity(self, request: Request) -> Mapping[str, Any]:
-        """Say who calls.
+        """Return the caller's identity.
 
         Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
         """
@@ -387,19 +387,19 @@ class Roles:
         return f"arn:aws:sts::{self._region.account}:assumed-role/{role.rpartition('/')[2]}/rehearsal"
 
     def _refuse(self, call: Call, code: str, message: str) -> NoReturn:
-        self._write(call.refused(code, message))
+        self._write(call.denied(code, message))
         raise AwsError(code, message)
 
     @simulates("iam", "ListInstanceProfiles")
     def instance_profiles(self, request: Request) -> Mapping[str, Any]:
-        """Return those whose path begins as is asked, all at once."""
+        """Return the instance profiles whose path has the requested prefix, in one page."""
         prefix = str(request.parameters.get("PathPrefix") or "/")
         known = self._region.moto_client("iam").list_instance_profiles()["InstanceProfiles"]
         return {"InstanceProfiles": [each for each in known if each["Path"].startswith(prefix)], "IsTruncated": False}
 
     @simulates("iam", "AttachRolePolicy")
     def attach(self, request: Request) -> None:
-        """Make a policy known, and have moto attach it."""
+        """Register an AWS managed policy, so that moto can attach it."""
         arn = str(request.parameters["PolicyArn"])
         known = iam_backends[self._region.account]["aws"].managed_policies
         name = arn.rpartition("/")[2]
@@ -411,5 +411,5 @@ class Roles:
 
 @cache
 def _published() -> Mapping[str, dict[str, Any]]:
-    """Return moto's record of all of them, by name."""
+    """Return moto's data of AWS managed policies, by name."""
     return dict(json.loads(aws_managed_policies_data))

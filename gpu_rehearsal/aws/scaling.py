@@ -1,4 +1,4 @@
-"""Auto Scaling groups whose instances are launched zone by zone and type by type, and fail as EC2 lets them.
+"""Auto Scaling groups that launch instances zone by zone and type by type, and fail if EC2 rejects the launches.
 
 moto's groups put all instances in one subnet, forget the version of their template, and never fail.
 Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Operations.html
@@ -19,20 +19,20 @@ from gpu_rehearsal.aws.api import AwsError, NotSimulated, Request, matching, sim
 from gpu_rehearsal.aws.launches import Launches, with_tags
 from gpu_rehearsal.aws.region import Region, moto_ec2
 
-# A group that got nothing asks again later; AWS does not say when.
+# Delay before a group retries after a failed launch. AWS doesn't document it.
 RETRY_SECONDS = 10.0
 _ALIVE = ("pending", "running")
 
 
 @dataclass(kw_only=True)
 class _Member:
-    """One instance of a group.
+    """An instance of a group.
 
     Attributes:
-        id: ``i-...``.
-        instance_type: What it is.
-        zone: Where it is.
-        template: Version of the launch template it was made of.
+        id: Its id.
+        instance_type: Its type.
+        zone: Its Availability Zone.
+        template: Launch template and version of its launch.
     """
 
     id: str
@@ -43,19 +43,19 @@ class _Member:
 
 @dataclass(kw_only=True)
 class Group:
-    """One group.
+    """An Auto Scaling group.
 
     Attributes:
-        arn: ARN of it.
-        subnets: Where it may have instances, by zone.
-        template: Launch template, as the API has it.
-        policy: Policy of mixed instances, of a group that has one.
-        minimum: Fewest instances.
-        maximum: Most.
-        desired: How many it wants.
-        tags: Tags, as the API has them.
-        members: What it has.
-        activities: What it did, newest first.
+        arn: Its ARN.
+        subnets: Its subnets, by zone.
+        template: Launch template, in the API's format.
+        policy: Mixed instances policy, if any.
+        minimum: Min size.
+        maximum: Max size.
+        desired: Desired capacity.
+        tags: Tags, in the API's format.
+        members: Its instances.
+        activities: Its activities, newest first.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Group:
     tries_after: float = 0.0
 
     def settle(self, region: Region, launches: Launches) -> None:
-        """Have as many instances as are wanted, or as there are to be had."""
+        """Launch or terminate instances to reach the desired capacity, as far as EC2 has capacity."""
         with self.lock:
             self._forget_ended(region)
             surplus = len(self.members) - self.desired
@@ -85,7 +85,7 @@ class Group:
                     self.tries_after = time.monotonic() + RETRY_SECONDS
 
     def terminate(self, launches: Launches, instances: list[str]) -> dict[str, Any]:
-        """End instances of the group, and return the activity."""
+        """Terminate instances of the group, and return the activity."""
         launches.terminate(instances)
         self.members = [member for member in self.members if member.id not in instances]
         for instance in instances[:-1]:
@@ -93,13 +93,13 @@ class Group:
         return self._record_activity(f"Terminating EC2 instance: {instances[-1]}", "Successful")
 
     def _forget_ended(self, region: Region) -> None:
-        """Forget instances that somebody else ended."""
+        """Remove instances that were terminated by another caller."""
         backend = moto_ec2(region)
         alive = {member.id for member in self.members if backend.get_instance(member.id).state in _ALIVE}
         self.members = [member for member in self.members if member.id in alive]
 
     def _surplus(self, count: int) -> list[_Member]:
-        """Return whom to end: the oldest of the zones with most.
+        """Return the instances to terminate: the oldest ones in the zones with most instances.
 
         Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
         """
@@ -112,7 +112,7 @@ class Group:
         return found
 
     def _grow(self, launches: Launches) -> bool:
-        """Launch one instance wherever one is to be had.
+        """Launch one instance, with the first override and zone that have capacity.
 
         Source: https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html
         """
@@ -150,7 +150,7 @@ class Group:
         return list((self.policy or {}).get("LaunchTemplate", {}).get("Overrides") or [{}])
 
     def _zones(self) -> Iterator[str]:
-        """Yield zones, those with fewest instances first."""
+        """Return the zones, the ones with fewest instances first."""
         counted = Counter(member.zone for member in self.members)
         return iter(sorted(self.subnets, key=lambda zone: (counted[zone], zone)))
 
@@ -179,7 +179,7 @@ class Group:
 
 
 def _describe_group(group: Group) -> dict[str, Any]:
-    """Return a group as the API has it."""
+    """Return the API's description of a group."""
     template = {"MixedInstancesPolicy": group.policy} if group.policy else {"LaunchTemplate": group.template}
     return {
         "AutoScalingGroupName": group.name,
@@ -212,7 +212,7 @@ def _member(member: _Member) -> dict[str, Any]:
     }
 
 
-# What an update of a group changes here.
+# Supported parameters of an update.
 _UPDATED = {"AutoScalingGroupName", "LaunchTemplate", "MixedInstancesPolicy", "VPCZoneIdentifier"} | {
     *("MinSize", "MaxSize", "DesiredCapacity")
 }
@@ -231,7 +231,7 @@ class Groups:
         self._lock = RLock()
 
     def settle(self) -> None:
-        """Have each group do what it has yet to do."""
+        """Scale each group to its desired capacity."""
         for group in list(self._groups.values()):
             group.settle(self._region, self._launches)
 
@@ -239,17 +239,17 @@ class Groups:
         """Return a group.
 
         Raises:
-            AwsError: There is none.
+            AwsError: It doesn't exist.
         """
         if name not in self._groups:
             raise AwsError("ValidationError", f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found")
         return self._groups[name]
 
     def add(self, parameters: Mapping[str, Any]) -> Group:
-        """Make a group, as CreateAutoScalingGroup is asked to, and give it its instances.
+        """Create a group with the parameters of CreateAutoScalingGroup, and launch its instances.
 
         Raises:
-            AwsError: There is one of that name, or its sizes contradict each other.
+            AwsError: The name exists, or the sizes contradict each other.
         """
         name, minimum, maximum = (
             str(parameters["AutoScalingGroupName"]),
@@ -297,13 +297,13 @@ class Groups:
         group.settle(self._region, self._launches)
 
     def replace_instances(self, group: Group) -> None:
-        """End all instances of a group, and launch others."""
+        """Terminate all instances of a group, and launch new ones."""
         if group.members:
             group.terminate(self._launches, [member.id for member in group.members])
         group.settle(self._region, self._launches)
 
     def remove(self, name: str) -> None:
-        """End a group and its instances."""
+        """Delete a group and its instances."""
         group = self.find(name)
         del self._groups[name]
         if group.members:
@@ -311,7 +311,7 @@ class Groups:
 
     @simulates("autoscaling", "CreateAutoScalingGroup")
     def create(self, request: Request) -> Mapping[str, Any]:
-        """Make a group."""
+        """Create a group."""
         self.add(request.parameters)
         return {}
 
@@ -334,7 +334,7 @@ class Groups:
 
     @simulates("autoscaling", "DescribeAutoScalingGroups")
     def describe(self, request: Request) -> Mapping[str, Any]:
-        """Return groups, those named or those with tags."""
+        """Return the groups with the given names or tags."""
         parameters = request.parameters
         names = parameters.get("AutoScalingGroupNames")
         found = [group for group in self._groups.values() if not names or group.name in names]
@@ -357,12 +357,12 @@ class Groups:
 
     @simulates("autoscaling", "DescribeLaunchConfigurations")
     def describe_configurations(self, _: Request) -> Mapping[str, Any]:
-        """Return none: launch configurations, which templates replaced, are not played."""
+        """Return an empty list. Launch configurations, which launch templates replaced, aren't simulated."""
         return {"LaunchConfigurations": []}
 
     @simulates("autoscaling", "DescribeScalingActivities")
     def describe_activities(self, request: Request) -> Mapping[str, Any]:
-        """Return what groups did, newest first."""
+        """Return activities, newest first."""
         name = request.parameters.get("AutoScalingGroupName")
         groups = [self.find(str(name))] if name else list(self._groups.values())
         activities = sorted(
@@ -372,7 +372,7 @@ class Groups:
 
     @simulates("autoscaling", "SetDesiredCapacity")
     def set_desired(self, request: Request) -> Mapping[str, Any]:
-        """Want another number of instances.
+        """Set the desired capacity.
 
         Source: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetDesiredCapacity.html
         """
@@ -389,7 +389,7 @@ class Groups:
 
     @simulates("autoscaling", "TerminateInstanceInAutoScalingGroup")
     def terminate(self, request: Request) -> Mapping[str, Any]:
-        """End one instance, and want one fewer or get another."""
+        """Terminate one instance, and decrement the desired capacity or launch another instance."""
         identity = str(request.parameters["InstanceId"])
         group = next((one for one in self._groups.values() if identity in {m.id for m in one.members}), None)
         if group is None:
@@ -407,7 +407,7 @@ class Groups:
 
     @simulates("autoscaling", "CreateOrUpdateTags")
     def tag(self, request: Request) -> Mapping[str, Any]:
-        """Put tags on groups."""
+        """Set tags of groups."""
         for tag in request.parameters["Tags"]:
             group = self.find(str(tag["ResourceId"]))
             backend = [one for one in group.tags if one["Key"] != tag["Key"]]
@@ -424,7 +424,7 @@ class Groups:
 
     @simulates("autoscaling", "DeleteAutoScalingGroup")
     def delete(self, request: Request) -> Mapping[str, Any]:
-        """End a group, with its instances when that is forced."""
+        """Delete a group, with its instances if ForceDelete is set."""
         group = self.find(str(request.parameters["AutoScalingGroupName"]))
         if group.members and not request.parameters.get("ForceDelete"):
             message = "You cannot delete an AutoScalingGroup while there are instances"

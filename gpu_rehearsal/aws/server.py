@@ -1,4 +1,4 @@
-"""AWS at one address: moto's server in this process, the simulators of what moto lacks, and every call."""
+"""AWS at one address: moto's server in this process, simulators of the operations that moto lacks, and all calls."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ from gpu_rehearsal.aws.scaling import Groups
 from gpu_rehearsal.credentials import Credentials, Source
 from gpu_rehearsal.processes import LOOPBACK, free_port
 
-# Services of which moto plays nothing, or nothing that would do: what is not played here is not played.
+# Services that moto doesn't simulate well enough. Their operations without a simulator here fail.
 ONLY_SIMULATED = frozenset({"arc-zonal-shift", "autoscaling", "cloudformation", "eks", "lambda", "pricing", "sts"})
 
-# By this header moto is told whose everything is; of keys that it did not make it knows nobody.
+# This header sets the account for moto, which doesn't know the access keys of this server.
 # Source: https://docs.getmoto.org/en/latest/docs/multi_account.html
 _ACCOUNT_HEADER = "HTTP_X_MOTO_ACCOUNT_ID"
 
 
-# How services of the query protocols call it; the others say AccessDeniedException.
+# The error code of each service with the query protocol. The others return AccessDeniedException.
 _CODES = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied", "sts": "AccessDenied", "autoscaling": "AccessDenied"}
 
 
 class _PermissionCheck:
-    """Judges calls of roles. The administrator may do everything."""
+    """Checks the permissions of calls of roles. The administrator is allowed everything."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
 
     def check(self, call: Call, request: Request, session_tags: dict[str, str]) -> Call:
-        """Return a call with what was decided of it."""
+        """Return a call with the decision."""
         if not call.principal:
             return call
         try:
@@ -75,18 +75,18 @@ class _PermissionCheck:
                 decide(statements, replace(each, context={**shared, **each.context})) for each in access_requests
             ]
         except (UnknownPermission, NotFoundException, ClientError, LookupError) as error:
-            return call.refused("NotPlayed", f"the permission of {call.action}: {error}")
+            return call.denied("NotSimulated", f"the permission of {call.action}: {error}")
         call = replace(call, resources=tuple(dict.fromkeys(each.resource for each in access_requests)))
         for access_request, decision in zip(access_requests, decided, strict=True):
             if not decision.allowed:
-                said = _denied(call, access_request, decision.statement)
+                message = _denied(call, access_request, decision.statement)
                 return replace(
-                    call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=said
+                    call, allowed=False, statements=(decision.statement,) if decision.statement else (), message=message
                 )
         return call.with_statements(*(each.statement for each in decided))
 
     def _shared_keys(self, role: str, session_tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
-        """Return the keys that every call has, as if it had come over TLS."""
+        """Return the condition keys that every call has. All calls count as TLS."""
         tags = role_tags(self._region.account, role) | session_tags
         shared = {
             "aws:PrincipalAccount": self._region.account,
@@ -98,7 +98,7 @@ class _PermissionCheck:
 
 
 def _access_denied_error(call: Call) -> AwsError:
-    """Return what the caller of a call that is not allowed is told.
+    """Return the error for the caller of a denied call.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     """
@@ -118,7 +118,7 @@ def _denied(call: Call, access_request: AccessRequest, statement: str) -> str:
 
 
 class _Application:
-    """What the server runs for each request."""
+    """The WSGI application of the server."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Application:
         self._moto = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer one request."""
+        """Respond to one request."""
         return self._answer(environ)(environ, start_response)
 
     def _answer(self, environ: dict[str, Any]) -> Response:
@@ -149,16 +149,16 @@ class _Application:
         return self._answer_role(request, environ)
 
     def _answer_role(self, request: Request, environ: dict[str, Any]) -> Response:
-        """Play what the caller may do, and write it down however it ends."""
+        """Simulate a call if it is allowed, and record it in any case."""
         action = f"{request.service}:{request.name}"
         call = Call(principal="?", service=request.service, action=action)
         try:
             if why := self._principals.rejection_reason(request.access_key):
-                call = replace(call, principal="pods.eks.amazonaws.com").refused("AccessDenied", why)
+                call = replace(call, principal="pods.eks.amazonaws.com").denied("AccessDenied", why)
                 raise _access_denied_error(call)
             call = replace(call, principal=self._principals.resolve_role(request.access_key))
             if why := self._why_unreached(request):
-                call = call.refused("ConnectTimeout", why)
+                call = call.denied("ConnectTimeout", why)
                 raise _access_denied_error(call)
             check(request)
             call = self._permission_check.check(call, request, self._principals.session_tags(request.access_key))
@@ -192,7 +192,7 @@ class _Application:
         except ClientError as error:
             return answer(request, AwsError(error.response["Error"]["Code"], error.response["Error"]["Message"]))
         except Exception:
-            # What breaks here is written down as the answer to the call that broke it.
+            # An exception of a simulator is recorded as the error of the call.
             return answer(request, AwsError("InternalFailure", format_exc()))
 
     def _forward_to_moto(self, request: Request, environ: dict[str, Any]) -> Response:
@@ -203,30 +203,30 @@ class _Application:
         except NotImplementedError as error:
             raise NotSimulated(f"{request.service}:{request.name}") from error
         response = Response(b"".join(body), status=status, headers=headers)
-        # It has no such path.
+        # moto has no such path.
         if response.status_code == 404 and response.mimetype == "text/html":
             raise NotSimulated(f"{request.service}:{request.name}")
         return response
 
 
 _TICK_SECONDS = 1.0
-# Of stacks that say none. AWS's own documents have it for examples.
+# The account of stacks without one. AWS' documentation uses it in examples.
 ACCOUNT = "123456789012"
 
 
 class _Silent(MotoRequestHandler):
-    """Answers without a line for each request: `Aws.calls` tells them."""
+    """A request handler without logs: `Aws.calls` records the calls."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Aws:
-    """One region of one account, that lives as long as its ``with`` block. moto keeps one world a process: so do we.
+    """One region of one account, running inside its ``with`` block. moto has one state for each process: run only one.
 
     Attributes:
-        calls: Every call, in order.
-        capacity: What EC2 has left to sell.
+        calls: All calls, in order.
+        capacity: Capacity of EC2.
         endpoint: Address that answers for every service.
     """
 
@@ -244,7 +244,7 @@ class Aws:
         port = free_port()
         self.endpoint = f"http://{LOOPBACK}:{port}"
         self._region = Region(name=self.region, account=self.account, endpoint=self.endpoint)
-        # To append is one step of a list, whoever else appends.
+        # `list.append` is thread-safe.
         write, self._reachability = self.calls.append, Reachability(self._region)
         simulated = {
             key: simulate for each in self._simulators(write) for key, simulate in collect_operations(each).items()
@@ -263,7 +263,7 @@ class Aws:
         return self
 
     def _simulators(self, write: Callable[[Call], None]) -> list[object]:
-        """Return what answers the operations that moto lacks."""
+        """Return the simulators of the operations that moto lacks."""
         region = self._region
         self._others, self._roles = OtherServices(), Roles(region, self._principals, write)
         self._event_bus = EventBus(region, write)
@@ -278,17 +278,17 @@ class Aws:
         return [*own, *of_eks, *others, Tags(*(each.descriptions for each in of_eks))]
 
     def __exit__(self, *_: object) -> None:
-        """Stop it, and forget all that was made."""
+        """Stop the server, and reset the state of moto."""
         self._running.close()
 
     @property
     def administrator(self) -> str:
-        """ARN of the role that deploys, which EKS calls the creator of a cluster."""
+        """ARN of the deploying role, which is the creator of clusters."""
         return self._principals.administrator
 
     @property
     def functions(self) -> Invoke | None:
-        """What runs a function of Lambda: called with its name and the payload, returns the answer."""
+        """A function that runs a Lambda function: called with its name and payload, it returns the response."""
         return self._others.invoke
 
     @functions.setter
@@ -297,12 +297,12 @@ class Aws:
 
     @property
     def stack_resources(self) -> dict[str, Callable[[str], str]]:
-        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+        """Functions that return the physical id of a logical id, by name and by ARN of the stack."""
         return self._others.resources
 
     @property
     def nodes(self) -> Outcome | None:
-        """What tells whether an instance became a node; without it each does."""
+        """A function that returns the outcome of an instance. Without it, each instance becomes a node."""
         return self._nodegroups.outcome
 
     @nodes.setter
@@ -310,7 +310,7 @@ class Aws:
         self._nodegroups.outcome = outcome
 
     def credentials(self, role: str = "", *, tags: dict[str, str] | None = None) -> Credentials:
-        """Return an access key that is known as the role's, whatever its trust policy says."""
+        """Return an access key of a role, without a check of its trust policy."""
         return self._principals.credentials(role, tags=tags)
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
@@ -330,13 +330,13 @@ class Aws:
     def pod_credentials(
         self, cluster: str, *, namespace: str, service_account: str, pod: str, node_role: str, source: Source
     ) -> Credentials | None:
-        """Return the credentials that a pod gets by Pod Identity; nothing when its service account has no role.
+        """Return the credentials that a pod gets from Pod Identity; ``None`` if its service account has no role.
 
         The agent on the pod's node requests them as the role of the node.
         Source: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html (2026-11)
 
         Raises:
-            AwsError: The node may not request them, or the role doesn't trust pods, or not these.
+            AwsError: The node may not request them, or the role doesn't trust the pod.
         """
         found = self._clusters.find(cluster)
         association = self._identities.find_association(found, namespace, service_account)
@@ -357,43 +357,43 @@ class Aws:
         return self._principals.resolve_role(access_key)
 
     def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
-        """Return a client of the SDK that also checks enumerations, patterns and lengths of what it sends."""
+        """Return an SDK client that also checks enumerations, patterns and lengths of its parameters."""
         client = self._region.client(service, credentials or self.credentials(role))
         register_validation(client)
         return client
 
     def serve_cluster(self, name: str, *, endpoint: str, certificate_authority: bytes) -> None:
-        """Say where the API server of a cluster is: from now on it is active."""
+        """Set the address of the API server of a cluster, which makes the cluster active."""
         self._clusters.serve(name, endpoint, certificate_authority)
 
     def create_existing_network(self, *, vpc: str, in_zones: Sequence[str]) -> None:
-        """Have a VPC of somebody else, before anything is made, with subnets each in the next Availability Zone."""
+        """Create a VPC that exists before the stacks, with subnets in successive Availability Zones."""
         create_existing_network(self._region, vpc=vpc, in_zones=in_zones)
 
     def interrupt(self, instance: str) -> None:
-        """Warn of the interruption of a spot instance, which EC2 ends two minutes later: so does `terminate`.
+        """Send the interruption warning of a spot instance. EC2 ends it two minutes later; call `terminate` for that.
 
         Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
         """
         self._event_bus.publish(INTERRUPTION, instance, {"instance-action": "terminate"})
 
     def terminate(self, instance: str) -> None:
-        """End an instance, as EC2 itself does."""
+        """Terminate an instance, as EC2 does."""
         self._launches.terminate([instance])
 
     def _tick(self, over: Event) -> None:
-        """Have Auto Scaling do what it does by itself, until it is over."""
+        """Run Auto Scaling's own actions until the server stops."""
         while not over.wait(_TICK_SECONDS):
             try:
                 self._groups.settle()
             except Exception:
-                # Nobody asked, so nobody would be told.
+                # There is no caller, so the error is only recorded.
                 broken = Call(principal="autoscaling.amazonaws.com", service="autoscaling", action="autoscaling:Settle")
-                self.calls.append(broken.refused("InternalFailure", format_exc()))
+                self.calls.append(broken.denied("InternalFailure", format_exc()))
 
 
 def _forget(account: str) -> None:
-    """Have moto forget what was made in an account."""
+    """Reset the state of moto in an account."""
     for name in ("ec2", "events", "iam", "kms", "logs", "s3", "scheduler", "sqs", "ssm"):
         backend: Any = get_backend(name)
         backend[account].clear()

@@ -56,7 +56,7 @@ def evaluate(value: Any, scope: _Scope) -> Any:
     """Return a value with its functions applied and without what is `NO_VALUE`.
 
     Raises:
-        ValueError: A function is not played, or its arguments are none it takes.
+        ValueError: A function isn't simulated, or its arguments are none it takes.
         LookupError: It names what there is not.
     """
     if isinstance(value, list):
@@ -94,7 +94,7 @@ def _call(name: str, argument: Any, scope: _Scope) -> Any:
     if name in _LAZY:
         return _LAZY[name](argument, scope)
     if name not in _EAGER:
-        raise ValueError(f"{name} is not played; it must be one of {sorted([*_LAZY, *_EAGER])}")
+        raise ValueError(f"{name} isn't simulated; it must be one of {sorted([*_LAZY, *_EAGER])}")
     return _EAGER[name](evaluate(argument, scope), scope)
 
 
@@ -205,7 +205,7 @@ def resolve(value: Any, stored: Callable[[str], str]) -> Any:
         stored: Reads a parameter by its name, which may end with a version: ``name:3``.
 
     Raises:
-        ValueError: It refers to another service, which is not played.
+        ValueError: It refers to another service, which isn't simulated.
     """
     if isinstance(value, Mapping):
         return {key: resolve(each, stored) for key, each in value.items()}

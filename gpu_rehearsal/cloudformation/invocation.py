@@ -101,7 +101,7 @@ def runtime(name: str) -> Runtime:
 
 def _is_of_python(name: str) -> bool:
     if not name.startswith(("python3.", "nodejs")):
-        raise LookupError(f"runtime {name!r} is not played; it must be one of Python's or Node's")
+        raise LookupError(f"runtime {name!r} isn't simulated; it must be one of Python's or Node's")
     return name.startswith("python3.")
 
 

@@ -69,7 +69,7 @@ def internet_gateway(creation: Creation) -> Created:
 
 
 def gateway_attachment(creation: Creation) -> Created:
-    """Attach an internet gateway; one of a VPN is not played."""
+    """Attach an internet gateway; one of a VPN isn't simulated."""
     vpc_id = creation.properties["VpcId"]
     creation.call("ec2", "AttachInternetGateway")
     return Created(ref=f"IGW|{vpc_id}")
@@ -234,7 +234,7 @@ def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rule in the API's form.
 
     Raises:
-        ValueError: It has a property that is not played.
+        ValueError: It has a property that isn't simulated.
     """
     if others := sorted(set(rule) - {"Description", "IpProtocol", *_PORTS, *_SOURCES}):
         raise ValueError(f"rule of a security group: properties must be among those played, got {others}")

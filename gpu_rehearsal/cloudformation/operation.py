@@ -424,7 +424,7 @@ class Operation:
 
     def _why_not_simulated(self, resource: Resource, known: StackScope) -> str:
         if find_type(resource.type) is None:
-            return f"nothing here plays {resource.type}"
+            return f"nothing here simulates {resource.type}"
         unsimulated = sorted(self._not_simulated.intersection(references(resource.properties)))
         if unsimulated:
             return f"refers to {', '.join(unsimulated)}, not played"

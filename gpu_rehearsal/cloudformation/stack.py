@@ -50,9 +50,9 @@ class Stack:
             of its own.
         folder: For code, layers and logs of functions. Default: a temporary one, that stays.
         skip: Asked for a resource that is about to be made, by logical id, type and properties with functions applied:
-            returns why it is not played, or nothing where it is. What refers to it is not played then; what only waits
+            returns why it isn't simulated, or nothing where it is. What refers to it isn't simulated then; what only waits
             for it goes on.
-        excuse: Asked for an error: returns why it doesn't count against the stack, so that the resource is not played;
+        excuse: Asked for an error: returns why it doesn't count against the stack, so that the resource isn't simulated;
             empty if it counts. Errors of rollbacks and deletions count.
         stopped: Returns why a creation or update is given up, with what is on its way; empty while it isn't. Rollbacks
             and deletions go on.

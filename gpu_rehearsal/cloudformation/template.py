@@ -99,7 +99,7 @@ class Template:
         """Return a template from the document of `cdk synth`.
 
         Raises:
-            ValueError: It has a section or an attribute that is not played, such as macros.
+            ValueError: It has a section or an attribute that isn't simulated, such as macros.
         """
         _refuse_others("template", written, _SECTIONS)
         return cls(
@@ -128,7 +128,7 @@ def _read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
 
 
 def _refuse_others(who: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Refuse keys that nothing here plays.
+    """Refuse keys that nothing here simulates.
 
     Raises:
         ValueError: There is one.
@@ -205,7 +205,7 @@ def _typed(kind: str, text: str) -> Any:
         return [each.strip() for each in text.split(",")]
     if kind in ("String", "Number") or kind.startswith("AWS::EC2::"):
         return text
-    raise ValueError(f"parameter type {kind} is not played")
+    raise ValueError(f"parameter type {kind} isn't simulated")
 
 
 def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Resource]:
@@ -423,7 +423,7 @@ def merge_layers(layers: Iterable[Path], opt: Path) -> Path:
     Source: https://docs.aws.amazon.com/lambda/latest/dg/chapter-layers.html (2026-11)
 
     Raises:
-        ValueError: Two layers have an entry of the same name, which is not played.
+        ValueError: Two layers have an entry of the same name, which isn't simulated.
     """
     opt.mkdir(parents=True)
     for layer in layers:

@@ -304,7 +304,7 @@ class Addons(Looped):
         for name in removed:
             self._remove(name)
         if removed and not names:
-            # Their nodes are gone and no kubelet ends these pods. They would seem to run on a new node of the same name.
+            # Their nodes are gone and no kubelet ends these pods. On a new node of that name they would seem to run.
             self._client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods")
         for name in self._installed:
             for workload in WORKLOADS[name]:

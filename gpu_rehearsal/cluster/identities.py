@@ -349,7 +349,7 @@ class PodCredentials:
     def credentials(self, pod: Object, node: Node) -> Credentials | None:
         """Return the credentials of a pod, ``None`` if it has none. Calls with rejected ones fail with the reason.
 
-        Only a pod on the host network can use the credentials of its node, since the hop limit of the metadata service is 1.
+        Only a pod on the host network can use the credentials of its node: the metadata service has a hop limit of 1.
         """
         found = self._found(pod, node)
         if isinstance(found, Exception):

@@ -339,7 +339,7 @@ _UPDATE_SECONDS = 300.0
 # How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
 _UPDATE_PATIENCE_SECONDS = 60.0
 # Parts of the errors that the simulators return for a change that they don't support.
-_UNSUPPORTED = ("nothing here updates", "nothing here removes", "nothing here plays", "is not played")
+_UNSUPPORTED = ("nothing here updates", "nothing here removes", "nothing here simulates", "isn't simulated")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -150,7 +150,7 @@ def test_a_placement_group_is_found_by_its_name(aws: Aws) -> None:
     found = aws.client("ec2").describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["cl*"]}])
 
     assert [one["Strategy"] for one in found["PlacementGroups"]] == ["cluster"]
-    with pytest.raises(ClientError, match="the filter spread-level is not played"):
+    with pytest.raises(ClientError, match="the filter spread-level isn't simulated"):
         aws.client("ec2").describe_placement_groups(Filters=[{"Name": "spread-level", "Values": ["host"]}])
 
 

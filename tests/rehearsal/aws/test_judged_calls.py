@@ -106,7 +106,7 @@ def test_an_action_that_is_not_known_fails_whatever_is_allowed(aws: Aws, role: R
     with pytest.raises(ClientError, match="the resource of ec2:CreateVpc"):
         aws.client("ec2", role=everything).create_vpc(CidrBlock="10.0.0.0/16")
 
-    assert (last(aws).allowed, last(aws).error) == (False, "NotPlayed")
+    assert (last(aws).allowed, last(aws).error) == (False, "NotSimulated")
 
 
 def test_a_condition_that_is_not_known_fails(aws: Aws, role: Role) -> None:
@@ -148,7 +148,7 @@ def test_keys_tell_roles(aws: Aws, role: Role) -> None:
 
 
 def test_what_nobody_plays_is_refused(aws: Aws) -> None:
-    with pytest.raises(ClientError, match="eks:ListFargateProfiles is not played"):
+    with pytest.raises(ClientError, match="eks:ListFargateProfiles isn't simulated"):
         aws.client("eks").list_fargate_profiles(clusterName="demo")
 
 

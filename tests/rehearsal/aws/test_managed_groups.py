@@ -175,7 +175,7 @@ def test_a_capacity_block_launches_where_no_other_capacity_is(aws: Aws, create: 
         ({"releaseVersion": "1.36.0-20260713"}, "1.36.0-20260713 is not valid for kubernetes version 1.36"),
         ({"amiType": "AL2023_ARM_64_NVIDIA"}, "g6.xlarge. is not a valid instance type for requested amiType"),
         ({"instanceTypes": ["g5g.xlarge"]}, "g5g.xlarge. is not a valid instance type for requested amiType"),
-        ({"amiType": "WINDOWS_CORE_2022_x86_64"}, "the AMI type WINDOWS_CORE_2022_x86_64 is not played"),
+        ({"amiType": "WINDOWS_CORE_2022_x86_64"}, "the AMI type WINDOWS_CORE_2022_x86_64 isn't simulated"),
         ({"scalingConfig": {"minSize": 2, "maxSize": 1, "desiredSize": 2}}, "must be between"),
     ],
 )

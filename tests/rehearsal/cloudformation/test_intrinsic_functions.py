@@ -86,7 +86,7 @@ def test_functions(value: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"Fn::Transform": {"Name": "AWS::Include"}}, r"Fn::Transform is not played"),
+        ({"Fn::Transform": {"Name": "AWS::Include"}}, r"Fn::Transform isn't simulated"),
         ({"Fn::GetStackOutput": {"RoleArn": "arn"}}, r"Fn::GetStackOutput: \['RoleArn'\] are not played"),
         ({"Fn::Select": [2, ["a", "b"]]}, r"cannot select nonexistent value at index 2"),
         ({"Fn::Select": [-1, ["a", "b"]]}, r"cannot select nonexistent value at index -1"),

@@ -39,7 +39,7 @@ def test_values(declared: dict[str, Any], given: dict[str, str], expected: Any) 
         ({"Type": "String", "AllowedValues": [1, 2]}, {"P": "3"}, r"P: value must be one of \['1', '2'\], got '3'"),
         ({"Type": "String", "AllowedPattern": "[a-z]+"}, {"P": "aB"}, r"P: value must match \[a-z\]\+, got 'aB'"),
         ({"Type": "String", "MinLength": 2}, {"P": "abc"}, r"P: keys must be among .*, got \['MinLength'\]"),
-        ({"Type": "AWS::Route53::HostedZone::Id"}, {"P": "a"}, r"parameter type AWS::Route53.* is not played"),
+        ({"Type": "AWS::Route53::HostedZone::Id"}, {"P": "a"}, r"parameter type AWS::Route53.* isn't simulated"),
     ],
 )
 def test_refuses(declared: dict[str, Any], given: dict[str, str], message: str) -> None:

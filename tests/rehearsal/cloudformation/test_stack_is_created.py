@@ -126,7 +126,7 @@ def test_what_is_not_played_is_said_and_fails_nobody(aws: MotoAccount, tmp_path:
     events = by_id(stack_of(aws, tmp_path, resources).create())
 
     assert {name: (event.status, event.reason) for name, event in events.items()} == {
-        "Topic": ("NOT_PLAYED", "nothing here plays AWS::SNS::Topic"),
+        "Topic": ("NOT_PLAYED", "nothing here simulates AWS::SNS::Topic"),
         "Refers": ("NOT_PLAYED", "refers to Topic, not played"),
         "Waits": ("CREATE_COMPLETE", ""),
     }

@@ -211,7 +211,7 @@ def test_tags_policies_and_roles_change_in_place(aws: Aws, stack: Stack) -> None
 def test_another_version_of_the_cluster_is_a_failure(stack: Stack) -> None:
     events = update(stack, Cluster={"Version": "1.37"})
 
-    assert "another version of Kubernetes for a control plane that runs is not played" in events["Cluster"].reason
+    assert "another version of Kubernetes for a control plane that runs isn't simulated" in events["Cluster"].reason
     assert stack.status in ("UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")
 
 

@@ -96,7 +96,7 @@ def test_settings_of_bottlerocket() -> None:
         (multipart(part(cluster={"name": "training"})), r"spec\.cluster\.apiServerEndpoint"),
         (multipart("kind: NodeConfig\n"), "must be a NodeConfig of node.eks.aws/v1alpha1"),
         (multipart("{"), "nodeadm can't parse its NodeConfig"),
-        ("Content-Type: multipart/mixed\n\n", "no MIME multipart"),
+        ("Content-Type: multipart/mixed\n\n", "isn't MIME multipart"),
         (SETTINGS, "nodeadm can't parse its NodeConfig|must be a NodeConfig"),
         (
             multipart(part(instance={"localStorage": {"strategy": "RAID9"}})),
