@@ -57,7 +57,7 @@ def play_and_write(
 
     def report_interruption(name: str) -> None:
         text = f"the play was ended by {name}"
-        report.add([Line(scenario="End", promise="the rest is played", outcome=Outcome.NOT_PLAYED, text=text)])
+        report.add([Line(scenario="End", promise="the rest of the play runs", outcome=Outcome.NOT_PLAYED, text=text)])
 
     report = Report(_join_stack_names(assemblies), listener=show)
     try:
@@ -150,7 +150,7 @@ def _check_roles(stage: Stage) -> Iterator[Line]:
         refused = sorted({f"{each.action} ({each.message})" for each in own if not each.allowed})
         yield Line(
             scenario=PERMISSIONS,
-            promise=f"role {role.rpartition('/')[2]} may do what it does",
+            promise=f"role {role.rpartition('/')[2]} has the permissions that it uses",
             outcome=Outcome.FAILED if refused else Outcome.HELD,
             text="; ".join(refused) or f"{len({each.action for each in own})} actions",
         )
@@ -172,7 +172,7 @@ def _check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
         refused = sorted({f"{each.verb} {each.resource or each.path}" for each in own if each.decision != "allow"})
         yield Line(
             scenario=PERMISSIONS,
-            promise=f"account {user.removeprefix(_ACCOUNT_PREFIX).replace(':', '/')} may do what it does",
+            promise=f"account {user.removeprefix(_ACCOUNT_PREFIX).replace(':', '/')} has the permissions that it uses",
             outcome=Outcome.FAILED if refused else Outcome.HELD,
             text="; ".join(refused) or f"{len({(each.verb, each.resource) for each in own})} kinds of call",
         )

@@ -135,7 +135,7 @@ PLAYS: Mapping[str, Play] = {
         stacks=("GpuClusterStack",),
         context=_KARPENTER,
         require=(
-            "every pod that the stack brings runs",
+            "every pod that the stack installs runs",
             "pool gpu: one node for one pod",
             "Permissions",
             "Failure",

@@ -151,12 +151,13 @@ class Reachability:
 
     def _between(self, source: Source, target: _Target, port: int, name: str) -> str:
         """Return why security groups stop a connection within a VPC; empty if they don't."""
+        own, others = _list(source.groups), _list(target.groups)
         into = [rule for group in self._groups(target.groups) for rule in group["IpPermissions"]]
         out = [rule for group in self._groups(source.groups) for rule in group["IpPermissionsEgress"]]
         if not _allows(out, port, target.groups, [self._cidr(each) for each in target.subnets]):
-            return f"no security group of {_list(source.groups)} allows outbound port {port} to {name} ({_list(target.groups)})"
+            return f"no security group of {own} allows outbound port {port} to {name} ({others})"
         if not _allows(into, port, source.groups, [self._cidr(source.subnet)]):
-            return f"no security group of {name} ({_list(target.groups)}) allows inbound port {port} from {_list(source.groups)}"
+            return f"no security group of {name} ({others}) allows inbound port {port} from {own}"
         return ""
 
     def _allows_https_out(self, groups: Iterable[str]) -> bool:

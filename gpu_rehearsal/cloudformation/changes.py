@@ -21,7 +21,7 @@ from gpu_rehearsal.cloudformation.template import Account, Assets, Order, Resour
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.processes import Handler, Server
 
-# Bytes that an answer may have.
+# Max size of a response of a custom resource.
 MAX_ANSWER_BYTES = 4096
 _HOST = "localhost"
 _STATUSES = ("SUCCESS", "FAILED")
@@ -31,7 +31,7 @@ class _Answer(Handler):
     server: Answers
 
     def do_PUT(self) -> None:
-        """Keep the answer. The address is signed for a request without a content type."""
+        """Store the response. The address is signed for a request without a content type."""
         place, given = self.server.expected.get(self.path.strip("/")), self.body()
         allowed = place is not None and not self.headers.get("Content-Type")
         if allowed and place is not None:
@@ -40,7 +40,7 @@ class _Answer(Handler):
 
 
 class Answers(Server):
-    """A server that takes the answer to each request once."""
+    """A server that receives the responses of custom resources."""
 
     def __init__(self, authority: Authority) -> None:
         self.expected: dict[str, queue.SimpleQueue[bytes]] = {}
@@ -52,10 +52,10 @@ class Answers(Server):
         return f"https://{_HOST}:{self.server_port}/{request_id}"
 
     def wait(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Return the answer to a request, or nothing where none came in time.
+        """Return the response to a request, or ``None`` after a timeout.
 
         Raises:
-            ValueError: CloudFormation would not take the answer.
+            ValueError: CloudFormation would reject the response.
         """
         try:
             given = self.expected[request["RequestId"]].get(timeout=max(seconds, 0))
@@ -65,10 +65,10 @@ class Answers(Server):
 
 
 def checked(given: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer that CloudFormation would take.
+    """Return a response that CloudFormation would accept.
 
     Raises:
-        ValueError: It is too long, lacks a field, or answers another request.
+        ValueError: It is too long, lacks a field, or belongs to another request.
     """
     if len(given) > MAX_ANSWER_BYTES:
         raise ValueError(f"Response object is too long: {len(given)} bytes of at most {MAX_ANSWER_BYTES}")
@@ -81,18 +81,18 @@ def checked(given: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
     if not answer.get("PhysicalResourceId"):
         raise ValueError("Invalid PhysicalResourceId")
     if answer["Status"] == "FAILED" and not answer.get("Reason"):
-        raise ValueError("Invalid response: Reason must be said of a failure")
+        raise ValueError("Invalid response: a failure must have a Reason")
     return answer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackIdentity:
-    """How a stack is named.
+    """Name and id of a stack.
 
     Attributes:
         name: Name of the stack.
         id: Its ARN.
-        tries: How many stacks of that name were created before and rolled back.
+        tries: How many earlier stacks of the same name were rolled back.
     """
 
     name: str
@@ -101,7 +101,7 @@ class StackIdentity:
 
 
 class Clients:
-    """A client of each service and role, made once: making one is not safe in threads, using it is."""
+    """Cached clients for each service and role. Only their creation isn't thread-safe."""
 
     def __init__(self, aws: Account) -> None:
         self._aws = aws
@@ -118,14 +118,14 @@ class Clients:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """A stack, and what makes its resources.
+    """A stack, and the tools that create its resources.
 
     Attributes:
-        stack: Whose resources they are.
-        aws: Where they are made.
-        clients: By which they are made.
-        functions: Runs those of the stack.
-        answers: Where custom resources answer.
+        stack: The stack.
+        aws: The simulated account.
+        clients: Clients of the account.
+        functions: Runs the functions of the stack.
+        answers: Receives the responses of custom resources.
         assets: Files of functions and layers.
     """
 
@@ -137,7 +137,7 @@ class Deployment:
     assets: Assets
 
 
-# CloudFormation has all but the last three. NOT_PLAYED: the type isn't simulated, or a resource that it refers to.
+# CloudFormation has all except the last three. NOT_PLAYED: the type isn't simulated, or a resource that it refers to.
 # NOT_BEGUN: another resource failed before. UNCHANGED: no property differs; operations don't return it.
 Status = Literal[
     "CREATE_COMPLETE",
@@ -160,14 +160,14 @@ class Event:
     """The end of a change to a resource.
 
     Attributes:
-        logical_id: Its name in the template.
-        type: What it is, e.g. ``AWS::EC2::VPC``.
-        status: How it ended.
-        reason: Why it is not complete, or how it was played.
+        logical_id: Logical id of the resource.
+        type: Its type, e.g. ``AWS::EC2::VPC``.
+        status: Status after the change.
+        reason: Why it isn't complete, or a note about its simulation.
         started: Seconds from the start of the operation on the stack.
         ended: Seconds from the start of the operation to the end of the change.
-        after: Logical ids it waited for.
-        physical_id: What ``Ref`` gives; empty where it does not exist.
+        after: Logical ids that it waited for.
+        physical_id: The value of ``Ref``; empty if it doesn't exist.
         phase: Part of the operation.
     """
 
@@ -188,15 +188,15 @@ class Event:
 
 
 def run_all(order: Order, work: Callable[[str], Event], *, at_once: int, stop_on_failure: bool = True) -> list[Event]:
-    """Change everything, and return the events in the order in which they ended.
+    """Change all resources, and return the events in the order of their ends.
 
     Nothing starts that waits for a failed change. Changes that have started always end.
 
     Args:
         order: Logical ids that each waits for.
-        work: Changes one and returns how that ended.
-        at_once: How many may be on their way.
-        stop_on_failure: Whether nothing else starts after a failure either.
+        work: Changes one resource, and returns its event.
+        at_once: Max number of concurrent changes.
+        stop_on_failure: Whether no other change starts after a failure.
     """
     sorter = TopologicalSorter(order)
     sorter.prepare()
@@ -217,11 +217,11 @@ def run_all(order: Order, work: Callable[[str], Event], *, at_once: int, stop_on
 
 
 def inverted(order: Order) -> Order:
-    """Return the order of deletions: what depends on a resource is deleted before it."""
+    """Return the order of deletions: a resource is deleted after its dependents."""
     return {name: tuple(sorted(each for each, needs in order.items() if name in needs)) for name in order}
 
 
-# Seconds from a look at a resource to the next, and for how long one is looked at.
+# Seconds between two checks of a status, and max seconds of a wait.
 POLL_SECONDS, _MAX_WAIT_SECONDS = 0.2, 3600.0
 SAME_NAMES = Shaping()
 
@@ -232,12 +232,12 @@ class CreationFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Created:
-    """A resource that exists.
+    """A resource that exists in the account.
 
     Attributes:
-        ref: What ``Ref`` gives.
-        attributes: What ``Fn::GetAtt`` gives, by name.
-        note: How it was played, where a reader of the events should know.
+        ref: The value of ``Ref``.
+        attributes: Values of ``Fn::GetAtt``, by name.
+        note: A note about its simulation for readers of the events.
     """
 
     ref: str
@@ -251,7 +251,7 @@ class Deployed:
 
     Attributes:
         resource: As the template declares it.
-        properties: With functions applied.
+        properties: Its properties, with functions evaluated.
         physical: The resource in the account.
         after: Logical ids of the resources that it depends on.
         generation: How many resources it replaced.
@@ -267,19 +267,19 @@ class Deployed:
 class Creation:
     """A resource that is created, updated or deleted.
 
-    A property is used up by `take` or by the `call` that makes the resource; what nothing used is refused at the end.
+    `take` and `call` remove properties. A property that remains at the end is an error.
 
     Args:
-        deployment: What all resources of the stack share.
-        resource: As declared.
-        properties: With functions applied.
+        deployment: The stack, and the tools that create its resources.
+        resource: The declared resource.
+        properties: Its properties, with functions evaluated.
         before: The resource that is updated or deleted; ``None`` for a creation.
         generation: How many resources a created one replaces.
 
     Attributes:
-        properties: Those that are not used up. An update starts with the changed ones; a removed one is ``None``.
+        properties: The unused properties. An update starts with the changed ones. A removed one is ``None``.
         declared: All properties.
-        physical_id: Of the resource, as soon as it exists. CloudFormation deletes it if a later call fails.
+        physical_id: Its physical id, as soon as it exists. CloudFormation deletes the resource if a later call fails.
         has_called: Whether a call was sent. A failed update without one has nothing to roll back.
     """
 
@@ -307,29 +307,29 @@ class Creation:
         return self.before
 
     def value(self, name: str) -> Any:
-        """Return an attribute or else a property of the existing resource, by its name with a capital or not."""
+        """Return an attribute or property of the existing resource. The case of the first letter is ignored."""
         values = {**self.old.properties, **self.old.physical.attributes}
         return values.get(name[:1].upper() + name[1:])
 
     def items(self, name: str) -> tuple[list[Any], list[Any]]:
-        """Take a list, and return the items that are new, and those that an update removes."""
+        """Take a list, and return its new items and the items that an update removes."""
         self.properties.pop(name, None)
         old, new = (each.get(name) or [] for each in (self.before.properties if self.before else {}, self.declared))
         return [each for each in new if each not in old], [each for each in old if each not in new]
 
     def tags(self) -> tuple[list[dict[str, str]], list[str]]:
-        """Take the tags, and return those that an update sets, and the keys of those that it removes."""
+        """Take the tags, and return the tags that an update sets and the keys that it removes."""
         self.properties.pop("Tags", None)
         old, new = (_pairs(each.get("Tags") or {}) for each in (self.old.properties, self.declared))
         changed = [{"Key": key, "Value": value} for key, value in new.items() if old.get(key) != value]
         return changed, sorted(old.keys() - new.keys())
 
     def retag(self, service: str, resource: str) -> Created:
-        """Change the tags by TagResource and UntagResource, and return the resource as it was.
+        """Change the tags with TagResource and UntagResource, and return the unchanged resource.
 
         Args:
-            service: As boto3 calls it.
-            resource: What the service identifies the resource by: its ARN, or the id of a key.
+            service: Name of the boto3 client.
+            resource: Its identifier in these calls: its ARN, or the id of a key.
         """
         for operation, changed in zip(("TagResource", "UntagResource"), self.tags(), strict=True):
             members = (
@@ -342,10 +342,10 @@ class Creation:
         return self.old.physical
 
     def take(self, name: str, default: Any = None) -> Any:
-        """Return a property for another call than the one that makes the resource.
+        """Return a property for a call other than the creating one.
 
         Raises:
-            CreationFailed: An update removes the property, which has no default.
+            CreationFailed: An update removes the property, and it has no default.
         """
         found = self.properties.get(name, default)
         if found is None and default is None and name in self.properties:
@@ -354,24 +354,24 @@ class Creation:
         return default if found is None else found
 
     def call(self, service: str, operation: str, shaping: Shaping = SAME_NAMES, **given: Any) -> dict[str, Any]:
-        """Make the resource of all properties that are left, and return the answer.
+        """Create the resource with all remaining properties, and return the response.
 
         Args:
-            service: As boto3 calls it.
-            operation: As the API calls it, e.g. ``CreateVpc``.
+            service: Name of the boto3 client.
+            operation: Operation of the API, e.g. ``CreateVpc``.
             shaping: How the properties differ from the parameters.
-            given: Parameters beside the properties.
+            given: Additional parameters.
         """
         return self.send(service, operation, **self._parameters(service, operation, shaping), **given)
 
     def check(self, service: str, operation: str, shaping: Shaping = SAME_NAMES, **given: Any) -> dict[str, Any]:
-        """Return the parameters of a call that is played here, if a client would send it; arguments as in `call`."""
+        """Validate and return the parameters of a call that is simulated here. Arguments as in `call`."""
         parameters = self._parameters(service, operation, shaping) | given
         validate(self._clients.get_client(service), operation, parameters)
         return parameters
 
     def shaped(self, service: str, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return properties in the form of an operation's parameters."""
+        """Return properties as parameters of an operation."""
         shape = self._clients.get_client(service).meta.service_model.operation_model(operation).input_shape
         return SAME_NAMES.parameters(shape, properties)
 
@@ -383,25 +383,25 @@ class Creation:
         return shaping.parameters(shape, properties)
 
     def send(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Send a call as the administrator and return its answer."""
+        """Send a call as the administrator, and return its response."""
         self.has_called = True
         answer: dict[str, Any] = getattr(self._clients.get_client(service), xform_name(operation))(**parameters)
         return answer
 
     def as_role(self, service: str, role: str) -> Any:
-        """Return a client that acts as a role, for what a service does in its name."""
+        """Return a client with a role, for calls that a service makes with it."""
         return self._clients.get_client(service, role)
 
     def wait(self, look: Callable[[], str], *, until: str, while_: frozenset[str]) -> None:
-        """Look at a resource until it is ready.
+        """Wait until a resource is ready.
 
         Args:
             look: Returns its status.
-            until: The status of a ready one.
-            while_: Statuses on the way there.
+            until: The status of a ready resource.
+            while_: Statuses of a resource that isn't ready yet.
 
         Raises:
-            CreationFailed: It has another status, or keeps one of the way.
+            CreationFailed: It has another status, or the wait takes too long.
         """
         ends = time.monotonic() + _MAX_WAIT_SECONDS
         while (status := look()) != until:
@@ -412,7 +412,7 @@ class Creation:
             time.sleep(POLL_SECONDS)
 
     def fail(self, reason: str) -> NoReturn:
-        """End the operation.
+        """Fail the operation.
 
         Raises:
             CreationFailed: Always.
@@ -420,20 +420,20 @@ class Creation:
         raise CreationFailed(f"{self.logical_id}: {reason}")
 
     def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something of this account and region."""
+        """Return an ARN in this account and region."""
         aws = self.aws
         return f"arn:{region_partition(aws.region)}:{service}:{aws.region}:{aws.account}:{resource}"
 
     def name(self, max_length: int, *, lower: bool = False) -> str:
-        """Return the name that CloudFormation makes up: stack, logical id and twelve characters.
+        """Return the name that CloudFormation generates: stack, logical id and twelve characters.
 
         The characters are the same in every rehearsal, so that reports can be compared.
 
         Args:
-            max_length: Characters that a name may have.
-            lower: Whether it may have no capitals.
+            max_length: Max number of characters.
+            lower: Whether it must be in lower case.
         """
-        # A replacement has another name than the resource that it replaces; so has what a second try creates.
+        # A replacement has another name than the replaced resource. A second try has another name too.
         again = f"/{self._generation}" if self._generation else ""
         again += f"/try {self.stack.tries}" if self.stack.tries else ""
         tail = hashlib.sha256(f"{self.stack.name}/{self.logical_id}{again}".encode()).hexdigest()[:12].upper()
@@ -443,26 +443,26 @@ class Creation:
         return name.lower() if lower else name
 
     def named(self, property_name: str, max_length: int, **how: Any) -> str:
-        """Take the property with the name, or make one up; arguments as in `name`."""
-        said = self.take(property_name)
-        return self.name(max_length, **how) if said is None else str(said)
+        """Take the property with the name, or generate a name. Arguments as in `name`."""
+        name = self.take(property_name)
+        return self.name(max_length, **how) if name is None else str(name)
 
     def refuse_unused(self) -> None:
-        """Refuse properties that no call took.
+        """Reject properties that no call used.
 
         Raises:
-            CreationFailed: There are some.
+            CreationFailed: A property is left.
         """
         if left := sorted(self.properties):
             raise CreationFailed(
                 f"nothing here updates {left} of {self.type}"
                 if self.before
-                else f"properties {left} of {self.type} reach no call"
+                else f"properties {left} of {self.type} aren't simulated"
             )
 
 
 def _pairs(tags: Any) -> dict[str, str]:
-    """Return tags as a mapping: node groups have one, other types a list."""
+    """Return tags as a mapping. Node groups declare a mapping, other types a list."""
     return dict(tags) if isinstance(tags, Mapping) else {each["Key"]: as_text(each["Value"]) for each in tags}
 
 

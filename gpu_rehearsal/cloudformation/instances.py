@@ -1,11 +1,7 @@
-"""Launch templates, placement groups, Auto Scaling groups, queues, rules of events, and schedules.
+"""Launch templates, placement groups, Auto Scaling groups, queues, event rules, schedules, and IAM roles and policies.
 
 Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EC2.html and
-AWS_AutoScaling.html, AWS_SQS.html, AWS_Events.html, AWS_Scheduler.html there (2026-11)
-
-Roles and policies of IAM.
-
-Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_IAM.html (2026-11)
+AWS_AutoScaling.html, AWS_SQS.html, AWS_Events.html, AWS_Scheduler.html, AWS_IAM.html there (2026-11)
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ _DEFAULTS: dict[str, Any] = {"Description": "", "MaxSessionDuration": 3600}
 
 
 def launch_template(creation: Creation) -> Created:
-    """Make a launch template."""
+    """Create a launch template."""
     name = creation.named("LaunchTemplateName", 128)
     found = creation.call("ec2", "CreateLaunchTemplate", LaunchTemplateName=name)["LaunchTemplate"]
     return Created(
@@ -38,22 +34,22 @@ def launch_template(creation: Creation) -> Created:
 
 
 def placement_group(creation: Creation) -> Created:
-    """Make a placement group; its name is always made up."""
+    """Create a placement group. Its name is always generated."""
     name = creation.name(255)
     creation.call("ec2", "CreatePlacementGroup", Shaping(tagged="placement-group"), GroupName=name)
     return Created(ref=name, attributes={"GroupName": name})
 
 
 def auto_scaling_group(creation: Creation) -> Created:
-    """Make an Auto Scaling group; its subnets are one text."""
+    """Create an Auto Scaling group. The API has its subnets as one text."""
     name = creation.named("AutoScalingGroupName", 255)
-    subnets = {"VPCZoneIdentifier": ",".join(said)} if (said := creation.take("VPCZoneIdentifier")) else {}
+    subnets = {"VPCZoneIdentifier": ",".join(ids)} if (ids := creation.take("VPCZoneIdentifier")) else {}
     creation.call("autoscaling", "CreateAutoScalingGroup", SAME_NAMES, AutoScalingGroupName=name, **subnets)
     return Created(ref=name)
 
 
 def update_launch_template(creation: Creation) -> Created:
-    """Make another version of a launch template. Its default version stays, as in CloudFormation."""
+    """Create a version of a launch template. Its default version stays, as in CloudFormation."""
     template = creation.physical_id
     if "TagSpecifications" in creation.properties:
         old, new = (_template_tags(each) for each in (creation.old.properties, creation.declared))
@@ -94,7 +90,7 @@ def _template_tags(properties: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def queue(creation: Creation) -> Created:
-    """Make a queue; all but its name and tags are attributes, as texts."""
+    """Create a queue. All properties except name and tags are attributes, as texts."""
     name = creation.named("QueueName", 80)
     tags = {each["Key"]: as_text(each["Value"]) for each in creation.take("Tags", [])}
     creation.properties = {"Attributes": creation.properties}
@@ -120,7 +116,7 @@ def update_queue(creation: Creation) -> Created:
 
 
 def queue_policy(creation: Creation) -> Created:
-    """Write the policy of queues."""
+    """Set the policy of queues."""
     document = json.dumps(creation.take("PolicyDocument"))
     for url in creation.take("Queues"):
         creation.send("sqs", "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": document})
@@ -134,7 +130,7 @@ def delete_queue_policy(creation: Creation) -> None:
 
 
 def rule(creation: Creation) -> Created:
-    """Make a rule, then its targets."""
+    """Create a rule, then its targets."""
     targets = creation.take("Targets", [])
     name = creation.named("Name", 64)
     arn = creation.call("events", "PutRule", Shaping(documents=frozenset({"EventPattern"})), Name=name)["RuleArn"]
@@ -149,7 +145,7 @@ def rule(creation: Creation) -> Created:
 
 
 def update_rule(creation: Creation) -> Created:
-    """Write a rule again, without the targets that are gone."""
+    """Overwrite a rule, and remove targets."""
     kept = {each["Id"] for each in creation.declared.get("Targets", [])}
     gone = [each["Id"] for each in creation.old.properties.get("Targets", []) if each["Id"] not in kept]
     if gone:
@@ -170,14 +166,14 @@ def delete_rule(creation: Creation) -> None:
 
 
 def schedule(creation: Creation) -> Created:
-    """Make a schedule."""
+    """Create a schedule."""
     name = creation.named("Name", 64)
     arn = creation.call("scheduler", "CreateSchedule", Name=name)["ScheduleArn"]
     return Created(ref=name, attributes={"Arn": arn})
 
 
 def update_schedule(creation: Creation) -> Created:
-    """Write a schedule again."""
+    """Overwrite a schedule."""
     creation.properties = dict(creation.declared)
     creation.take("Name")
     creation.call("scheduler", "UpdateSchedule", Name=creation.physical_id)
@@ -189,7 +185,7 @@ def _targets(rule_name: str, targets: list[dict[str, object]]) -> dict[str, obje
 
 
 def role(creation: Creation) -> Created:
-    """Make a role, then attach managed policies and write its own."""
+    """Create a role, then attach managed policies and create inline policies."""
     managed, own = creation.take("ManagedPolicyArns", []), creation.take("Policies", [])
     name = creation.named("RoleName", 64)
     shaping = Shaping(documents=frozenset({"AssumeRolePolicyDocument"}))
@@ -201,7 +197,7 @@ def role(creation: Creation) -> Created:
 
 
 def update_role(creation: Creation) -> Created:
-    """Change who may assume a role, its policies and its tags."""
+    """Change trust policy, policies and tags of a role."""
     name = creation.physical_id
     if (document := creation.take("AssumeRolePolicyDocument")) is not None:
         creation.send("iam", "UpdateAssumeRolePolicy", RoleName=name, PolicyDocument=json.dumps(document))
@@ -218,7 +214,7 @@ def update_role(creation: Creation) -> Created:
 
 
 def delete_role(creation: Creation) -> None:
-    """Delete a role and the policies that the template gave it; IAM rejects it while it has others."""
+    """Delete a role and the policies of the template. IAM rejects it while the role has others."""
     name, old = creation.physical_id, creation.old.properties
     _attach(creation, name, [], old.get("ManagedPolicyArns", []))
     _write_all(creation, name, [], old.get("Policies", []))
@@ -226,7 +222,7 @@ def delete_role(creation: Creation) -> None:
 
 
 def policy(creation: Creation) -> Created:
-    """Write one policy into roles; those of users and groups are not played."""
+    """Create an inline policy of roles. Policies of users and groups aren't simulated."""
     name, document = creation.take("PolicyName"), creation.take("PolicyDocument")
     for each in creation.take("Roles", []):
         _write(creation, each, name, document)
@@ -234,7 +230,7 @@ def policy(creation: Creation) -> Created:
 
 
 def update_policy(creation: Creation) -> Created:
-    """Write a policy into the roles that have it now, and delete it from others."""
+    """Overwrite the inline policy of its roles, and delete it from removed roles."""
     old, new = creation.old.properties, creation.declared
     for each in new.get("Roles", []):
         _write(creation, each, new["PolicyName"], new["PolicyDocument"])
@@ -253,14 +249,14 @@ def delete_policy(creation: Creation) -> None:
 
 
 def role_policy(creation: Creation) -> Created:
-    """Write a policy into one role."""
+    """Create an inline policy of one role."""
     role_name, name = creation.properties["RoleName"], creation.properties["PolicyName"]
     creation.call("iam", "PutRolePolicy", _POLICY)
     return Created(ref=f"{name}|{role_name}")
 
 
 def managed_policy(creation: Creation) -> Created:
-    """Make a managed policy and attach it to roles."""
+    """Create a managed policy and attach it to roles."""
     roles = creation.take("Roles", [])
     name = creation.named("ManagedPolicyName", 128)
     arn = creation.call("iam", "CreatePolicy", _POLICY, PolicyName=name)["Policy"]["Arn"]
@@ -271,7 +267,7 @@ def managed_policy(creation: Creation) -> Created:
 
 
 def update_managed_policy(creation: Creation) -> Created:
-    """Make another version of a managed policy the default one, and delete the old version."""
+    """Create a default version of a managed policy, and delete the old version."""
     arn = creation.physical_id
     if (document := creation.take("PolicyDocument")) is not None:
         old = creation.send("iam", "GetPolicy", PolicyArn=arn)["Policy"]["DefaultVersionId"]
@@ -295,7 +291,7 @@ def delete_managed_policy(creation: Creation) -> None:
 
 
 def instance_profile(creation: Creation) -> Created:
-    """Make an instance profile and put its role in."""
+    """Create an instance profile and add its role."""
     [role_name] = creation.take("Roles")
     name = creation.named("InstanceProfileName", 128)
     arn = creation.call("iam", "CreateInstanceProfile", InstanceProfileName=name)["InstanceProfile"]["Arn"]
@@ -304,7 +300,7 @@ def instance_profile(creation: Creation) -> Created:
 
 
 def delete_instance_profile(creation: Creation) -> None:
-    """Take the role out of an instance profile and delete it."""
+    """Remove the role from an instance profile, and delete the profile."""
     name, [role_name] = creation.physical_id, creation.old.properties["Roles"]
     creation.send("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role_name)
     creation.send("iam", "DeleteInstanceProfile", InstanceProfileName=name)

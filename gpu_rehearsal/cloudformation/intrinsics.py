@@ -1,7 +1,7 @@
-"""Intrinsic functions, dynamic references and rules of templates, and properties in the form that an API takes.
+"""Intrinsic functions, dynamic references and rules of templates, and properties as parameters of an API.
 
-Most properties have the API's names in another case, which botocore's models list. What a resource type has otherwise
-is in its own module. A property that matches no parameter is rejected, so that nothing of a template is dropped.
+Most properties have the API's names in another case. botocore's models list these names. Exceptions are in the module
+of the resource type. A property without a parameter is rejected, so that no property is dropped.
 
 Source, 2026-11:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
@@ -28,10 +28,10 @@ _REFERENCE = re.compile(r"\{\{resolve:([a-z-]+):([^}]*)\}\}")
 
 
 class _Scope(Protocol):
-    """What functions may ask while a stack is created."""
+    """The values that functions can read."""
 
     def ref(self, name: str) -> Any:
-        """Return what ``Ref`` gives of a parameter, a pseudo parameter or a resource; `NO_VALUE` of AWS::NoValue."""
+        """Return the value of ``Ref`` for a parameter or resource; `NO_VALUE` for AWS::NoValue."""
 
     def attribute(self, logical_id: str, name: str) -> Any:
         """Return an attribute of a resource."""
@@ -43,21 +43,21 @@ class _Scope(Protocol):
         """Return a mapping of the template."""
 
     def zones(self, region: str) -> list[str]:
-        """Return the names of the Availability Zones of a region; of the stack's for an empty name."""
+        """Return the names of the Availability Zones of a region. An empty name is the stack's region."""
 
     def imported(self, name: str) -> Any:
         """Return the value that another stack exports."""
 
     def output(self, stack: str, name: str, region: str) -> Any:
-        """Return the value of another stack's output; the stack's own region for an empty one."""
+        """Return the value of another stack's output. An empty region is the stack's region."""
 
 
 def evaluate(value: Any, scope: _Scope) -> Any:
-    """Return a value with its functions applied and without what is `NO_VALUE`.
+    """Return a value with its functions evaluated, without members that are `NO_VALUE`.
 
     Raises:
-        ValueError: A function isn't simulated, or its arguments are none it takes.
-        LookupError: It names what there is not.
+        ValueError: A function isn't simulated, or its arguments are invalid.
+        LookupError: A name doesn't exist.
     """
     if isinstance(value, list):
         return [got for each in value if (got := evaluate(each, scope)) is not NO_VALUE]
@@ -70,26 +70,26 @@ def evaluate(value: Any, scope: _Scope) -> Any:
 
 
 def is_function(name: str) -> bool:
-    """Whether a key is a function's and no property's."""
+    """Whether a key is the name of a function."""
     return name in ("Ref", "Condition") or name.startswith("Fn::")
 
 
 def as_text(value: Any) -> str:
-    """Return a scalar as CloudFormation writes it into a text.
+    """Return a scalar as text, as CloudFormation converts it.
 
     Raises:
-        ValueError: It is no scalar.
+        ValueError: It isn't a scalar.
     """
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int, float)):
-        raise ValueError(f"a text must be made of texts and numbers, got {value!r}")
+        raise ValueError(f"a text must consist of texts and numbers, got {value!r}")
     return str(value)
 
 
 def _call(name: str, argument: Any, scope: _Scope) -> Any:
     if name == "Condition" and not isinstance(argument, str):
-        # The element of a policy has the same name.
+        # Policies have an element of the same name.
         return {name: evaluate(argument, scope)}
     if name in _LAZY:
         return _LAZY[name](argument, scope)
@@ -198,10 +198,10 @@ _EAGER: dict[str, Callable[[Any, _Scope], Any]] = {
 
 
 def resolve(value: Any, stored: Callable[[str], str]) -> Any:
-    """Return a value with every reference replaced.
+    """Return a value with every dynamic reference replaced.
 
     Args:
-        value: Properties, functions applied.
+        value: Properties, with functions evaluated.
         stored: Reads a parameter by its name, which may end with a version: ``name:3``.
 
     Raises:
@@ -221,10 +221,10 @@ def _read(found: re.Match[str], stored: Callable[[str], str]) -> str:
 
 
 def refuse_unless_asserted(rules: Mapping[str, Any], scope: _Scope) -> None:
-    """Refuse parameters that a rule forbids.
+    """Reject parameters that violate a rule.
 
     Raises:
-        ValueError: An assertion does not hold.
+        ValueError: An assertion doesn't hold.
     """
     for name, rule in rules.items():
         if "RuleCondition" in rule and not evaluate(rule["RuleCondition"], scope):
@@ -240,8 +240,8 @@ class Shaping:
 
     Attributes:
         renamed: Name of the parameter by the path of a property, e.g. ``{"Logging.Types": "types"}``.
-        documents: Paths of properties that the API takes as text of JSON.
-        tagged: What the call of EC2 makes, by its name in TagSpecifications.
+        documents: Paths of properties that the API accepts as JSON text.
+        tagged: Resource type of the created resource in TagSpecifications of EC2.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class Shaping:
         """Return the parameters of a call.
 
         Raises:
-            ValueError: A property is none of the call's.
+            ValueError: The call has no such parameter.
         """
         if not isinstance(shape, StructureShape):
             raise TypeError(f"{shape.name}: shape must be a structure, got {shape.type_name}")
@@ -269,7 +269,7 @@ class Shaping:
             elif here == "Tags" and self.tagged:
                 found["TagSpecifications"] = [{"ResourceType": self.tagged, "Tags": each}]
             else:
-                raise ValueError(f"property {here} reaches no parameter of {shape.name}, which takes {list(members)}")
+                raise ValueError(f"property {here} isn't a parameter of {shape.name}, which accepts {list(members)}")
         return found
 
     def _any(self, shape: Shape, value: Any, path: str) -> Any:
@@ -287,12 +287,12 @@ class Shaping:
 
     def _map(self, shape: MapShape, value: Mapping[str, Any], path: str) -> dict[str, Any]:
         if (known := shape.key.metadata.get("enum")) and (others := sorted(set(value) - set(known))):
-            raise ValueError(f"property {path} takes no {others}, but {known}")
+            raise ValueError(f"property {path} must have keys in {known}, got {others}")
         return {key: self._any(shape.value, each, f"{path}.{key}") for key, each in value.items()}
 
 
 def tags(shape: Shape, written: list[Mapping[str, Any]]) -> Any:
-    """Return tags in the form of a service: a map, or a list under its own names."""
+    """Return tags in the format of a service: a map, or a list with the service's key names."""
     if isinstance(shape, MapShape):
         return {each["Key"]: as_text(each["Value"]) for each in written}
     assert isinstance(shape, ListShape)
@@ -310,10 +310,10 @@ def tags(shape: Shape, written: list[Mapping[str, Any]]) -> Any:
 
 
 def scalar(shape: Shape, value: Any, path: str) -> Any:
-    """Return a value as the API's type: CloudFormation takes numbers and booleans as texts, and texts as numbers.
+    """Return a value in the API's type. CloudFormation accepts numbers and booleans as texts, and texts as numbers.
 
     Raises:
-        ValueError: It is none of that type.
+        ValueError: It can't be converted.
     """
     if isinstance(value, (list, Mapping)) or shape.type_name not in _SCALARS:
         raise ValueError(f"property {path} must be a {shape.type_name}, got {value!r}")
@@ -344,15 +344,15 @@ _SCALARS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def validate(client: Any, operation: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse what a client would not send, for a call that is played here and not sent.
+    """Validate the parameters of a call that is simulated here and not sent.
 
     Args:
-        client: Of the service, with its own checks.
-        operation: E.g. ``CreateFunction``.
-        parameters: Of the call.
+        client: Client of the service, with additional checks.
+        operation: Operation, e.g. ``CreateFunction``.
+        parameters: Parameters of the call.
 
     Raises:
-        ParamValidationError: As botocore says it.
+        ParamValidationError: Parameters are invalid.
     """
     meta = client.meta
     model = meta.service_model.operation_model(operation)

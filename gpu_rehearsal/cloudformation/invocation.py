@@ -1,4 +1,4 @@
-"""A Lambda function, and one run of it: a process with Lambda's environment, killed after the function's timeout."""
+"""Lambda functions, and their runs: processes with Lambda's environment, killed after the function's timeout."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from gpu_rehearsal.credentials import FunctionError, Source
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Function:
-    """What runs when a function is invoked.
+    """The settings of a function.
 
     Attributes:
         name: Name of the function.
         arn: Its ARN.
-        role: ARN of the role as which it runs.
-        runtime: E.g. ``python3.13``.
+        role: ARN of its role.
+        runtime: Its runtime, e.g. ``python3.13``.
         handler: Module and function, e.g. ``index.handler``.
         code: Folder of its code.
-        opt: Folder that stands for ``/opt``, with the files of its layers.
-        variables: Environment variables of its own.
+        opt: Folder that replaces ``/opt``, with the files of its layers.
+        variables: Its environment variables.
         timeout: Seconds after which it is killed.
-        memory_mb: What it may use; told to it, not enforced.
-        log_group: Name of the log group it writes to.
-        source: Where its connections start; of several subnets the first.
+        memory_mb: Its memory setting, which isn't enforced.
+        log_group: Name of its log group.
+        source: Where its connections start, in the first of its subnets.
     """
 
     name: str
@@ -67,8 +67,8 @@ class Runtime:
     """A program that runs handlers.
 
     Attributes:
-        command: How it is started.
-        variables: Environment variables that it needs.
+        command: Its command line.
+        variables: Its environment variables.
     """
 
     command: tuple[str, ...]
@@ -76,10 +76,10 @@ class Runtime:
 
 
 def local_runtime(name: str) -> str:
-    """Return what plays a runtime of Lambda: any version of Python this one, any of Node the one on the PATH.
+    """Return the local version that runs a runtime of Lambda: this Python, or the Node on the PATH.
 
     Raises:
-        LookupError: Nothing plays it, or it is not installed.
+        LookupError: The runtime isn't supported, or not installed.
     """
     if _is_of_python(name):
         return f"Python {platform.python_version()}"
@@ -88,10 +88,10 @@ def local_runtime(name: str) -> str:
 
 
 def runtime(name: str) -> Runtime:
-    """Return the program that plays a runtime of Lambda.
+    """Return the local program that runs a runtime of Lambda.
 
     Raises:
-        LookupError: Nothing plays it, or it or what it brings is not installed.
+        LookupError: The runtime isn't supported, or it or its packages aren't installed.
     """
     if _is_of_python(name):
         return Runtime(command=(sys.executable, "-u", str(_HERE / "python_runtime.py")), variables={})
@@ -101,7 +101,7 @@ def runtime(name: str) -> Runtime:
 
 def _is_of_python(name: str) -> bool:
     if not name.startswith(("python3.", "nodejs")):
-        raise LookupError(f"runtime {name!r} isn't simulated; it must be one of Python's or Node's")
+        raise LookupError(f"runtime {name!r} isn't simulated; it must be a runtime of Python or Node")
     return name.startswith("python3.")
 
 
@@ -113,18 +113,18 @@ def _node() -> str:
 
 
 class Invocation:
-    """One run of a function, in a folder of its own that stands for the home and ``/tmp`` of its environment.
+    """One run of a function, in a new folder that replaces its home and ``/tmp``.
 
     Args:
-        function: What runs.
-        folder: Empty folder for all that the run writes.
-        environment: Variables of the place: credentials, addresses, certificates.
-        stopped: Returns why the run is to be killed; empty while it isn't.
+        function: The function.
+        folder: Empty folder for all files of the run.
+        environment: Variables for credentials, addresses and certificates.
+        stopped: Returns why to kill the run; empty while it may continue.
 
     Attributes:
-        request_id: By which logs and errors name it.
-        log_stream: Name of its stream of logs.
-        log: File with all that it printed.
+        request_id: Its id in logs and errors.
+        log_stream: Name of its log stream.
+        log: File with its output.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class Invocation:
         self._answer = folder / "answer.json"
 
     def run(self, payload: bytes) -> bytes:
-        """Return the handler's answer as JSON.
+        """Return the handler's response as JSON.
 
         Raises:
-            FunctionError: The handler raised, took too long, or its process died.
+            FunctionError: The handler raised an exception, timed out, or its process ended.
         """
         process = runtime(self.function.runtime)
         (self._folder / "tmp").mkdir()
@@ -160,7 +160,7 @@ class Invocation:
         return self._read_result(started.returncode)
 
     def printed(self) -> list[str]:
-        """Return the lines that it printed."""
+        """Return the lines of its output."""
         return self.log.read_text(errors="replace").splitlines()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
@@ -171,7 +171,7 @@ class Invocation:
                 "Sandbox.Timedout", f"Error: Task timed out after {self.function.timeout}.00 seconds"
             ) from None
         finally:
-            # With what it started: Lambda freezes all of it, and nothing thaws it again here.
+            # With its children. Lambda would freeze all of them, and here no later run would continue them.
             processes.kill(process)
         if why:
             raise self._error("Stopped", why)
@@ -189,11 +189,11 @@ class Invocation:
         return FunctionError(json.dumps(result).encode())
 
     def _variables(self) -> dict[str, str]:
-        """Return the environment; nothing of this process' own gets through.
+        """Return the environment, without any variable of this process.
 
         Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime
-        (2026-11). HOME is not set there; unset, programs would take the home of whoever rehearses. The CDK's handlers
-        take another folder than /tmp, which all runs would share here, from TEST_OUTDIR.
+        (2026-11). Lambda doesn't set HOME. If it were unset here, programs would use the home of the current user. The
+        CDK's handlers read TEST_OUTDIR to replace /tmp, which all runs would share here.
         """
         function, temporary = self.function, str(self._folder / "tmp")
         return {
@@ -224,14 +224,14 @@ class Invocation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """A run of a function that has ended.
+    """An ended run of a function.
 
     Attributes:
         function: Name of the function.
-        role: ARN of the role as which it ran.
-        seconds: How long it ran.
-        error: What it ended with; empty for an answer.
-        log: File with all that it printed.
+        role: ARN of its role.
+        seconds: Duration.
+        error: Its error; empty after a response.
+        log: File with its output.
     """
 
     function: str
@@ -242,20 +242,20 @@ class Run:
 
 
 class Functions:
-    """The functions of a deployment; each run is a process with its role's credentials.
+    """The functions of a deployment. Each run is a process with its role's credentials.
 
-    Memory, network and file system of a run are not limited as Lambda limits them, and no environment is used twice.
+    Lambda's limits of memory, network and file system aren't applied, and no environment is reused.
 
     Args:
-        aws: Answers what they call.
-        folder: For code, layers, and all that runs write.
-        environment: Variables that every run gets beside its own, e.g. those by which it trusts certificates.
-        stopped: Returns why nobody waits for a run any longer; empty while somebody does.
+        aws: The simulated account.
+        folder: Folder for code, layers and files of runs.
+        environment: Additional variables of every run, e.g. for certificates.
+        stopped: Returns why to stop runs; empty while they may continue.
 
     Attributes:
-        can_be_stopped: Whether `stopped` counts: it doesn't for a rollback or a deletion.
+        can_be_stopped: Whether `stopped` is used. It isn't for a rollback or a deletion.
         layers: Folders of layers, by ARN.
-        runs: Those that have ended.
+        runs: All ended runs.
     """
 
     def __init__(
@@ -273,36 +273,36 @@ class Functions:
         aws.functions = self.invoke
 
     def add(self, function: Function) -> None:
-        """Have a function answer by its name, in place of an older version of it."""
+        """Add a function, or replace an older version of it."""
         self._physical[function.name] = function
 
     def remove(self, name: str) -> None:
-        """Delete a function after its runs have ended: Lambda has written their logs by then."""
+        """Delete a function after its runs have ended and their logs are written."""
         self._physical.pop(name, None)
         with self._idle:
             self._idle.wait_for(lambda: not self._running[name])
 
     def next_layer(self, layer: str) -> str:
-        """Return the ARN of the next version of a layer; no number is used twice."""
+        """Return the ARN of the next version of a layer. Versions are unique."""
         with self._lock:
             self._layer_versions[layer] += 1
             return f"{layer}:{self._layer_versions[layer]}"
 
     def new_folder(self, kind: str, name: str) -> Path:
-        """Return the path of a new folder for a version of something."""
+        """Return the path of a new folder for a version of code or layers."""
         with self._lock:
             return self.folder / kind / f"{name}-{next(self._versions):03}"
 
     def invoke(self, name: str, payload: bytes) -> bytes:
-        """Run a function and return its answer as JSON.
+        """Run a function, and return its response as JSON.
 
         Args:
-            name: Of the function; of another deployment where it is none of this one.
-            payload: Event, as JSON.
+            name: Name of the function, in this deployment or in another one.
+            payload: The event as JSON.
 
         Raises:
-            FunctionError: It ended without an answer.
-            LookupError: There is no such function.
+            FunctionError: It ended without a response.
+            LookupError: The function doesn't exist.
         """
         if name not in self._physical:
             if self._invoke_elsewhere is None:
@@ -316,16 +316,16 @@ class Functions:
             return self._run(Invocation(function, folder, environment, self.stopped), payload)
 
     def stopped(self) -> str:
-        """Return why nobody waits for a run any longer; empty while somebody does."""
+        """Return why to stop runs; empty while they may continue."""
         return self._stopped() if self.can_be_stopped else ""
 
     def settle(self) -> None:
-        """Wait for every run to end: one that has answered a custom resource still runs for a moment."""
+        """Wait for every run to end. A run continues for a moment after its response to a custom resource."""
         with self._idle:
             self._idle.wait_for(lambda: not self._running.total())
 
     def _why_unreached(self, function: Function, payload: bytes) -> str:
-        """Return why kubectl in a function doesn't reach the cluster of its event: its calls are sent elsewhere."""
+        """Return why kubectl in a function doesn't reach the cluster of its event. It calls the API server directly."""
         if not (function.opt / "kubectl").exists():
             return ""
         cluster = json.loads(payload).get("ResourceProperties", {}).get("ClusterName")
@@ -371,7 +371,7 @@ class Functions:
         )
 
     def _write_log(self, invocation: Invocation) -> None:
-        """Write what a run printed to its log group as its role, as Lambda does; what is denied is lost there too.
+        """Write the output of a run to its log group with its role, as Lambda does. A denied call loses it.
 
         Source: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html (2026-11)
         """
@@ -390,7 +390,7 @@ class Functions:
 
 
 def _create_stream(logs: Any, where: Mapping[str, str]) -> None:
-    """Create a stream of logs, and its group where nobody has."""
+    """Create a log stream, and its group if it doesn't exist."""
     try:
         logs.create_log_stream(**where)
     except logs.exceptions.ResourceNotFoundException:

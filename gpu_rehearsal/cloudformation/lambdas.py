@@ -22,14 +22,14 @@ from gpu_rehearsal.cloudformation.invocation import Function, local_runtime
 from gpu_rehearsal.cloudformation.template import merge_layers
 from gpu_rehearsal.credentials import FunctionError, Source
 
-# What Lambda takes where a function does not say.
+# Lambda's defaults.
 # Source: https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html (2026-11)
 _TIMEOUT, _MEMORY_MB = 3, 128
 _SERVICE = "lambda.amazonaws.com"
 
 
 def function(creation: Creation) -> Created:
-    """Make a function of its code and layers."""
+    """Create a function from its code and layers."""
     name = creation.named("FunctionName", 64)
     inline = creation.properties.get("Code", {}).get("ZipFile")
     parameters = creation.check("lambda", "CreateFunction", FunctionName=name)
@@ -55,12 +55,12 @@ def function(creation: Creation) -> Created:
             source=_source(name, parameters.get("VpcConfig", {})),
         )
     )
-    note = f"{parameters['Runtime']} played on {local_runtime(parameters['Runtime'])}"
+    note = f"{parameters['Runtime']} runs on {local_runtime(parameters['Runtime'])}"
     return Created(ref=name, attributes={"Arn": arn}, note=note)
 
 
 def layer_version(creation: Creation) -> Created:
-    """Make a version of a layer."""
+    """Create a version of a layer."""
     name = creation.named("LayerName", 140)
     parameters = creation.check("lambda", "PublishLayerVersion", LayerName=name)
     arn = creation.functions.next_layer(creation.arn("lambda", f"layer:{name}"))
@@ -74,14 +74,14 @@ def delete_function(creation: Creation) -> None:
 
 
 def delete_layer_version(creation: Creation) -> None:
-    """Delete a version of a layer. Functions that have it keep it, as in Lambda."""
+    """Delete a version of a layer. Functions that use it keep it, as in Lambda."""
     creation.functions.layers.pop(creation.physical_id, None)
 
 
 def permission(creation: Creation) -> Created:
-    """Let a service invoke a function; nothing here that invokes one asks."""
+    """Validate a permission to invoke a function. It isn't enforced."""
     creation.check("lambda", "AddPermission", Shaping(), StatementId=creation.name(100))
-    return Created(ref=creation.name(100), note="checked only: who may invoke is not judged")
+    return Created(ref=creation.name(100), note="only validated: permissions to invoke functions aren't enforced")
 
 
 def _source(name: str, network: dict[str, Any]) -> Source:
@@ -94,14 +94,14 @@ def _unpack_asset(creation: Creation, parameters: dict[str, Any]) -> Path:
 
 
 def _write_inline_code(text: str, folder: Path, parameters: dict[str, Any]) -> Path:
-    """Write code of the template to a file, whose name CloudFormation takes from the runtime."""
+    """Write inline code to a file. CloudFormation derives its name from the runtime."""
     folder.mkdir(parents=True)
     (folder / ("index.py" if parameters["Runtime"].startswith("python") else "index.js")).write_text(text)
     return folder
 
 
 def _refuse_unless_assumed(creation: Creation, role: str) -> None:
-    """Refuse a role that Lambda could not assume."""
+    """Reject a role that Lambda can't assume."""
     found = creation.send("iam", "GetRole", RoleName=role.rpartition("/")[2])["Role"]["AssumeRolePolicyDocument"]
     trusted = [each for each in found["Statement"] if _SERVICE in json.dumps(each.get("Principal"))]
     if not any(each["Effect"] == "Allow" for each in trusted):
@@ -109,7 +109,7 @@ def _refuse_unless_assumed(creation: Creation, role: str) -> None:
 
 
 def _refuse_unless_in_network(creation: Creation, parameters: dict[str, Any]) -> None:
-    """Refuse a function in a VPC whose role may make no network interface there: Lambda makes them as that role.
+    """Reject a function in a VPC if its role can't create network interfaces, which Lambda creates with the role.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions (2026-11)
     """
@@ -124,25 +124,25 @@ def _refuse_unless_in_network(creation: Creation, parameters: dict[str, Any]) ->
             )
 
 
-# Seconds that CloudFormation waits for an answer where the resource does not say.
+# Seconds that CloudFormation waits for a response by default.
 # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
 _SERVICE_TIMEOUT = 3600
-# Seconds before Lambda runs again an asynchronous invocation whose function ended with an error.
+# Seconds before each retry of a failed asynchronous invocation.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html (2026-11)
 _RETRY_SECONDS = (60, 120)
 
 
 def create_custom(creation: Creation) -> Created:
-    """Create a custom resource. A failed one is deleted too, by the id that its function answered with.
+    """Create a custom resource. A failed one is deleted too, by the id in the response of its function.
 
-    Assumption, without a source: CloudFormation makes up the id if no answer comes.
+    Assumption, without a source: CloudFormation generates the id if there is no response.
     """
     creation.physical_id = creation.name(64)
     return _send(creation, "Create")
 
 
 def update_custom(creation: Creation) -> Created:
-    """Update a custom resource. If the answer has another id, CloudFormation deletes the old one afterwards.
+    """Update a custom resource. If the response has another id, CloudFormation deletes the old resource afterwards.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
     """
@@ -157,7 +157,7 @@ def delete_custom(creation: Creation) -> None:
 
 
 def _send(creation: Creation, kind: str, **more: Any) -> Created:
-    """Send a request to the function behind ServiceToken, and wait for its answer."""
+    """Send a request to the function of ServiceToken, and wait for its response."""
     request = _request(creation, kind) | more
     creation.has_called = True
     seconds = float(creation.declared.get("ServiceTimeout", _SERVICE_TIMEOUT))
@@ -180,24 +180,24 @@ def _send(creation: Creation, kind: str, **more: Any) -> Created:
 
 
 def _with_text_scalars(value: Any) -> Any:
-    """Return properties as a function gets them: every scalar a text."""
+    """Return properties as a function receives them: every scalar is text."""
     if isinstance(value, Mapping):
         return {key: _with_text_scalars(each) for key, each in value.items()}
     return [_with_text_scalars(each) for each in value] if isinstance(value, list) else as_text(value)
 
 
 class _AsyncInvocation(Thread):
-    """An asynchronous invocation, again after a while where the function ends with an error.
+    """An asynchronous invocation with retries after errors.
 
     Args:
-        creation: Whose functions these are.
-        name: Of the function.
-        request: What it is asked.
-        ends: Moment after which nobody waits for an answer.
+        creation: The custom resource.
+        name: Name of the function.
+        request: The event.
+        ends: Monotonic time of the timeout.
 
     Attributes:
-        failed: What the last run ended with; empty where it answered Lambda.
-        given_up: Set when the answer doesn't matter any more, so that the function doesn't run again.
+        failed: Error of the last run; empty if it succeeded.
+        given_up: Set to prevent further retries.
     """
 
     def __init__(self, creation: Creation, name: str, request: Mapping[str, Any], ends: float) -> None:
@@ -206,7 +206,7 @@ class _AsyncInvocation(Thread):
         self.failed, self.given_up = "", Event()
 
     def run(self) -> None:
-        """Invoke until the function ends without an error, at most three times."""
+        """Invoke the function until it succeeds, at most three times."""
         for seconds in (*_RETRY_SECONDS, None):
             if self._succeeds() or seconds is None or time.monotonic() + seconds > self._ends:
                 return
@@ -241,7 +241,7 @@ def _request(creation: Creation, kind: str) -> dict[str, Any]:
 def _wait_for_answer(
     creation: Creation, invocation: _AsyncInvocation, request: Mapping[str, Any], ends: float
 ) -> dict[str, Any] | None:
-    """Return the answer; nothing as soon as none can come any more, since nobody here waits for an hour."""
+    """Return the response; ``None`` as soon as no response can follow, without a wait for the timeout."""
     while time.monotonic() < ends:
         if why := creation.functions.stopped():
             invocation.given_up.set()

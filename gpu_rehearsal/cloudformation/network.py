@@ -1,12 +1,9 @@
-"""Networks of EC2.
+"""Networks of EC2, KMS keys, log groups, alarms, parameters, buckets, file systems, and the metadata of the CDK.
 
 Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_EC2.html, and of every
 call: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Operations.html (2026-11)
-
-Keys, logs, alarms, parameters, buckets, file systems, and what the CDK notes of itself.
-
-Source of every type: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html, AWS_FSx.html,
-AWS_CloudWatch.html, AWS_Logs.html, AWS_S3.html and AWS_SSM.html there (2026-11)
+Source of the other types: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_KMS.html,
+AWS_FSx.html, AWS_CloudWatch.html, AWS_Logs.html, AWS_S3.html and AWS_SSM.html there (2026-11)
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from gpu_rehearsal.cloudformation.changes import Created, Creation
 from gpu_rehearsal.cloudformation.intrinsics import Shaping
 from gpu_rehearsal.cloudformation.template import region_partition
 
-# Where a rule of CloudFormation names one source, the API has a list of them, each with the description.
+# A rule of CloudFormation has one source. The API has a list of sources, each with the description.
 _SOURCES: Mapping[str, tuple[str, str]] = {
     "CidrIp": ("IpRanges", "CidrIp"),
     "CidrIpv6": ("Ipv6Ranges", "CidrIpv6"),
@@ -29,16 +26,16 @@ _SOURCES: Mapping[str, tuple[str, str]] = {
     "SourceSecurityGroupId": ("UserIdGroupPairs", "GroupId"),
 }
 _PORTS = ("FromPort", "ToPort")
-# The rule for egress of a new group.
+# The egress rule of a new group.
 _EVERYTHING = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 
 
 def vpc(creation: Creation) -> Created:
-    """Make a VPC; names in DNS are switched by calls of their own."""
-    switches = {name: creation.take(name) for name in ("EnableDnsSupport", "EnableDnsHostnames")}
+    """Create a VPC. Its DNS settings need separate calls."""
+    dns_settings = {name: creation.take(name) for name in ("EnableDnsSupport", "EnableDnsHostnames")}
     found = creation.call("ec2", "CreateVpc", Shaping(tagged="vpc"))["Vpc"]
     vpc_id = creation.physical_id = found["VpcId"]
-    for name, on in switches.items():
+    for name, on in dns_settings.items():
         if on is not None:
             creation.send("ec2", "ModifyVpcAttribute", VpcId=vpc_id, **{name: {"Value": is_true(on)}})
     filters = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "group-name", "Values": ["default"]}]
@@ -50,7 +47,7 @@ def vpc(creation: Creation) -> Created:
 
 
 def subnet(creation: Creation) -> Created:
-    """Make a subnet; public addresses are switched by a call of their own."""
+    """Create a subnet. Its setting of public addresses needs a separate call."""
     public = creation.take("MapPublicIpOnLaunch")
     found = creation.call("ec2", "CreateSubnet", Shaping(tagged="subnet"))["Subnet"]
     creation.physical_id = found["SubnetId"]
@@ -63,13 +60,13 @@ def subnet(creation: Creation) -> Created:
 
 
 def internet_gateway(creation: Creation) -> Created:
-    """Make an internet gateway."""
+    """Create an internet gateway."""
     found = creation.call("ec2", "CreateInternetGateway", Shaping(tagged="internet-gateway"))["InternetGateway"]
     return Created(ref=found["InternetGatewayId"], attributes={"InternetGatewayId": found["InternetGatewayId"]})
 
 
 def gateway_attachment(creation: Creation) -> Created:
-    """Attach an internet gateway; one of a VPN isn't simulated."""
+    """Attach an internet gateway. VPN gateways aren't simulated."""
     vpc_id = creation.properties["VpcId"]
     creation.call("ec2", "AttachInternetGateway")
     return Created(ref=f"IGW|{vpc_id}")
@@ -84,7 +81,7 @@ def elastic_ip(creation: Creation) -> Created:
 
 
 def nat_gateway(creation: Creation) -> Created:
-    """Make a NAT gateway, and wait until it forwards."""
+    """Create a NAT gateway, and wait until it is available."""
     gateway = creation.call("ec2", "CreateNatGateway", Shaping(tagged="natgateway"))["NatGateway"]["NatGatewayId"]
     creation.physical_id = gateway
 
@@ -97,13 +94,13 @@ def nat_gateway(creation: Creation) -> Created:
 
 
 def route_table(creation: Creation) -> Created:
-    """Make a route table."""
+    """Create a route table."""
     found = creation.call("ec2", "CreateRouteTable", Shaping(tagged="route-table"))["RouteTable"]
     return Created(ref=found["RouteTableId"], attributes={"RouteTableId": found["RouteTableId"]})
 
 
 def route(creation: Creation) -> Created:
-    """Make a route."""
+    """Create a route."""
     properties = creation.properties
     target = properties.get("DestinationCidrBlock") or properties.get("DestinationIpv6CidrBlock")
     ref = f"{properties['RouteTableId']}|{target}"
@@ -112,13 +109,13 @@ def route(creation: Creation) -> Created:
 
 
 def route_table_association(creation: Creation) -> Created:
-    """Give a subnet its route table."""
+    """Associate a route table with a subnet."""
     found = creation.call("ec2", "AssociateRouteTable")["AssociationId"]
     return Created(ref=found, attributes={"Id": found})
 
 
 def vpc_endpoint(creation: Creation) -> Created:
-    """Make an endpoint of a VPC, and wait until it is there."""
+    """Create a VPC endpoint, and wait until it is available."""
     shaping = Shaping(tagged="vpc-endpoint", documents=frozenset({"PolicyDocument"}))
     endpoint = creation.call("ec2", "CreateVpcEndpoint", shaping)["VpcEndpoint"]["VpcEndpointId"]
     creation.physical_id = endpoint
@@ -132,10 +129,10 @@ def vpc_endpoint(creation: Creation) -> Created:
 
 
 def flow_log(creation: Creation) -> Created:
-    """Make a flow log of one resource.
+    """Create a flow log of one resource.
 
     Raises:
-        CreationFailed: EC2 refused it in its answer.
+        CreationFailed: The response of EC2 has an error.
     """
     resource = creation.take("ResourceId")
     answer = creation.call("ec2", "CreateFlowLogs", Shaping(tagged="vpc-flow-log"), ResourceIds=[resource])
@@ -146,7 +143,7 @@ def flow_log(creation: Creation) -> Created:
 
 
 def retag(creation: Creation) -> Created:
-    """Change the tags of a resource of EC2."""
+    """Change the tags of an EC2 resource."""
     if "Tags" in creation.properties:
         new, removed = creation.tags()
         resource = creation.value("AllocationId") if creation.type == "AWS::EC2::EIP" else creation.physical_id
@@ -158,7 +155,7 @@ def retag(creation: Creation) -> Created:
 
 
 def update_vpc(creation: Creation) -> Created:
-    """Change DNS and the tags of a VPC."""
+    """Change DNS settings and tags of a VPC."""
     # Source of the defaults: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html (2026-11)
     for name, default in (("EnableDnsSupport", True), ("EnableDnsHostnames", False)):
         if name in creation.properties:
@@ -168,7 +165,7 @@ def update_vpc(creation: Creation) -> Created:
 
 
 def update_subnet(creation: Creation) -> Created:
-    """Change public addresses and the tags of a subnet."""
+    """Change tags and the setting of public addresses of a subnet."""
     if "MapPublicIpOnLaunch" in creation.properties:
         on = {"Value": is_true(creation.take("MapPublicIpOnLaunch", False))}
         creation.send("ec2", "ModifySubnetAttribute", SubnetId=creation.physical_id, MapPublicIpOnLaunch=on)
@@ -176,19 +173,19 @@ def update_subnet(creation: Creation) -> Created:
 
 
 def update_route(creation: Creation) -> Created:
-    """Give a route another target."""
+    """Change the target of a route."""
     creation.properties = dict(creation.declared)
     creation.call("ec2", "ReplaceRoute")
     return creation.old.physical
 
 
 def is_true(value: object) -> bool:
-    """Whether a boolean property is on, which templates also write as a text."""
+    """Whether a boolean property is true. Templates may have it as text."""
     return value is True or value == "true"
 
 
 def security_group(creation: Creation) -> Created:
-    """Make a security group; rules for egress that are said replace the one that lets everything out."""
+    """Create a security group. Declared egress rules replace the default rule, which allows everything."""
     ingress, egress = creation.take("SecurityGroupIngress"), creation.take("SecurityGroupEgress")
     name, vpc_id = creation.named("GroupName", 255), creation.properties["VpcId"]
     shaping = Shaping(renamed={"GroupDescription": "Description"}, tagged="security-group")
@@ -203,7 +200,7 @@ def security_group(creation: Creation) -> Created:
 
 
 def update_security_group(creation: Creation) -> Created:
-    """Change the rules and tags of a security group: new rules first."""
+    """Change rules and tags of a security group, new rules first."""
     for way in ("Ingress", "Egress"):
         if f"SecurityGroup{way}" not in creation.properties:
             continue
@@ -218,7 +215,7 @@ def update_security_group(creation: Creation) -> Created:
 
 
 def security_group_ingress(creation: Creation) -> Created:
-    """Let somebody into a security group."""
+    """Create an ingress rule of a security group."""
     group = creation.take("GroupId")
     rule, creation.properties = creation.properties, {}
     answer = _authorize(creation, "AuthorizeSecurityGroupIngress", group, [rule])
@@ -231,13 +228,13 @@ def _authorize(creation: Creation, operation: str, group: str, rules: list[Mappi
 
 
 def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule in the API's form.
+    """Return a rule in the API's format.
 
     Raises:
-        ValueError: It has a property that isn't simulated.
+        ValueError: A property isn't simulated.
     """
     if others := sorted(set(rule) - {"Description", "IpProtocol", *_PORTS, *_SOURCES}):
-        raise ValueError(f"rule of a security group: properties must be among those played, got {others}")
+        raise ValueError(f"rule of a security group: properties must be simulated, got {others}")
     described = {"Description": rule["Description"]} if "Description" in rule else {}
     ports = {name: int(rule[name]) for name in _PORTS if name in rule}
     sources = {many: [{one: rule[name], **described}] for name, (many, one) in _SOURCES.items() if name in rule}
@@ -245,7 +242,7 @@ def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def key(creation: Creation) -> Created:
-    """Make a key; its rotation is switched by a call of its own, and a waiting time is of its deletion."""
+    """Create a key. Its rotation needs a separate call, and its pending window is a setting of the deletion."""
     rotates = creation.take("EnableKeyRotation", False)
     creation.take("PendingWindowInDays")
     shaping = Shaping(renamed={"KeyPolicy": "Policy"}, documents=frozenset({"KeyPolicy"}))
@@ -257,7 +254,7 @@ def key(creation: Creation) -> Created:
 
 
 def update_key(creation: Creation) -> Created:
-    """Change the policy, the description and the rotation of a key."""
+    """Change policy, description and rotation of a key."""
     key = creation.physical_id
     if (document := creation.take("KeyPolicy")) is not None:
         creation.send("kms", "PutKeyPolicy", KeyId=key, PolicyName="default", Policy=json.dumps(document))
@@ -280,21 +277,21 @@ def delete_key(creation: Creation) -> None:
 
 
 def alias(creation: Creation) -> Created:
-    """Give a key another name."""
+    """Create an alias of a key."""
     name = creation.properties["AliasName"]
     creation.call("kms", "CreateAlias")
     return Created(ref=name)
 
 
 def update_alias(creation: Creation) -> Created:
-    """Give the name to another key."""
+    """Change the key of an alias."""
     name, key = creation.physical_id, creation.take("TargetKeyId")
     creation.send("kms", "UpdateAlias", AliasName=name, TargetKeyId=key)
     return creation.old.physical
 
 
 def log_group(creation: Creation) -> Created:
-    """Make a log group, then say how long it keeps."""
+    """Create a log group, then set its retention."""
     name, days = creation.named("LogGroupName", 512), creation.take("RetentionInDays")
     creation.call("logs", "CreateLogGroup", logGroupName=name)
     creation.physical_id = name
@@ -304,7 +301,7 @@ def log_group(creation: Creation) -> Created:
 
 
 def update_log_group(creation: Creation) -> Created:
-    """Change how long a log group keeps events."""
+    """Change the retention of a log group."""
     if "RetentionInDays" in creation.properties:
         name, days = creation.physical_id, creation.properties.pop("RetentionInDays")
         if days is None:
@@ -315,7 +312,7 @@ def update_log_group(creation: Creation) -> Created:
 
 
 def parameter(creation: Creation) -> Created:
-    """Store a parameter."""
+    """Create a parameter."""
     kind, value = creation.properties["Type"], creation.properties["Value"]
     name = creation.named("Name", 1011)
     creation.call("ssm", "PutParameter", Name=name)
@@ -323,7 +320,7 @@ def parameter(creation: Creation) -> Created:
 
 
 def update_parameter(creation: Creation) -> Created:
-    """Store another value."""
+    """Change value and tags of a parameter."""
     new, removed = creation.tags()
     which = {"ResourceType": "Parameter", "ResourceId": creation.physical_id}
     if new:
@@ -338,7 +335,7 @@ def update_parameter(creation: Creation) -> Created:
 
 
 def file_system(creation: Creation) -> Created:
-    """Make a file system of FSx; the names by which it is mounted are made up, for nothing is mounted here."""
+    """Create an FSx file system. Its names for mounts are invented, because nothing is mounted here."""
     found = creation.call("fsx", "CreateFileSystem")["FileSystem"]
     physical = found["FileSystemId"]
     names = {"DNSName": f"{physical}.fsx.amazonaws.com", "LustreMountName": "played"}
@@ -346,10 +343,10 @@ def file_system(creation: Creation) -> Created:
 
 
 def bucket(creation: Creation) -> Created:
-    """Make a bucket; what it is like is said by calls of its own."""
+    """Create a bucket. Its versioning needs a separate call."""
     name = creation.named("BucketName", 63, lower=True)
     versioning = creation.take("VersioningConfiguration")
-    # The only region that is not said.
+    # us-east-1 is the default, and isn't a valid constraint.
     if creation.aws.region != "us-east-1":
         creation.properties["CreateBucketConfiguration"] = {"LocationConstraint": creation.aws.region}
     creation.call("s3", "CreateBucket", Bucket=name)
@@ -360,20 +357,20 @@ def bucket(creation: Creation) -> Created:
 
 
 def bucket_policy(creation: Creation) -> Created:
-    """Write the policy of a bucket."""
+    """Set the policy of a bucket."""
     name, document = creation.take("Bucket"), json.dumps(creation.take("PolicyDocument"))
     creation.call("s3", "PutBucketPolicy", Bucket=name, Policy=document)
     return Created(ref=name)
 
 
 def alarm(creation: Creation) -> Created:
-    """Make an alarm of CloudWatch."""
+    """Create a CloudWatch alarm."""
     name = creation.named("AlarmName", 255)
     creation.call("cloudwatch", "PutMetricAlarm", AlarmName=name)
     return Created(ref=name, attributes={"Arn": creation.arn("cloudwatch", f"alarm:{name}")})
 
 
 def metadata(creation: Creation) -> Created:
-    """Make nothing: the type is a note for AWS."""
+    """Create nothing: the type is metadata for AWS."""
     creation.properties = {}
     return Created(ref=creation.name(64))

@@ -1,4 +1,4 @@
-"""One operation on the resources of a stack: forward, back after a failure, and the deletions that follow.
+"""One operation on the resources of a stack: changes, the rollback after a failure, and deletions.
 
 Sources, read 2026-11: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html,
 aws-attribute-updatereplacepolicy.html there, and
@@ -41,16 +41,16 @@ _GONE = ("NotFound", "NoSuch", "NonExistent", "DoesNotExist")
 
 
 class StackScope:
-    """What is known of a stack.
+    """The values that functions of a template can read.
 
     Args:
-        template: Its conditions and mappings.
-        stack: How it is named.
-        region: Where it is.
-        account: Whose it is.
-        parameters: Value of each parameter.
+        template: The template, with conditions and mappings.
+        stack: Name and id of the stack.
+        region: Region of the stack.
+        account: Account of the stack.
+        parameters: Values of the parameters.
         zones: Returns the names of a region's Availability Zones.
-        exports: What other stacks export, by name.
+        exports: Exported values of other stacks, by name.
         outputs: Outputs of the other stacks of the region, by stack and key.
     """
 
@@ -73,15 +73,15 @@ class StackScope:
         self._lock = threading.Lock()
 
     def add(self, logical_id: str, physical: Created) -> None:
-        """Know a resource from now on."""
+        """Add a resource."""
         with self._lock:
             self._physical[logical_id] = physical
 
     def ref(self, name: str) -> Any:
-        """Return what ``Ref`` gives.
+        """Return the value of ``Ref``.
 
         Raises:
-            LookupError: Nothing has that name.
+            LookupError: The name doesn't exist.
         """
         return self.names[name] if name in self.names else self._find_resource(name).ref
 
@@ -89,7 +89,7 @@ class StackScope:
         """Return an attribute of a resource.
 
         Raises:
-            LookupError: The resource is not made, or has no such attribute here.
+            LookupError: The resource doesn't exist, or has no such attribute here.
         """
         found = self._find_resource(logical_id)
         if name not in found.attributes:
@@ -110,7 +110,7 @@ class StackScope:
         return self._zones(region or self._region)
 
     def imported(self, name: str) -> Any:
-        """Return what another stack exports.
+        """Return an exported value of another stack.
 
         Raises:
             LookupError: No stack exports it.
@@ -123,8 +123,8 @@ class StackScope:
         """Return the value of another stack's output.
 
         Raises:
-            LookupError: There is no such stack here, or it has no such output.
-            ValueError: It is in another region.
+            LookupError: The stack or its output doesn't exist here.
+            ValueError: The stack is in another region.
         """
         if region not in ("", self._region):
             raise ValueError(f"Fn::GetStackOutput: region must be {self._region!r}, got {region!r}")
@@ -140,7 +140,7 @@ class StackScope:
 
 
 def _pseudo_parameters(stack: StackIdentity, region: str, account: str) -> dict[str, Any]:
-    """Return what AWS says of a stack by itself.
+    """Return the pseudo parameters of a stack.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/pseudo-parameter-reference.html (2026-11)
     """
@@ -158,21 +158,21 @@ def _pseudo_parameters(stack: StackIdentity, region: str, account: str) -> dict[
 
 
 class Operation:
-    """Creates, updates and deletes the resources of one stack, each in a thread of its own.
+    """Creates, updates and deletes the resources of one stack, each in its own thread.
 
     Args:
-        deployment: What all resources share.
+        deployment: The stack, and the tools that create its resources.
         before: The resources of the stack when the operation starts, by logical id.
-        at_once: How many may be on their way.
-        replaces: Returns the properties of a type whose change replaces the resource, with slashes.
+        at_once: Max number of concurrent changes.
+        replaces: Returns the properties of a type whose change replaces the resource, as paths with slashes.
         skip: Returns why a resource isn't simulated; empty if it is.
         excuse: Returns why an error of a creation or update doesn't count; empty if it counts.
-        stored: Reads the parameter store.
+        stored: Reads a parameter of Parameter Store.
         fails: Returns why a resource fails although it was created; empty if it doesn't.
 
     Attributes:
         deployed: The resources of the stack, by logical id.
-        leftovers: Resources that the stack doesn't need any more and that weren't deleted yet.
+        leftovers: Resources that the stack no longer needs and that aren't deleted yet.
     """
 
     def __init__(
@@ -216,12 +216,12 @@ class Operation:
         try:
             return run_all(needs, change, at_once=self._at_once)
         finally:
-            # A run that is given up ends before the rollback starts.
+            # A stopped run ends before the rollback starts.
             functions.settle()
             functions.can_be_stopped = False
 
     def clean_up(self, resources: Mapping[str, Resource]) -> list[Event]:
-        """Delete what an update replaced or removed. A failed deletion is forgotten, as CloudFormation does."""
+        """Delete the resources that an update replaced or removed. CloudFormation ignores failed deletions here."""
         removed = {name: each for name, each in self._before.items() if name not in resources}
         keep = {name: each.resource.deletion_policy.startswith("Retain") for name, each in removed.items()}
         # Assumption, without a source: the policy of the old template counts.
@@ -254,13 +254,13 @@ class Operation:
         keep = {name: each.resource.deletion_policy == "Retain" for name, each in created.items()}
         events += self._delete_all("rollback", created | self.leftovers, new, keep)
         self.leftovers = {}
-        # A failed deletion keeps a new stack from ending. CloudFormation forgets it after an update.
+        # A failed deletion fails the rollback of a new stack. After an update, CloudFormation ignores it.
         for name in created if self._before else _deleted(events):
             del self.deployed[name]
         return events
 
     def delete_all(self) -> list[Event]:
-        """Delete every resource. One that fails keeps what it depends on."""
+        """Delete every resource. If a deletion fails, the resources that it depends on stay."""
         keep = {name: each.resource.deletion_policy.startswith("Retain") for name, each in self.deployed.items()}
         events = self._delete_all("delete", self.deployed, self.deployed, keep)
         for name in _deleted(events):
@@ -270,7 +270,7 @@ class Operation:
     def _create_or_update(
         self, resource: Resource, verb: _Verb, after: tuple[str, ...], known: StackScope
     ) -> tuple[Status, str]:
-        """Create or update a resource. The stack keeps what it had if that isn't simulated."""
+        """Create or update a resource. If that isn't simulated, the stack keeps the old resource."""
         name = resource.logical_id
         try:
             reason = self._why_not_simulated(resource, known)
@@ -286,7 +286,7 @@ class Operation:
         return "NOT_PLAYED", reason
 
     def _apply(self, resource: Resource, verb: _Verb, after: tuple[str, ...], known: StackScope) -> tuple[Status, str]:
-        """Create or update a resource as a template declares it now."""
+        """Create, update or replace a resource as the template declares it."""
         name, old = resource.logical_id, self._before.get(resource.logical_id)
         new = Deployed(
             resource=resource,
@@ -295,35 +295,35 @@ class Operation:
             after=after,
         )
         if old and old.properties == new.properties:
-            physical = replace(new, physical=old.physical, generation=old.generation)
+            new_state = replace(new, physical=old.physical, generation=old.generation)
         elif old and not self._is_replaced(old, new):
-            physical = self._update(old, new)
+            new_state = self._update(old, new)
         else:
-            physical = self._create(replace(new, generation=old.generation + 1 if old else 0))
-        if old and physical.physical.ref != old.physical.ref:
+            new_state = self._create(replace(new, generation=old.generation + 1 if old else 0))
+        if old and new_state.physical.ref != old.physical.ref:
             self.leftovers[name] = old
-        self.deployed[name] = physical
-        known.add(name, physical.physical)
+        self.deployed[name] = new_state
+        known.add(name, new_state.physical)
         status = "UNCHANGED" if old and old.properties == new.properties else f"{verb}_COMPLETE"
-        return cast(Status, status), physical.physical.note
+        return cast(Status, status), new_state.physical.note
 
     def _restore(self, name: str) -> tuple[Status, str]:
-        """Bring one resource back to what it was when the operation started."""
+        """Restore a resource to its state at the start of the operation."""
         old, now = self._before[name], self.deployed[name]
         self.deployed[name] = old
         if now.generation != old.generation:
             self.leftovers[name] = now
         elif now.properties != old.properties:
             try:
-                physical = self._update(now, old, reverts=True)
+                new_state = self._update(now, old, reverts=True)
             except _ERRORS:
                 self.deployed[name] = now
                 raise
             # Assumption, without a source: the id that the update in the rollback returns counts.
-            if physical.physical.ref != now.physical.ref:
+            if new_state.physical.ref != now.physical.ref:
                 self.leftovers[name] = now
-            self.deployed[name] = physical
-            return "UPDATE_COMPLETE", physical.physical.note
+            self.deployed[name] = new_state
+            return "UPDATE_COMPLETE", new_state.physical.note
         return "UNCHANGED", ""
 
     def _create(self, new: Deployed) -> Deployed:
@@ -347,7 +347,7 @@ class Operation:
         update = _type(new.resource).update
         try:
             physical = update(creation) if update else old.physical
-            # A property that nothing updates has failed before, so there is nothing to revert.
+            # An update with an unsupported property failed before its first call, so there is nothing to revert.
             if not reverts:
                 creation.refuse_unused()
         except _ERRORS:
@@ -427,13 +427,13 @@ class Operation:
             return f"nothing here simulates {resource.type}"
         unsimulated = sorted(self._not_simulated.intersection(references(resource.properties)))
         if unsimulated:
-            return f"refers to {', '.join(unsimulated)}, not played"
+            return f"refers to {', '.join(unsimulated)}, which isn't simulated"
         if not self._skip:
             return ""
         return self._skip(resource.logical_id, resource.type, self._properties(resource, known))
 
     def _properties(self, resource: Resource, known: StackScope) -> dict[str, Any]:
-        """Return its properties with functions applied."""
+        """Return its properties with functions evaluated."""
         found: dict[str, Any] = resolve(evaluate(resource.properties, known), self._stored)
         return found
 

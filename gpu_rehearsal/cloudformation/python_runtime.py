@@ -1,4 +1,4 @@
-"""Lambda's Python runtime for one invocation, a program of its own: event on the standard input, answer in a file.
+"""Lambda's Python runtime for one invocation, as a program: it reads the event from stdin, and writes a response file.
 
 Source: https://docs.aws.amazon.com/lambda/latest/dg/python-handler.html, python-context.html there (2026-11)
 """
@@ -16,17 +16,17 @@ from typing import Any
 
 
 class Context:
-    """What a handler may ask about its invocation."""
+    """The context object of a handler."""
 
     def __init__(self) -> None:
-        said = os.environ
-        self.function_name = said["AWS_LAMBDA_FUNCTION_NAME"]
-        self.function_version = said["AWS_LAMBDA_FUNCTION_VERSION"]
-        self.invoked_function_arn = said["REHEARSAL_FUNCTION_ARN"]
-        self.memory_limit_in_mb = said["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]
-        self.aws_request_id = said["REHEARSAL_REQUEST_ID"]
-        self.log_group_name = said["AWS_LAMBDA_LOG_GROUP_NAME"]
-        self.log_stream_name = said["AWS_LAMBDA_LOG_STREAM_NAME"]
+        variables = os.environ
+        self.function_name = variables["AWS_LAMBDA_FUNCTION_NAME"]
+        self.function_version = variables["AWS_LAMBDA_FUNCTION_VERSION"]
+        self.invoked_function_arn = variables["REHEARSAL_FUNCTION_ARN"]
+        self.memory_limit_in_mb = variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]
+        self.aws_request_id = variables["REHEARSAL_REQUEST_ID"]
+        self.log_group_name = variables["AWS_LAMBDA_LOG_GROUP_NAME"]
+        self.log_stream_name = variables["AWS_LAMBDA_LOG_STREAM_NAME"]
 
     def get_remaining_time_in_millis(self) -> int:
         """Return the milliseconds until the function is killed."""

@@ -19,9 +19,9 @@ _NO_LOGGING: dict[str, Any] = {"ClusterLogging": {}}
 
 
 def cluster(creation: Creation) -> Created:
-    """Make a cluster, and wait until its API server answers."""
+    """Create a cluster, and wait until it is active."""
     name = creation.named("Name", 100)
-    logging = {"logging": _logging(said)} if (said := creation.take("Logging")) else {}
+    logging = {"logging": _logging(declared)} if (declared := creation.take("Logging")) else {}
     creation.call("eks", "CreateCluster", SAME_NAMES, name=name, **logging)
     creation.physical_id = name
 
@@ -44,7 +44,7 @@ def cluster(creation: Creation) -> Created:
 
 
 def node_group(creation: Creation) -> Created:
-    """Make a managed node group, and wait until its nodes are there."""
+    """Create a managed node group, and wait until it is active."""
     cluster_name = creation.properties["ClusterName"]
     name = creation.named("NodegroupName", 63)
     found = creation.call("eks", "CreateNodegroup", nodegroupName=name)["nodegroup"]
@@ -70,7 +70,7 @@ def node_group(creation: Creation) -> Created:
 
 
 def _delete_node_group(creation: Creation) -> None:
-    """Delete a managed node group; one whose creation failed has no attributes."""
+    """Delete a managed node group. If its creation failed, it has no attributes."""
     cluster, _, name = creation.physical_id.rpartition("/")
     creation.send("eks", "DeleteNodegroup", clusterName=cluster, nodegroupName=name)
 
@@ -85,13 +85,13 @@ def addon(creation: Creation) -> Created:
         answer = creation.send("eks", "DescribeAddon", clusterName=cluster_name, addonName=name)
         return str(answer["addon"]["status"])
 
-    # One whose pods do not run yet is degraded, and may become active.
+    # An add-on is degraded until its pods run, and may become active.
     creation.wait(look, until="ACTIVE", while_=CREATING | {"DEGRADED"})
     return Created(ref=f"{cluster_name}|{name}", attributes={"Arn": found["addonArn"]})
 
 
 def _access_entry(creation: Creation) -> Created:
-    """Let a role into a cluster, then give it access policies."""
+    """Create an access entry, then associate access policies."""
     policies = creation.take("AccessPolicies", [])
     who = {name: creation.properties[name] for name in ("ClusterName", "PrincipalArn")}
     found = creation.call("eks", "CreateAccessEntry")["accessEntry"]
@@ -102,7 +102,7 @@ def _access_entry(creation: Creation) -> Created:
 
 
 def _pod_identity_association(creation: Creation) -> Created:
-    """Give a service account a role."""
+    """Create a Pod Identity association."""
     found = creation.call("eks", "CreatePodIdentityAssociation")["association"]
     return Created(
         ref=found["associationArn"],
@@ -110,18 +110,18 @@ def _pod_identity_association(creation: Creation) -> Created:
     )
 
 
-def _logging(said: dict[str, Any]) -> dict[str, Any]:
-    """Return what is logged: the API has one list of types, CloudFormation an object around each."""
-    types = [each["Type"] for each in said["ClusterLogging"].get("EnabledTypes", [])]
+def _logging(declared: dict[str, Any]) -> dict[str, Any]:
+    """Return the API's logging setting. CloudFormation has an object for each type."""
+    types = [each["Type"] for each in declared["ClusterLogging"].get("EnabledTypes", [])]
     return {"clusterLogging": [{"types": types, "enabled": True}] if types else []}
 
 
-# Each takes a call of its own.
+# Settings that need separate calls.
 _SETTINGS = {"AccessConfig", "DeletionProtection", "ResourcesVpcConfig", "UpgradePolicy", "ZonalShiftConfig"}
 
 
 def _update_cluster(creation: Creation) -> Created:
-    """Change the version of a cluster, its logging, access and network: one call of EKS for each, one after another.
+    """Change version, logging, access and network of a cluster, with one EKS call after another.
 
     Source: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html (2026-11)
     """
@@ -137,7 +137,7 @@ def _update_cluster(creation: Creation) -> Created:
 
 
 def _update_node_group(creation: Creation) -> Created:
-    """Change a node group by one call of EKS; CloudFormation rejects a change that needs several.
+    """Change a node group with one EKS call. CloudFormation rejects a change that needs several calls.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html,
     https://github.com/aws/aws-cdk/issues/16644, https://github.com/eksctl-io/eksctl/issues/2565 (message), read 2026-11
@@ -149,8 +149,8 @@ def _update_node_group(creation: Creation) -> Created:
     if len([each for each in (versions, launch, others) if each]) > 1 and (versions or launch):
         creation.fail("Version and ReleaseVersion updates cannot be combined with other updates")
     if versions or launch:
-        said = {name: creation.take(name) for name in sorted(versions | launch)}
-        given = {name: each for name, each in said.items() if each is not None}
+        taken = {name: creation.take(name) for name in sorted(versions | launch)}
+        given = {name: each for name, each in taken.items() if each is not None}
         creation.send(
             "eks", "UpdateNodegroupVersion", **group, **creation.shaped("eks", "UpdateNodegroupVersion", given)
         )
@@ -174,7 +174,7 @@ def _update_addon(creation: Creation) -> Created:
 
 
 def _update_access_entry(creation: Creation) -> Created:
-    """Change the groups, the user name and the access policies of a role."""
+    """Change groups, user name and access policies of an access entry."""
     who = {"clusterName": creation.value("ClusterName"), "principalArn": creation.value("PrincipalArn")}
     added, removed = creation.items("AccessPolicies")
     for policy in removed:
@@ -190,7 +190,7 @@ def _update_access_entry(creation: Creation) -> Created:
 
 
 def _update_pod_identity_association(creation: Creation) -> Created:
-    """Give a service account another role."""
+    """Change the role of a Pod Identity association."""
     physical = creation.retag("eks", creation.value("AssociationArn"))
     if creation.properties:
         which = {"clusterName": creation.value("ClusterName"), "associationId": creation.value("AssociationId")}
@@ -221,12 +221,12 @@ Delete = Callable[[Creation], None]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a resource type does.
+    """The simulation of a resource type.
 
     Attributes:
         create: Creates a resource.
-        delete: Deletes one.
-        update: Changes one in place; ``None`` if nothing here does.
+        delete: Deletes a resource.
+        update: Changes a resource in place; ``None`` if that isn't simulated.
     """
 
     create: Create
@@ -240,14 +240,14 @@ def find_type(kind: str) -> Type | None:
 
 
 def _deletion_call(service: str, operation: str, *names: str, ref: str = "", refs: str = "", **given: Any) -> Delete:
-    """Return a deletion by one call.
+    """Return a deletion with one call.
 
     Args:
-        service: Client of boto3.
-        operation: E.g. ``DeleteVpc``.
-        names: Parameters that an attribute or a property of the resource has the value of.
-        ref: The parameter that takes its ``Ref``.
-        refs: The same for a list.
+        service: Name of the boto3 client.
+        operation: Operation, e.g. ``DeleteVpc``.
+        names: Parameters with the value of an attribute or property of the same name.
+        ref: The parameter for its ``Ref``.
+        refs: The parameter for a list with its ``Ref``.
         given: Other parameters.
     """
 
@@ -261,7 +261,7 @@ def _deletion_call(service: str, operation: str, *names: str, ref: str = "", ref
 
 
 def again(create: Create) -> Create:
-    """Return an update by the calls of the creation, for APIs that overwrite."""
+    """Return an update with the calls of the creation, for APIs that overwrite."""
 
     def update(creation: Creation) -> Created:
         creation.properties = dict(creation.declared)
@@ -271,7 +271,7 @@ def again(create: Create) -> Create:
 
 
 def _nothing(_: Creation) -> None:
-    """Delete what no call created."""
+    """Delete a resource that no call created."""
 
 
 CUSTOM = Type(lambdas.create_custom, lambdas.delete_custom, lambdas.update_custom)

@@ -1,4 +1,4 @@
-"""A stack: everything that a template declares, created, updated and deleted as CloudFormation does.
+"""A stack that is created, updated and deleted as CloudFormation does.
 
 Change sets, drift, imports, stack policies and termination protection aren't simulated. An update that failed to
 roll back can't be continued, and the deletion of its stack leaves replacements behind that it created.
@@ -38,36 +38,35 @@ class Stack:
     """One stack of one template.
 
     Args:
-        template: The document that was synthesized.
+        template: The synthesized template.
         name: Name of the stack.
         assembly: Folder with the template's asset manifest.
-        aws: Where its resources are made. Functions of the stack answer its Invoke from then on.
-        parameters: What the deployment says of the template's parameters.
-        exports: What other stacks export, by name.
+        aws: The simulated account. Its Invoke calls functions of the stack.
+        parameters: Values of the template's parameters.
+        exports: Exported values of other stacks, by name.
         others: Outputs of other stacks of the region, by stack and key.
-        environment: Variables that every run of a function gets beside its own, such as an address of a registry.
-        authority: Vouches for where functions answer; one for all stacks that use each other's functions. Default: one
-            of its own.
-        folder: For code, layers and logs of functions. Default: a temporary one, that stays.
-        skip: Asked for a resource that is about to be made, by logical id, type and properties with functions applied:
-            returns why it isn't simulated, or nothing where it is. What refers to it isn't simulated then; what only waits
-            for it goes on.
-        excuse: Asked for an error: returns why it doesn't count against the stack, so that the resource isn't simulated;
-            empty if it counts. Errors of rollbacks and deletions count.
-        stopped: Returns why a creation or update is given up, with what is on its way; empty while it isn't. Rollbacks
-            and deletions go on.
-        replaces: Returns the properties of a resource type whose change replaces the resource, with slashes. Default:
-            none, so that such a change is an update that fails.
-        at_once: How many resources may be on their way.
-        fails: Returns why a resource fails, by logical id, although it was created; empty if it doesn't. Default: none.
-        tries: How many stacks of that name were created before and rolled back.
+        environment: Additional variables of every run of a function, for example the address of a proxy.
+        authority: Signs the certificate of the server to which functions respond. Stacks that use each other's
+            functions share it. Default: a new one.
+        folder: Folder for code, layers and logs of functions. Default: a temporary one, which isn't deleted.
+        skip: Returns why a resource isn't simulated, by logical id, type and evaluated properties; empty if it is.
+            Resources that refer to it aren't simulated either. Resources that only depend on it are.
+        excuse: Returns why an error doesn't fail the stack, so that the resource isn't simulated; empty if it does.
+            Errors of rollbacks and deletions always count.
+        stopped: Returns why to stop a creation or update; empty while it may continue. Rollbacks and deletions aren't
+            stopped.
+        replaces: Returns the properties of a resource type whose change replaces the resource, as paths with slashes.
+            Default: none, so that such a change is an update that fails.
+        at_once: Max number of concurrent changes.
+        fails: Returns why a resource fails after its creation, by logical id; empty if it doesn't. Default: none.
+        tries: How many earlier stacks of the same name were rolled back.
 
     Attributes:
         id: ARN of the stack.
-        status: As CloudFormation names it, empty before the creation.
-        resources: What exists, by logical id.
+        status: Status in CloudFormation; empty before the creation.
+        resources: Existing resources, by logical id.
         outputs: Values of the template's outputs, once every resource is complete.
-        exports: Those of them that other stacks may import, by name.
+        exports: Outputs that other stacks can import, by name.
     """
 
     def __init__(
@@ -112,14 +111,14 @@ class Stack:
 
     @property
     def runs(self) -> list[Run]:
-        """Every run of a function of this stack that has ended."""
+        """All ended runs of functions of this stack."""
         return list(self._functions.runs)
 
     def create(self, *, rollback: bool = False) -> list[Event]:
-        """Create everything in the order of its dependencies, and return how each resource ended.
+        """Create all resources in the order of their dependencies, and return the event of each.
 
         Args:
-            rollback: Whether a failure deletes what was created. By default it stays, so that you can look at it.
+            rollback: Whether a failure deletes the created resources. By default they stay for inspection.
 
         Raises:
             ValueError: CloudFormation would reject the template or its parameters before it creates anything.
@@ -134,13 +133,13 @@ class Stack:
         exports: Mapping[str, str] | None = None,
         others: Mapping[str, Mapping[str, str]] | None = None,
     ) -> list[Event]:
-        """Update the stack to another template, or roll back, and return how each changed resource ended.
+        """Update the stack to another template, or roll back. Return the event of each changed resource.
 
         Args:
             template: The new document.
             assembly: Folder with its asset manifest.
-            exports: What other stacks export now. Default: as before.
-            others: Outputs of other stacks now. Default: as before.
+            exports: Exported values of other stacks now. Default: unchanged.
+            others: Outputs of other stacks now. Default: unchanged.
 
         Raises:
             ValueError: CloudFormation would reject the update before it changes anything.
@@ -160,7 +159,7 @@ class Stack:
         return self._deploy("update", new, Assets(assembly), rolls_back=True)
 
     def delete(self) -> list[Event]:
-        """Delete every resource, each before those that it depends on. Repeat it to retry what failed."""
+        """Delete every resource, each before its dependencies. Call it again to retry failed deletions."""
         with self._operation(self._assets) as operation:
             events = operation.delete_all()
         self.resources = operation.deployed
@@ -247,7 +246,7 @@ class Stack:
                 self.exports[evaluate(each["Export"]["Name"], known)] = self.outputs[name]
 
     def _stored(self, name: str) -> str:
-        """Read a parameter of the parameter store."""
+        """Read a parameter of Parameter Store."""
         ssm = self._clients.get_client("ssm")
         try:
             return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])

@@ -65,13 +65,13 @@ class Resource:
     """A resource that a template declares.
 
     Attributes:
-        logical_id: Its name in the template.
-        type: What it is, e.g. ``AWS::EC2::VPC``.
-        properties: As written, intrinsic functions and all.
-        depends_on: What it names in DependsOn.
-        condition: Name of the condition under which it exists; empty for always.
-        deletion_policy: What happens to it when it leaves the stack.
-        update_replace_policy: What happens to it when another resource replaces it.
+        logical_id: Its logical id.
+        type: Its type, e.g. ``AWS::EC2::VPC``.
+        properties: Its properties, with intrinsic functions.
+        depends_on: Logical ids in DependsOn.
+        condition: Name of its condition; empty if it always exists.
+        deletion_policy: Its DeletionPolicy.
+        update_replace_policy: Its UpdateReplacePolicy.
     """
 
     logical_id: str
@@ -85,7 +85,7 @@ class Resource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """What is to be created, and what it is made of."""
+    """The sections of a template."""
 
     resources: Mapping[str, Resource]
     parameters: Mapping[str, Mapping[str, Any]]
@@ -99,7 +99,7 @@ class Template:
         """Return a template from the document of `cdk synth`.
 
         Raises:
-            ValueError: It has a section or an attribute that isn't simulated, such as macros.
+            ValueError: It has a section or an attribute that isn't simulated, for example macros.
         """
         _refuse_others("template", written, _SECTIONS)
         return cls(
@@ -128,17 +128,17 @@ def _read_resource(logical_id: str, written: Mapping[str, Any]) -> Resource:
 
 
 def _refuse_others(who: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Refuse keys that nothing here simulates.
+    """Reject keys that aren't supported.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A key isn't supported.
     """
     if others := sorted(set(given) - known):
         raise ValueError(f"{who}: keys must be among {sorted(known)}, got {others}")
 
 
 def references(value: Any) -> Iterator[str]:
-    """Yield the names that a value refers to by Ref, Fn::GetAtt and Fn::Sub, parameters and pseudo parameters too."""
+    """Yield the names that a value refers to with Ref, Fn::GetAtt and Fn::Sub, including parameters."""
     if isinstance(value, list):
         for each in value:
             yield from references(each)
@@ -159,7 +159,7 @@ def _referenced_ids(key: str, argument: Any) -> Iterator[str]:
 
 
 def placeholders(text: str) -> Iterator[str]:
-    """Yield the names in ``${}`` of a text of Fn::Sub; ``${!name}`` is none, but text."""
+    """Yield the names in ``${}`` of an Fn::Sub text. ``${!name}`` is literal text."""
     for part in text.split("${")[1:]:
         name = part.partition("}")[0]
         if not name.startswith("!"):
@@ -169,10 +169,10 @@ def placeholders(text: str) -> Iterator[str]:
 def values(
     declared: Mapping[str, Mapping[str, Any]], given: Mapping[str, str], stored: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return what ``Ref`` gives of each parameter.
+    """Return the value of ``Ref`` for each parameter.
 
     Raises:
-        ValueError: A parameter has no value, or one that its declaration does not allow.
+        ValueError: A parameter has no value, or a value that its declaration doesn't allow.
     """
     if unknown := sorted(set(given) - set(declared)):
         raise ValueError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
@@ -200,7 +200,7 @@ def _refuse_unless_allowed(name: str, declared: Mapping[str, Any], value: str) -
 
 
 def _typed(kind: str, text: str) -> Any:
-    """Return a list for the types of lists; CloudFormation keeps numbers as texts."""
+    """Return a list for list types, and text for others: CloudFormation stores numbers as text."""
     if kind == "CommaDelimitedList" or kind.startswith("List<"):
         return [each.strip() for each in text.split(",")]
     if kind in ("String", "Number") or kind.startswith("AWS::EC2::"):
@@ -209,7 +209,7 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Resource]:
-    """Return the resources whose condition holds, of each Fn::If the side that is taken."""
+    """Return the resources whose condition holds, with each Fn::If replaced by its chosen value."""
     return {
         name: replace(each, properties=chosen(each.properties, holds))
         for name, each in template.resources.items()
@@ -218,7 +218,7 @@ def existing(template: Template, holds: Callable[[str], bool]) -> dict[str, Reso
 
 
 def chosen(value: Any, holds: Callable[[str], bool]) -> Any:
-    """Return a value with the side of each Fn::If that is taken in its place."""
+    """Return a value with each Fn::If replaced by its chosen value."""
     if isinstance(value, list):
         return [chosen(each, holds) for each in value]
     if not isinstance(value, Mapping):
@@ -230,15 +230,15 @@ def chosen(value: Any, holds: Callable[[str], bool]) -> Any:
 
 
 def order(resources: Mapping[str, Resource], *, declared: Mapping[str, Any], others: Mapping[str, Any]) -> Order:
-    """Return the logical ids that each resource waits for, by its own.
+    """Return the logical ids that each resource waits for, by logical id.
 
     Args:
-        resources: Those that exist.
-        declared: All of the template: DependsOn may name one that does not exist, and waits for nothing then.
-        others: Names that Ref takes and that are no resources.
+        resources: The resources that exist.
+        declared: All resources of the template. If DependsOn names one that doesn't exist, it has no effect.
+        others: Names for Ref that aren't resources.
 
     Raises:
-        ValueError: A resource refers to what there is not, or resources wait for each other.
+        ValueError: A resource refers to a missing name, or resources wait for each other.
     """
     found = {name: _dependencies(each, resources, declared, others) for name, each in resources.items()}
     try:
@@ -261,12 +261,12 @@ def _dependencies(
 
 
 class Account(Protocol):
-    """AWS as it is played elsewhere.
+    """The simulated account.
 
     Attributes:
         endpoint: Address that answers for every service.
         region: Region of the stack.
-        account: Twelve digits.
+        account: Its id.
     """
 
     endpoint: str
@@ -275,20 +275,20 @@ class Account(Protocol):
 
     @property
     def functions(self) -> Invoke | None:
-        """What answers Invoke of Lambda: takes the name of a function and its payload."""
+        """A function that runs a Lambda function, called with its name and payload."""
 
     @functions.setter
     def functions(self, invoke: Invoke) -> None: ...
 
     @property
     def stack_resources(self) -> dict[str, Callable[[str], str]]:
-        """What returns the physical id of a resource by its logical id, by name and ARN of the stack."""
+        """Functions that return the physical id of a logical id, by name and by ARN of the stack."""
 
     def client(self, service: str, *, role: str = "") -> Any:
-        """Return a client of the SDK that acts as a role, or as the administrator."""
+        """Return an SDK client with a role, or as the administrator."""
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
-        """Return credentials of a role for a service that its trust policy allows."""
+        """Return credentials of a role for a service, if its trust policy allows that."""
 
     def unreachable(self, source: Source, cluster: str, *services: str) -> str:
         """Return why a source doesn't reach the API server of a cluster, or some AWS APIs; empty if it does."""
@@ -301,20 +301,20 @@ def region_partition(region: str) -> str:
 
 
 def bootstrap(aws: Account, *, qualifier: str = "hnb659fds", version: int = 30) -> None:
-    """Store the version of the bootstrap stack; the assets' bucket and the roles of a deployment are not played.
+    """Store the version of the bootstrap stack. Its bucket of assets and its roles aren't simulated.
 
     Source: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html (2026-11)
 
     Args:
         aws: Account and region to bootstrap.
-        qualifier: The CDK's own, or that of an app which says another.
-        version: Of the bootstrap template.
+        qualifier: Qualifier of the bootstrap stack.
+        version: Version of the bootstrap template.
     """
     name = f"/cdk-bootstrap/{qualifier}/version"
     aws.client("ssm").put_parameter(Name=name, Type="String", Value=str(version), Overwrite=True)
 
 
-# What the CDK's handlers of custom resources require (aws-cdk-lib 2.275), as of 2026-11-22.
+# Packages that the CDK's custom resource handlers require (aws-cdk-lib 2.275, 2026-11-22).
 PACKAGES = {"@aws-sdk/client-ec2": "3.1169.0", "@aws-sdk/client-lambda": "3.1162.0", "@aws-sdk/client-sfn": "3.1162.0"}
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal" / "node"
 
@@ -325,10 +325,10 @@ def are_installed(folder: Path = CACHE) -> bool:
 
 
 def node_modules(folder: Path = CACHE) -> Path:
-    """Return the folder for NODE_PATH.
+    """Return the value of NODE_PATH.
 
     Raises:
-        LookupError: The packages are not installed.
+        LookupError: The packages aren't installed.
     """
     if not are_installed(folder):
         raise LookupError(f"{folder}: must hold {', '.join(PACKAGES)}; run 'python tools/build_rehearsal.py'")
@@ -340,13 +340,13 @@ def _version(folder: Path, name: str) -> str:
     return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else ""
 
 
-# Of the user: layers are some ten thousand files, which every play would unpack, and Python compile, anew.
+# Cache of the user. Layers have about ten thousand files, which every play would unpack and compile again.
 _UNPACKED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "rehearsal"
 _WORTH_KEEPING_BYTES = 1_000_000
 
 
 class Assets:
-    """What the asset manifests of a synthesized stack name, by the key of its object.
+    """The files in the asset manifests of a synthesized stack, by object key.
 
     Source: https://github.com/aws/aws-cdk-cli/tree/main/packages/%40aws-cdk/cloud-assembly-schema (2026-11)
 
@@ -362,9 +362,9 @@ class Assets:
                     self._sources[destination["objectKey"]] = assembly / file["source"]["path"]
 
     def unpack(self, key: str, folder: Path) -> Path:
-        """Return a folder with the files of an object, made below `folder` the first time.
+        """Return a folder with the files of an object. It is created below `folder` at the first call.
 
-        A large archive is unpacked once for all plays, as who runs its files may not change them: Lambda mounts them
+        A large archive is unpacked once for all plays. Functions must not change its files: Lambda mounts them
         read-only.
 
         Raises:
@@ -385,16 +385,16 @@ class Assets:
 
 
 def unpacked_once(archive: Path, cache: Path) -> Path:
-    """Return a folder with the files of an archive, which stays for whoever has an archive of the same bytes."""
+    """Return a cached folder with the files of an archive."""
     target = cache / hashlib.sha256(archive.read_bytes()).hexdigest()
     if target.exists():
         return target
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        physical = Path(folder) / "files"
-        _unzip(archive, physical)
+        files = Path(folder) / "files"
+        _unzip(archive, files)
         try:
-            physical.rename(target)
+            files.rename(target)
         except OSError:
             # Another play was faster.
             if not target.exists():
@@ -406,19 +406,19 @@ def _unzip(archive: Path, target: Path) -> None:
     """Unpack an archive with the modes of its files, which `zipfile` drops."""
     with zipfile.ZipFile(archive) as opened:
         for entry in opened.infolist():
-            physical = Path(opened.extract(entry, target))
+            file = Path(opened.extract(entry, target))
             if (mode := entry.external_attr >> 16 & 0o777) and not entry.is_dir():
-                physical.chmod(mode)
+                file.chmod(mode)
 
 
-# Where Lambda keeps the Python of its runtime; scripts of layers name it in their first line.
+# Lambda's path of Python, in the first line of scripts in layers.
 _LAMBDAS_PYTHON = re.compile(rb"#!/var/lang/bin/python[0-9.]*\s")
-# Folder of what starts those scripts here.
+# Folder of the programs that start these scripts here.
 _STARTERS = ".starters"
 
 
 def merge_layers(layers: Iterable[Path], opt: Path) -> Path:
-    """Link the files of layers into one folder, as Lambda extracts them one over the other into ``/opt``.
+    """Link the files of layers into one folder, as Lambda extracts them into ``/opt``.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/chapter-layers.html (2026-11)
 
@@ -436,16 +436,16 @@ def merge_layers(layers: Iterable[Path], opt: Path) -> Path:
 
 
 def search_path(opt: Path) -> str:
-    """Return a PATH with the programs of layers, and with none of this machine, which may have a kubectl of its own.
+    """Return a PATH with the programs of layers, and without this machine's programs, which may include kubectl.
 
-    Handlers put ``/opt/kubectl`` and the like before the PATH that they find. There is no such folder here, so that
-    what follows is taken: every folder of the stand-in, whether the handler names it or not.
+    Handlers prepend ``/opt/kubectl`` and similar folders to PATH. These don't exist here, so PATH has every folder of
+    the replacement of ``/opt``.
     """
     return os.pathsep.join(str(each) for each in [opt / _STARTERS, *sorted(opt.glob("[!.]*"))] if each.is_dir())
 
 
 def _start_scripts(opt: Path) -> None:
-    """Write a starter for each program that names Lambda's Python, on which it runs here."""
+    """Write a starter for each script of Lambda's Python, which runs it on this Python."""
     starters = opt / _STARTERS
     starters.mkdir()
     for program in sorted(opt.glob("*/*")):

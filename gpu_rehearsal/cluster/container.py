@@ -355,7 +355,7 @@ class Starter:
         return self._credentials.lacks(pod, node)
 
     def without_role(self, pod: Object, node: Node) -> str:
-        """Return that a pod has no role of its own; empty if it has one, or reaches that of its node."""
+        """Return why a pod has no role; empty if it has one or can use the role of its node."""
         return self._credentials.without_role(pod, node)
 
     def start(self, pod: Object, node: Node) -> dict[str, Container]:

@@ -22,13 +22,13 @@ from gpu_rehearsal.scenarios.scale import run_pool_jobs
 from gpu_rehearsal.stage import MANIFEST_TYPE, PREEXISTING, RELEASE_TYPE, Stage
 
 _DESTROY = "Destroy"
-# Seconds until the resources of a stack must be gone after its deletion.
+# Max seconds until the resources of a stack are gone after its deletion.
 _MAX_REMOVAL_SECONDS = 30.0
-# Lambda creates the group of a function that names none, and no stack deletes it.
+# Lambda creates the log group of a function without one, and no stack deletes it.
 # Source: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs.html (2026-11)
 _FUNCTION_LOGS = "/aws/lambda/"
-# What the simulated AWS keeps of each kind: service, operation, list in the answer, identifier of a member. All that
-# costs money comes first, then what a deleted stack doesn't leave behind either.
+# How to list each kind of resource: service, operation, list in the response, identifier of a member. Resources that
+# cost money are first. A deleted stack leaves none of the others behind either.
 _KINDS = (
     ("ec2", "describe_nat_gateways", "NatGateways", "NatGatewayId"),
     ("ec2", "describe_addresses", "Addresses", "AllocationId"),
@@ -58,10 +58,7 @@ _PATCH_TYPE = "Custom::AWSCDK-EKS-KubernetesPatch"
 
 
 def account(stage: Stage) -> dict[str, str]:
-    """Return the kind of each resource in the account that isn't gone or going, by its identifier.
-
-    Without the roles that exist although no stack creates them.
-    """
+    """Return the kind of each existing resource in the account, by identifier, without preexisting roles."""
     found = {}
     for service, operation, listed, name in _KINDS:
         for each in _all_members(stage.aws.client(service), operation, listed):
@@ -76,7 +73,7 @@ def account(stage: Stage) -> dict[str, str]:
 
 
 def _all_members(client: Any, operation: str, listed: str) -> list[Any]:
-    """Return the members of every page of an answer."""
+    """Return the members of all pages of a response."""
     if not client.can_paginate(operation):
         return list(getattr(client, operation)().get(listed, ()))
     return [each for page in client.get_paginator(operation).paginate() for each in page.get(listed, ())]
@@ -84,7 +81,7 @@ def _all_members(client: Any, operation: str, listed: str) -> list[Any]:
 
 def _is_ignored(stage: Stage, service: str, each: Any, identity: str) -> bool:
     if service == "kms":
-        # AWS' own keys, which moto makes when somebody asks for them, have such an alias.
+        # moto creates AWS' own keys at their first use. They have such an alias.
         aliases = stage.aws.client("kms").list_aliases(KeyId=identity)["Aliases"]
         key = stage.aws.client("kms").describe_key(KeyId=identity)["KeyMetadata"]
         return key["KeyState"] in _ENDED_STATES or any(each["AliasName"].startswith("alias/aws/") for each in aliases)
@@ -94,7 +91,7 @@ def _is_ignored(stage: Stage, service: str, each: Any, identity: str) -> bool:
 def objects(client: Client) -> dict[str, bool]:
     """Return the objects that kubectl, helm or Karpenter wrote, and whether ``helm uninstall`` keeps each.
 
-    The key is kind, namespace and name. Objects with an owner are left out, because they are deleted with it.
+    The key is kind, namespace and name. Objects with an owner are left out, because they are deleted with the owner.
     """
     groups = client.get("/apis")["groups"]
     versions = {f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]}
@@ -145,7 +142,7 @@ def destroy(
         stage: The running programs and simulators.
         assemblies: The stacks, in the order of their creation.
         pools: The GPU pools, on each of which a pod runs.
-        before: What was in the account before the stacks.
+        before: Resources in the account before the stacks.
         report: Gets the lines.
     """
     report.add(run_pool_jobs(stage, pools, _DESTROY, prefix="last"))
@@ -163,7 +160,7 @@ def destroy(
 
 
 def retained_resources(events: Sequence[Event], resources: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a deletion keeps since the template has a DeletionPolicy: its type, by its identifier.
+    """Return the resources that a deletion keeps because of a DeletionPolicy: type by identifier.
 
     A retained resource of kubectl keeps its objects, each with kind, namespace and name as identifier, unless another
     resource deletes the same object.
@@ -185,14 +182,14 @@ def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
     properties = resource.get("Properties", {})
     if resource["Type"] == _PATCH_TYPE:
         kind, _, name = str(properties["ResourceName"]).partition("/")
-        # Objects of other kinds count as left over, which a play reports.
+        # Objects of other kinds are reported as left.
         if kind == "namespace":
             yield f"Namespace {name}"
     if resource["Type"] == MANIFEST_TYPE:
         manifest = properties["Manifest"]
-        # Objects in another function count as left over too.
+        # Objects in another function are reported as left too.
         parts = manifest.get("Fn::Join", ("", ["[]"]))[1] if isinstance(manifest, dict) else [manifest]
-        # A value that only deployment knows isn't in a kind or name, and may be without quotes.
+        # A value of the deployment isn't part of a kind or name, and may have no quotes.
         text = "".join(each if isinstance(each, str) else "0" for each in parts)
         yield from (_object_name(each["kind"], each["metadata"]) for each in json.loads(text))
 
@@ -200,13 +197,13 @@ def _kubectl_objects(resource: Mapping[str, Any]) -> Iterator[str]:
 def nothing_left(
     stage: Stage, scenario: str, who: str, before: Mapping[str, str], kept: Mapping[str, str]
 ) -> Iterator[Line]:
-    """Report on what is left in the account and in the API server.
+    """Report the resources that are left in the account, and the objects that are left in the API server.
 
     Args:
         scenario: Name of the scenario of the lines.
-        who: What each promise begins with.
-        before: What was in the account before, and what earlier deletions kept.
-        kept: What this deletion keeps, type by identifier.
+        who: Prefix of each promise.
+        before: Resources that existed before, or that earlier deletions kept.
+        kept: Resources that this deletion keeps, type by identifier.
     """
 
     def in_account() -> list[str]:
@@ -247,21 +244,21 @@ def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
         text = ", ".join(kept)
         yield Line(
             scenario=_DESTROY,
-            promise=f"{stack}: what its DeletionPolicy keeps is kept",
+            promise=f"{stack}: resources with a DeletionPolicy are kept",
             outcome=Outcome.HELD,
             text=text,
         )
 
 
 FAILURE = "Failure"
-# What CloudFormation says instead of the answer of the handler, which did its work: there is something to roll back.
+# CloudFormation's reason, instead of the handler's response. The handler did its work, which must be rolled back.
 _FAILURE_REASON = "Received response status [FAILED] from custom resource. Message returned: failed by the rehearsal"
 
 
 def resources_to_fail(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the type of one custom resource of each handler and of each release, by logical id, as they are needed.
+    """Return the type of one custom resource of each handler and release, by logical id, in the order of dependencies.
 
-    Of the resources of a handler it is the one that needs most others, so that most is there to roll back.
+    It is the handler's resource with most dependencies, so that most resources are rolled back.
     """
     resources = template["Resources"]
     deep = {name: len(_dependencies(name, resources)) for name in resources}
@@ -275,14 +272,14 @@ def resources_to_fail(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Failures:
-    """Creations that fail, before the one that doesn't.
+    """Failing creations before the successful one.
 
     Args:
-        before: What was in the account before the stacks.
-        max_failures: How many for each stack, those that fail last; `None` for all.
+        before: Resources in the account before the stacks.
+        max_failures: Number of failing creations for each stack, the last ones; `None` for all.
 
     Attributes:
-        calls: How many calls the API server had answered when the last creation that failed was rolled back.
+        calls: Number of calls of the API server until the rollback of the last failing creation.
     """
 
     def __init__(self, stage: Stage, before: Mapping[str, str], *, max_failures: int | None) -> None:
@@ -291,14 +288,14 @@ class Failures:
         self._failed: dict[str, list[str]] = {}
 
     def create_with_failures(self, assembly: Assembly) -> Iterator[Line]:
-        """Create a stack as often as there is something to fail, and report on each rollback."""
+        """Create a stack with each failure, and report on each rollback."""
         names = resources_to_fail(assembly.template)
         known = dict(self._before)
         for name in list(names)[len(names) - self._most if self._most is not None else 0 :]:
             promise = f"{assembly.stack}: {names[name]} {name} fails: "
             events = self._stage.deploy(assembly, fails={name: _FAILURE_REASON})
             if why := _why_not_failed(name, events):
-                yield Line(scenario=FAILURE, promise=f"{promise}it is reached", outcome=why[0], text=why[1])
+                yield Line(scenario=FAILURE, promise=f"{promise}its creation is reached", outcome=why[0], text=why[1])
                 if why[0] is Outcome.FAILED:
                     return
                 known |= retained_resources(self._stage.stacks[assembly.stack].delete(), assembly.template["Resources"])
@@ -311,19 +308,19 @@ class Failures:
             self.calls = len(list(rbac_uses(self._stage.plane.audit)))
 
     def check_recovery(self) -> Iterator[Line]:
-        """Report whether what failed once is there after the last creation."""
+        """Report whether the failed resources exist after the last creation."""
         for stack, names in self._failed.items():
             missing = sorted(set(names) - self._stage.stacks[stack].resources.keys())
             yield Line(
                 scenario=FAILURE,
-                promise=f"{stack}: what failed before is created by the next creation",
+                promise=f"{stack}: failed resources are created by the next creation",
                 outcome=Outcome.FAILED if missing else Outcome.HELD,
                 text=f"not created: {', '.join(missing)}" if missing else "",
             )
 
 
 def _why_not_failed(name: str, events: Sequence[Event]) -> tuple[Outcome, str] | None:
-    """Return why a resource didn't fail as it should: it isn't played, or something else failed before."""
+    """Return why a resource didn't fail as expected: it isn't simulated, or another one failed before."""
     forward = [each for each in events if each.phase == "create"]
     if any(each.logical_id == name and each.failed and _FAILURE_REASON in each.reason for each in forward):
         return None
@@ -339,17 +336,17 @@ def _rolled_back(promise: str, status: str, events: Sequence[Event]) -> Line:
     gone = sum(each.status == "DELETE_COMPLETE" for each in back)
     held = status == "ROLLBACK_COMPLETE"
     kept = ", ".join(sorted(each.type for each in back if each.status == "DELETE_SKIPPED"))
-    said = f"{gone} resources are deleted" + (f"; its DeletionPolicy keeps {kept}" if kept else "")
+    text = f"{gone} resources are deleted" + (f"; its DeletionPolicy keeps {kept}" if kept else "")
     return Line(
         scenario=FAILURE,
         promise=f"{promise}rollback completes",
         outcome=Outcome.HELD if held else Outcome.FAILED,
-        text=said if held else "; ".join((status, *failed)),
+        text=text if held else "; ".join((status, *failed)),
     )
 
 
 def _dependencies(name: str, resources: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return all resources that one needs, directly or not."""
+    """Return all direct and indirect dependencies of a resource."""
     found = resources[name]
     depends = found.get("DependsOn", [])
     direct = {*([depends] if isinstance(depends, str) else depends), *references(found.get("Properties", {}))}

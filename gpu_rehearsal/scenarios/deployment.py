@@ -26,19 +26,19 @@ CREATE = "Create"
 _KINDS = {"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets"}
 _PROBES = {"startupProbe", "readinessProbe", "livenessProbe"}
 _JOBS, _PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
-# Helm puts it on every object that it installs.
+# Helm sets it on every object that it installs.
 # Source: https://github.com/helm/helm/blob/v3.18.0/pkg/action/validate.go (helmReleaseNameAnnotation)
 _RELEASE_ANNOTATION = "meta.helm.sh/release-name"
-# How long a job may take to end; simulated pods end after some seconds.
+# Max seconds until a job ends. Simulated pods end after some seconds.
 END_SECONDS = 60.0
-# How long pods of a stack may take after it is complete; images are not pulled here.
+# Max seconds until pods of a complete stack run. Images aren't pulled here.
 _SETTLE_SECONDS = 120.0
-# How long pods may wait for what a node that is there will still show, before another is asked for.
+# How long pods may wait for devices of existing nodes before a node is added by hand.
 _PATIENCE_SECONDS = 15.0
 
 
 def workloads(stage: Stage) -> Iterator[Line]:
-    """Report on each Deployment, StatefulSet, Job, lone Pod and Service that isn't of a chart or an add-on."""
+    """Report on each Deployment, StatefulSet, Job, lone Pod and Service outside charts and add-ons."""
     client = stage.client
     for kind, path in _KINDS.items():
         for each in filter(_is_own, client.list(path)):
@@ -101,7 +101,7 @@ def _line(stage: Stage, kind: str, workload: Object, *, wanted: int, none: str) 
 
 
 def _has_ended(job: Object | None) -> bool:
-    """Whether a job succeeded; one that is gone was removed since it did."""
+    """Whether a job succeeded. A job is only removed after its success."""
     conditions = job["status"].get("conditions", ()) if job else ()
     return job is None or any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
 
@@ -131,7 +131,7 @@ def _workload_outcome(
 
 
 def _node_description(stage: Stage, pod: Object) -> str:
-    """Return the type and pool of a pod's node, its devices, and whether it ended: not the names, which differ."""
+    """Return the type and pool of a pod's node and the pod's devices, without names, which differ between plays."""
     node = stage.client.find(f"/api/v1/nodes/{pod['spec'].get('nodeName')}") or {"metadata": {}}
     labels = node["metadata"].get("labels", {})
     pool = labels.get(NODE_POOL) or labels.get(NODE_GROUP)
@@ -154,7 +154,7 @@ def create(
     *,
     first: Callable[[Assembly], Iterable[Line]] = lambda assembly: (),
 ) -> bool:
-    """Deploy stacks one after the other, and report whether what they bring runs; return whether all were created.
+    """Deploy stacks one after the other, and report whether their pods run. Return whether all stacks were created.
 
     Args:
         assemblies: The stacks, in the order of deployment.
@@ -173,7 +173,7 @@ def create(
 
 
 def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
-    """Return when each resource was made; the same logical id may stand in several stacks."""
+    """Return the time of each creation. Names include the stack, because stacks may have the same logical ids."""
     return [
         Moment(what=f"{stack}/{each.logical_id}", began=each.started, ended=each.ended)
         for each in events
@@ -196,7 +196,7 @@ def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[L
 
 
 def _failing(stage: Stage) -> list[str]:
-    """Return why pods aren't ready, once for each workload: helm waits for them and doesn't report it."""
+    """Return why pods aren't ready, once for each workload. helm waits for them without a report."""
     known = stage.stopped()
     found = {f"pods of {_owner(each)}": cause(stage, each) for each in _unready(stage.client)}
     return [f"{name}: {why}" for name, why in sorted(found.items()) if not known]
@@ -207,20 +207,20 @@ def _readiness_lines(stage: Stage) -> Iterator[Line]:
     wait_until_none(lambda: [] if stage.stopped() else _unready_causes(stage), _SETTLE_SECONDS)
     settled = not _unready_causes(stage)
     absent = list(_unsimulated_lines(stage))
-    known = [f"after {added} nodes were asked of its groups by hand"] if added else []
-    known += ["but for those that are not played"] if absent else []
-    said = [*_unready_causes(stage), *_never_joined(stage)]
+    known = [f"after {added} nodes were added to its groups by hand"] if added else []
+    known += ["except pods that are not played"] if absent else []
+    causes = [*_unready_causes(stage), *_never_joined(stage)]
     yield Line(
         scenario=CREATE,
-        promise="every pod that the stack brings runs",
+        promise="every pod that the stack installs runs",
         outcome=Outcome.HELD if settled else Outcome.FAILED,
-        text=", ".join(known) if settled else "; ".join(said),
+        text=", ".join(known) if settled else "; ".join(causes),
     )
     yield from absent
     if added:
         yield Line(
             scenario=CREATE,
-            promise="its autoscaler makes the nodes that its pods wait for",
+            promise="its autoscaler creates the nodes that its pods wait for",
             outcome=Outcome.NOT_PLAYED,
             text=NO_AUTOSCALER,
         )
@@ -236,7 +236,7 @@ def daemon_sets(stage: Stage) -> Iterator[Line]:
 
 
 def _scale_manually(stage: Stage) -> int:
-    """Ask for nodes while pods wait for some, and return for how many."""
+    """Add nodes while pods wait for nodes, and return how many."""
     added = 0
     for _ in range(MAX_ROUNDS):
         wait_until_none(lambda: _starting_pods(stage.client), _SETTLE_SECONDS)
@@ -251,20 +251,20 @@ def _scale_manually(stage: Stage) -> int:
 
 
 def _unready_causes(stage: Stage) -> list[str]:
-    """Return each unready pod with why, but for those that wait for what is not on stage."""
+    """Return each unready pod with its cause, except pods that wait for something that isn't simulated."""
     found = _unready(stage.client)
     return sorted(_pod_cause(stage, each) for each in found if not unsimulated_dependency(stage, each))
 
 
 def _unsimulated_lines(stage: Stage) -> Iterator[Line]:
-    """Yield a line for the pods of each owner that wait for what is not on stage."""
+    """Yield a line for the pods of each owner that wait for something that isn't simulated."""
     found = {_owner(each): why for each in _unready(stage.client) if (why := unsimulated_dependency(stage, each))}
     for owner, why in sorted(found.items()):
         yield Line(scenario=CREATE, promise=f"pods of {owner} run", outcome=Outcome.NOT_PLAYED, text=why)
 
 
 def _owner(pod: Object) -> str:
-    """Return what a pod is of, without what is made up for each."""
+    """Return namespace and name of a pod's workload, without generated suffixes."""
     if job := pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name"):
         return f"{pod['metadata']['namespace']}/{job}"
     name = str(pod["metadata"].get("generateName") or pod["metadata"]["name"]).rstrip("-")
@@ -273,11 +273,11 @@ def _owner(pod: Object) -> str:
 
 
 def _never_joined(stage: Stage) -> list[str]:
-    return sorted({f"an instance became no node: {why}" for why in stage.nodes.never.values()})
+    return sorted({f"an instance didn't become a node: {why}" for why in stage.nodes.never.values()})
 
 
 def _starting_pods(client: Client) -> list[str]:
-    """Return the pods that have a node and are not ready, and those that nobody has looked at."""
+    """Return pending pods that have a node or that the scheduler hasn't seen."""
     found = client.list("/api/v1/pods", fieldSelector="status.phase=Pending")
     return [each["metadata"]["name"] for each in found if not _is_unschedulable(each)]
 
@@ -290,21 +290,21 @@ def _substitution_lines(stage: Stage) -> Iterator[Line]:
     for service in sorted(stage.webhooks.substitutes):
         yield Line(
             scenario=CREATE,
-            promise=f"webhooks of {service} let pass what they should",
+            promise=f"webhooks of {service} allow and reject the right objects",
             outcome=Outcome.NOT_PLAYED,
-            text="its program is not here; all was let pass as soon as a pod of it was ready",
+            text="its program isn't available; every request was allowed as soon as a pod of it was ready",
         )
     for image, version in sorted(stage.programs.substitutes.items()):
         yield Line(
             scenario=CREATE,
             promise=f"the program of {image} runs",
             outcome=Outcome.NOT_PLAYED,
-            text=f"it is not here; {version} ran in its place",
+            text=f"it isn't available; {version} ran instead",
         )
 
 
 def _unready(client: Client) -> list[Object]:
-    """Return each pod that neither runs nor has ended."""
+    """Return each pod that isn't ready and hasn't succeeded."""
     found = client.list("/api/v1/pods")
     return [each for each in found if not is_ready(each) and each["status"].get("phase") != "Succeeded"]
 
@@ -314,11 +314,11 @@ def _pod_cause(stage: Stage, pod: Object) -> str:
 
 
 def _daemon_set_shortfall(daemon_set: Object) -> str:
-    """Return how a DaemonSet's pods differ from those that it should have; empty if they don't."""
+    """Return how a DaemonSet's pods differ from the expected ones; empty if they don't."""
     status = daemon_set["status"]
     wanted, ready = status["desiredNumberScheduled"], status.get("numberReady", 0)
     astray = status.get("numberMisscheduled", 0)
-    return f"{ready} of {wanted}, {astray} astray" if ready != wanted or astray else ""
+    return f"{ready} of {wanted}, {astray} misscheduled" if ready != wanted or astray else ""
 
 
 def _daemon_set_line(stage: Stage, daemon_set: Object) -> Line:
@@ -334,9 +334,9 @@ def _daemon_set_line(stage: Stage, daemon_set: Object) -> Line:
 
 
 UPDATE = "Update"
-# How long pods that an update replaces may take to end and to run again, on new nodes if need be.
+# Max seconds until replaced pods run again, possibly on new nodes.
 _UPDATE_SECONDS = 300.0
-# How long they may take before a node is added by hand: pods of a node that is gone are deleted after 40 s.
+# Seconds before a node is added by hand. Pods of a removed node are deleted after 40 s.
 _UPDATE_PATIENCE_SECONDS = 60.0
 # Parts of the errors that the simulators return for a change that they don't support.
 _UNSUPPORTED = ("nothing here updates", "nothing here removes", "nothing here simulates", "isn't simulated")
@@ -344,12 +344,12 @@ _UNSUPPORTED = ("nothing here updates", "nothing here removes", "nothing here si
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announced:
-    """A prediction of what a change does.
+    """The predicted effects of an update.
 
     Attributes:
         fails: Why the update fails; empty if it works.
         ends: Names of the pools, workloads and releases whose pods end.
-        drifts: Those of them whose nodes an autoscaler may replace later.
+        drifts: Names of pools whose nodes an autoscaler may replace later.
     """
 
     fails: tuple[str, ...] = ()
@@ -363,9 +363,9 @@ class Pod:
 
     Attributes:
         name: Namespace and name of its workload, or of itself.
-        parts: Names whose announced end explains its own: its workload, its release, the pool of its node.
+        parts: Names whose announced end includes the pod: its workload, its release, the pool of its node.
         node: Name of its node.
-        of_daemon_set: Whether each node has one of its kind, so that it ends with its node.
+        of_daemon_set: Whether a DaemonSet owns it, so that it ends with its node.
     """
 
     name: str
@@ -381,9 +381,9 @@ def update(stage: Stage, versions: Sequence[tuple[str, Assembly]], announce: Ann
     """Update a stack from each version to the next, and report on each update.
 
     Args:
-        stage: Where the first version is deployed.
-        versions: What changed, and the assembly with all changes so far; of the first, nothing changed.
-        announce: Predicts what a change does.
+        stage: The environment with the deployed first version.
+        versions: Name of the change, and the assembly with all changes so far. The first version has no change.
+        announce: Predicts the effects of an update.
     """
     before, drifts = versions[0][1], frozenset[str]()
     for number, (what, after) in enumerate(versions[1:], start=1):
@@ -419,12 +419,12 @@ def compare(
     drifts: frozenset[str] = frozenset(),
     unready: Sequence[str] = (),
 ) -> tuple[Outcome, str]:
-    """Compare an update with what was announced.
+    """Compare an update with its announcement.
 
     Args:
-        events: What became of each changed resource.
+        events: Events of the changed resources.
         ended: Pods that ran before and don't run any more.
-        announced: What was announced of it.
+        announced: The announcement.
         drifts: Pools whose nodes are replaced since this update or an earlier one.
         unready: Nodes, DaemonSets and pods that aren't ready afterwards, with the cause.
     """

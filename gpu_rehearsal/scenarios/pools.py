@@ -30,13 +30,13 @@ _EKS_GROUP_TAG = "eks:nodegroup-name"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuPool:
-    """A pool whose nodes have GPUs, and the pod that a user would start there.
+    """A GPU pool, and the fields of a pod that a user would start there.
 
     Attributes:
-        name: Name of the pool: its label, if its nodes have one, or else the name of the API object.
-        kind: The API object that creates its nodes.
-        selector: Labels that hold a pod to the pool; empty if the pool declares none.
-        resource: The resource that a pod requests; empty if only a node of the pool can tell.
+        name: Value of the pool label of its nodes, or else the name of the API object.
+        kind: Kind of the API object that creates its nodes.
+        selector: Labels that select the pool; empty if the pool declares none.
+        resource: The resource that a pod requests; empty if only a node of the pool shows it.
         group: Name of its Auto Scaling group; empty for a NodePool.
         static: Whether its size is fixed, so that no node is created for a pod.
         tolerated: Keys of taints that its pods tolerate.
@@ -52,7 +52,7 @@ class GpuPool:
 
     @property
     def tolerations(self) -> list[dict[str, str]]:
-        """The tolerations of a pod: those that EKS adds to a GPU pod, and those that the caller named."""
+        """The tolerations of a pod: the ones that EKS adds to a GPU pod, and the ones that the caller passed."""
         return [{"key": each, "operator": "Exists"} for each in self.tolerated]
 
 
@@ -62,7 +62,7 @@ def gpu_pools(client: Client, cloud: Cloud, cluster: str, *, tolerate: Iterable[
     Args:
         cloud: The account of the cluster.
         cluster: Name of the cluster.
-        tolerate: Keys of taints that pods tolerate, besides the GPU taint.
+        tolerate: Keys of taints that pods tolerate in addition to the GPU taint.
     """
     types = _gpu_types(cloud)
     found = (*_karpenter_pools(client, types), *_group_pools(cloud, cluster, types))
@@ -95,21 +95,21 @@ def _karpenter_pools(client: Client, types: set[str]) -> Iterator[GpuPool]:
 
 
 def _listed(client: Client, path: str) -> list[Object]:
-    """Return the objects of a collection; none where the cluster doesn't serve it."""
+    """Return the objects of a collection; none if the cluster doesn't serve it."""
     found = client.find(path)
     return list(found["items"]) if found else []
 
 
 def _has_gpus(spec: Object, types: set[str]) -> bool:
-    """Whether any part of a NodePool asks for GPU nodes: a pool with a typo in one of its types is tried too."""
+    """Whether any field of a NodePool requests GPU nodes, so that a pool with a typo in one type is tried too."""
     template = spec["template"]["spec"]
     named = [*spec.get("limits", {}), *(each["key"] for each in template.get("taints", ()))]
     return any(each.startswith(NVIDIA) for each in named) or any(
-        _asks_for_gpus(each, types) for each in template.get("requirements", ())
+        _requests_gpus(each, types) for each in template.get("requirements", ())
     )
 
 
-def _asks_for_gpus(requirement: Object, types: set[str]) -> bool:
+def _requests_gpus(requirement: Object, types: set[str]) -> bool:
     key, values = str(requirement["key"]), set(requirement.get("values", ()))
     if requirement["operator"] in ("NotIn", "DoesNotExist"):
         return False
@@ -192,7 +192,7 @@ Seen = TypeVar("Seen")
 
 
 def wait_until_found(look: Callable[[], Seen | None], seconds: float) -> Seen | None:
-    """Look until there is something to be seen, and return it; ``None`` when the time is over."""
+    """Call ``look`` until it returns a value, and return it; ``None`` after a timeout."""
     ends = time.monotonic() + seconds
     while True:
         seen = look()
@@ -224,24 +224,24 @@ _SELECTORS = {
 
 
 def pool_nodes(client: Client, pool: GpuPool) -> list[Object]:
-    """Return the nodes of a pool that a label names."""
+    """Return the nodes with the labels of a pool."""
     return client.list(
         "/api/v1/nodes", labelSelector=",".join(f"{key}={value}" for key, value in pool.selector.items())
     )
 
 
 def pool_node_claims(client: Client, pool: GpuPool) -> list[Object]:
-    """Return the NodeClaims of a pool: what Karpenter has asked EC2 for, whether it came or not."""
+    """Return the NodeClaims of a pool."""
     return client.list(_CLAIMS, labelSelector=f"{NODE_POOL}={pool.name}")
 
 
 def explain_pod(stage: Stage, pool: GpuPool, pod: Object | None) -> str:
-    """Return what is reported about a pod, its pool, and what was created for it, each once; `None` is no pod."""
+    """Return all reports about a pod, its pool and its nodes. `None` is a missing pod."""
     return "; ".join(dict.fromkeys(_pod_reports(stage, pool, pod)))
 
 
 def cause(stage: Stage, pod: Object) -> str:
-    """Return why a pod isn't ready: the last error of its programs, what containers wait for, conditions, events."""
+    """Return why a pod isn't ready: the last error of its programs, waiting reasons, conditions and events."""
     return "; ".join(dict.fromkeys(_causes(stage, pod))) or str(pod["status"].get("phase", "not seen"))
 
 
@@ -263,11 +263,11 @@ def _states(stage: Stage, pod: Object) -> Iterator[str]:
 
 
 def event_messages(client: Client, about: Object, *reasons: str) -> list[str]:
-    """Return what events say about an object, the last of each reason and reporter.
+    """Return the messages of events of an object, the last one for each reason and reporter.
 
     Args:
-        about: The object, there still or gone.
-        reasons: The kinds that are asked for; none for all.
+        about: The object, which may be deleted.
+        reasons: Reasons of the events; none for all.
     """
     metadata = about["metadata"]
     found = client.list("/api/v1/events", fieldSelector=f"involvedObject.name={metadata['name']}")
@@ -277,10 +277,11 @@ def event_messages(client: Client, about: Object, *reasons: str) -> list[str]:
     return list(last.values())
 
 
-def conditions(of: Object) -> list[str]:
+def conditions(found_object: Object) -> list[str]:
     """Return the conditions of an object whose status isn't True, with their messages."""
-    found = of.get("status", {}).get("conditions", ())
-    who = f"{of['kind']} {of['metadata']['name']}" if "kind" in of else of["metadata"]["name"]
+    found = found_object.get("status", {}).get("conditions", ())
+    name = found_object["metadata"]["name"]
+    who = f"{found_object['kind']} {name}" if "kind" in found_object else name
     return [
         f"{who}: {each['type']}: {each['message']}" for each in found if each["status"] != "True" and each["message"]
     ]
@@ -296,11 +297,11 @@ def _pod_reports(stage: Stage, pool: GpuPool, pod: Object | None) -> Iterator[st
     nodes = pool_nodes(client, pool)
     yield from _missing_daemon_sets(client, nodes)
     yield from (f"{name}: {why}" for name, why in stage.devices.failures.items())
-    yield from (f"{instance} is no node: {why}" for instance, why in stage.nodes.never.items())
+    yield from (f"{instance} isn't a node: {why}" for instance, why in stage.nodes.never.items())
 
 
 def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
-    """Yield what Karpenter reports of a pool, its class and its NodeClaims, and why it launches no instance."""
+    """Yield Karpenter's reports about a pool, its class and its NodeClaims, and why it launches no instance."""
     client = stage.client
     found = client.find(f"/apis/karpenter.sh/v1/nodepools/{pool.name}")
     if found is None:
@@ -314,14 +315,14 @@ def _karpenter_conditions(stage: Stage, pool: GpuPool) -> Iterator[str]:
     yield from (line for claim in claims for line in event_messages(client, claim) if _TRANSITION not in line)
     yield from _unresolved(node_class or {})
     if unready:
-        # Conditions don't have the reason of SSM or EC2.
+        # Conditions don't contain errors of SSM or EC2.
         yield from _karpenter_errors(stage)
     if not claims:
         yield f"NodePool {pool.name} {_allowed(found['spec'])}"
 
 
 def _unresolved(node_class: Object) -> Iterator[str]:
-    """Yield the selectors of an EC2NodeClass for which Karpenter found nothing yet."""
+    """Yield the selectors of an EC2NodeClass without a match."""
     for each in node_class.get("status", {}).get("conditions", ()):
         if each["status"] != "True" and (field := _SELECTORS.get(each["type"])):
             yield f"EC2NodeClass {node_class['metadata']['name']} has {field} {node_class['spec'].get(field)}"
@@ -349,24 +350,25 @@ def _missing_daemon_sets(client: Client, nodes: Iterable[Object]) -> Iterator[st
         absent = sets - {owner(each, "DaemonSet") for each in pods}
         taints = [f"{each['key']}:{each['effect']}" for each in node["spec"].get("taints", ())]
         if absent:
-            yield f"on {name}, with taints {', '.join(taints) or 'none'}, is no pod of {', '.join(sorted(absent))}"
+            described = f"node {name} with taints {', '.join(taints) or 'none'}"
+            yield f"{described} has no pod of {', '.join(sorted(absent))}"
 
 
-AUTO_MODE = "the autoscaler of Auto Mode runs at AWS only"
+AUTO_MODE = "the autoscaler of Auto Mode only runs at AWS"
 
 
 def unsimulated_dependency(stage: Stage, pod: Object) -> str:
-    """Return what a pod waits for that is not on stage; empty where it may run, or has a node already."""
+    """Return what a pod waits for and isn't simulated; empty if it can run or has a node."""
     if pod["spec"].get("nodeName"):
         return ""
-    asked = set(_devices(pod))
+    devices = set(_devices(pod))
     for chart in sorted(stage.skipped.missing):
-        if found := sorted(each for each in asked if _is_chart_device(each, chart)):
-            return f"asks for {', '.join(found)} of chart {chart}, which is not in the folder"
+        if found := sorted(each for each in devices if _is_chart_device(each, chart)):
+            return f"requests {', '.join(found)} of chart {chart}, which is not in the folder"
     if is_auto_mode(stage):
         return f"waits for a node: {AUTO_MODE}"
-    why = karpenter_absence(stage) if asked else ""
-    # A node group with GPUs might have to take the pod: what it waits for isn't Karpenter alone.
+    why = karpenter_absence(stage) if devices else ""
+    # A node group with GPUs may have to run the pod, so it doesn't only wait for Karpenter.
     if not why or any(each.kind != "NodePool" for each in gpu_pools(stage.client, stage.aws, stage.cluster)):
         return ""
     return f"waits for a node: {why}"
@@ -391,5 +393,5 @@ def _is_chart_device(device: str, chart: str) -> bool:
 
 def is_auto_mode(stage: Stage) -> bool:
     """Whether EKS Auto Mode creates nodes of the cluster."""
-    told = stage.aws.client("eks").describe_cluster(name=stage.cluster)["cluster"]
-    return bool(told.get("computeConfig", {}).get("enabled"))
+    cluster = stage.aws.client("eks").describe_cluster(name=stage.cluster)["cluster"]
+    return bool(cluster.get("computeConfig", {}).get("enabled"))

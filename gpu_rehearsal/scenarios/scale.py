@@ -27,27 +27,27 @@ from gpu_rehearsal.scenarios.pools import (
 from gpu_rehearsal.stage import Stage
 
 _DRA = "/apis/resource.k8s.io/v1"
-# How often each group is asked for one node more.
+# How often each node group is scaled up by one node.
 MAX_ROUNDS = 4
 _AUTOSCALER = "/cluster-autoscaler:"
-NO_AUTOSCALER = f"no program of cluster autoscaler is given by {CLUSTER_AUTOSCALER}"
+NO_AUTOSCALER = f"{CLUSTER_AUTOSCALER} names no program of cluster autoscaler"
 SCENARIO = "Scale"
-# How long a step may take on stage; an autoscaler decides in seconds, and machines start faster here.
+# Max seconds of a step. An autoscaler decides in seconds, and machines start faster here.
 STEP_SECONDS = 120.0
-# How long an empty node is kept while it is played: a NodePool's own minutes would be waited for in full.
+# How long Karpenter keeps an empty node during a play, instead of the minutes that a NodePool sets.
 _EMPTY_FOR = "0s"
 _JOB_SECONDS = "5"
-# As long as that where pods of the job take the room that is there: none may end before the last has a node.
+# Duration of the pods of a job that also fills existing nodes: none may end before the last one has a node.
 _FULL_NODES_JOB_SECONDS = "60"
-# Work that is still running when a stack is updated or deleted: it ends only if something ends it.
+# Duration of a job that still runs when a stack is updated or deleted.
 _LONG_JOB_SECONDS = "86400"
-# The cluster autoscaler keeps a node for ten minutes after the last one came, and for as many that it was not needed.
+# Cluster autoscaler waits ten minutes after a scale-up, and removes a node after it was unneeded for ten minutes.
 # Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md (2026-11)
 _GROUP_SHRINK_SECONDS = 1500.0
 
 
 def _advertised_device(client: Client, node: Object) -> str:
-    """Return the first GPU resource that a node shows, else the class of devices that its driver publishes, if any."""
+    """Return the first GPU resource of a node, or the device class of its DRA driver; empty for none."""
     names = sorted(each for each, amount in _allocatable(node).items() if each.startswith(NVIDIA) and int(amount))
     if names:
         return names[0]
@@ -56,16 +56,16 @@ def _advertised_device(client: Client, node: Object) -> str:
 
 
 def _count_devices(client: Client, node: Object, device: str) -> int:
-    """Return how many devices a node shows.
+    """Return the number of devices of a node.
 
     Args:
-        device: Name of the resource, or of the class of devices.
+        device: Name of the resource, or of the device class.
     """
     return int(_allocatable(node).get(device, 0)) if "/" in device else len(_devices(client, node))
 
 
 def _free_devices(client: Client, nodes: Iterable[Object], device: str) -> Iterator[int]:
-    """Yield how many devices of each node no pod uses; arguments as for `devices_of`."""
+    """Yield the number of free devices of each node. Arguments as for `_count_devices`."""
     pods = client.list("/api/v1/pods")
     for node in nodes:
         name = node["metadata"]["name"]
@@ -101,24 +101,24 @@ def _allocated(client: Client, pool: str) -> Iterator[str]:
 
 
 def needs_manual_scaling(stage: Stage) -> bool:
-    """Whether the stack has a cluster autoscaler whose program is not here."""
+    """Whether the stack has a cluster autoscaler whose program isn't available."""
     return any(stage.programs.find_program(each) is None for each in _autoscalers(stage))
 
 
 def _has_autoscaler(stage: Stage) -> bool:
-    """Whether the stack has a cluster autoscaler, its program or pods that are played."""
+    """Whether the stack has a cluster autoscaler, real or simulated."""
     return bool(_autoscalers(stage))
 
 
 def _autoscalers(stage: Stage) -> list[str]:
-    """Return the images of cluster autoscaler in deployments, whether their pods are there by now or not."""
+    """Return the images of cluster autoscaler in Deployments, with or without pods."""
     deployments = stage.client.list("/apis/apps/v1/deployments")
     pods = (each["spec"]["template"]["spec"] for each in deployments)
     return [image for pod in pods for each in pod["containers"] if _AUTOSCALER in (image := str(each["image"]))]
 
 
 def grow(stage: Stage, group: str) -> bool:
-    """Ask an Auto Scaling group for one node more, and return whether its maximum allows that."""
+    """Scale up an Auto Scaling group by one node, and return whether its max size allows that."""
     scaling = stage.aws.client("autoscaling")
     [found] = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
     if found["DesiredCapacity"] >= found["MaxSize"]:
@@ -128,23 +128,23 @@ def grow(stage: Stage, group: str) -> bool:
 
 
 def remove(stage: Stage, node: Object) -> None:
-    """End the instance of a node, as cluster autoscaler does with a node that is no longer needed."""
+    """Terminate the instance of a node, as cluster autoscaler does with unneeded nodes."""
     stage.aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
         InstanceId=str(node["spec"]["providerID"]).rpartition("/")[2], ShouldDecrementDesiredCapacity=True
     )
 
 
 def grow_node_groups(stage: Stage) -> list[str]:
-    """Ask each managed group that may be empty, and is not full, for one node more; return their names."""
+    """Scale up each managed node group that may be empty and isn't full by one node, and return their names."""
     eks = stage.aws.client("eks")
-    asked = []
+    scaled = []
     for name in eks.list_nodegroups(clusterName=stage.cluster)["nodegroups"]:
         where = {"clusterName": stage.cluster, "nodegroupName": name}
         sizes = eks.describe_nodegroup(**where)["nodegroup"]["scalingConfig"]
         if _has_room(sizes):
             eks.update_nodegroup_config(**where, scalingConfig={"desiredSize": sizes["desiredSize"] + 1})
-            asked.append(str(name))
-    return asked
+            scaled.append(str(name))
+    return scaled
 
 
 def _has_room(sizes: dict[str, Any]) -> bool:
@@ -153,12 +153,12 @@ def _has_room(sizes: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a job's life that must come.
+    """An expected step of a job.
 
     Attributes:
-        what: What must come.
-        outcome: Whether it came.
-        seen: What was seen instead; empty if it came.
+        what: Its name.
+        outcome: Whether it happened.
+        seen: The actual state if it didn't happen.
     """
 
     what: str
@@ -171,7 +171,7 @@ def scale(stage: Stage, pools: Sequence[GpuPool], report: Report, *, seconds: fl
 
     Args:
         pools: The pools.
-        seconds: How long a step may take.
+        seconds: Max seconds of a step.
     """
     if not pools:
         reason = AUTO_MODE if is_auto_mode(stage) else "the cluster has no NodePool and no node group with GPUs"
@@ -189,19 +189,19 @@ def why_not_simulated(stage: Stage, pool: GpuPool) -> str:
     """Return why no job can be run on a pool; empty if one can."""
     if pool.kind == "NodePool" and not pool.static and (why := karpenter_absence(stage)):
         return why
-    return "" if pool.selector else "its Auto Scaling group has no tag with a label that could hold a pod to it"
+    return "" if pool.selector else "its Auto Scaling group has no tag with a label that a pod could select"
 
 
 def run_pool_jobs(
     stage: Stage, pools: Sequence[GpuPool], scenario: str, *, prefix: str = "work", seconds: float = STEP_SECONDS
 ) -> Iterator[Line]:
-    """Start a job on each pool, with one pod that runs on; report whether it runs.
+    """Start a long-running job with one pod on each pool, and report whether it runs.
 
     Args:
         pools: The pools.
         scenario: Name of the scenario of the lines.
-        prefix: What names of the jobs start with.
-        seconds: How long a step may take.
+        prefix: Prefix of the names of the jobs.
+        seconds: Max seconds of a step.
     """
     for pool in pools:
         promise, reason = f"pool {pool.name}: a user's pod runs", why_not_simulated(stage, pool)
@@ -217,7 +217,7 @@ def _pool_job(stage: Stage, pool: GpuPool, prefix: str = "rehearsal") -> _PoolJo
 
 
 def _job_lines(stage: Stage, pool: GpuPool, moments: list[Moment], seconds: float) -> Iterator[Line]:
-    # A step that fails is the last: what comes after it could only fail too.
+    # The steps after a failed one would fail too.
     began, last = time.monotonic(), 0.0
     for step in _pool_job(stage, pool).steps(seconds):
         now = time.monotonic() - began
@@ -233,11 +233,11 @@ def _line(promise: str, outcome: Outcome, text: str = "") -> Line:
 
 
 class _PoolJob:
-    """A job on a pool, and the nodes that were created while it lived.
+    """A job on a pool, and the nodes that are created for it.
 
     Args:
         pool: The pool.
-        prefix: What the name of the job starts with.
+        prefix: Prefix of the name of the job.
 
     Attributes:
         nodes: Names of the nodes that were created.
@@ -246,18 +246,18 @@ class _PoolJob:
     def __init__(self, stage: Stage, pool: GpuPool, prefix: str) -> None:
         self._stage, self._pool, self._client = stage, pool, stage.client
         self._device, self._count = pool.resource or GPU, 1
-        # Of the API object: two groups may be one pool. As long as the name of an object may be, and in its characters.
+        # From the name of the API object, because two groups may share a pool name. Valid as the name of a Job.
         self._name = f"{prefix}-{re.sub('[^a-z0-9]+', '-', (pool.group or pool.name).lower())}"[:63].rstrip("-")
         self._path = f"/apis/batch/v1/namespaces/default/jobs/{self._name}"
         self._before = self._pool_node_names()
         self.nodes: set[str] = set()
 
     def steps(self, seconds: float) -> Iterator[Step]:
-        """Watch each step of its life until it comes."""
+        """Run the job, and yield each step after it happened or failed."""
         raise NotImplementedError
 
     def start_long_job(self, seconds: float) -> Iterator[Step]:
-        """Start one pod that runs on, on a node that is there or comes for it."""
+        """Start one long-running pod, on an existing or a new node."""
         for step in self._room(seconds):
             yield step
             if step.outcome is not Outcome.HELD:
@@ -266,16 +266,16 @@ class _PoolJob:
         yield self._step("the job runs", self._all_run, seconds)
 
     def _room(self, seconds: float) -> Iterator[Step]:
-        """Make room for a pod where no autoscaler does."""
+        """Add a node for a pod if no autoscaler does."""
         yield from ()
 
     def _step(self, what: str, look: Callable[[], bool], seconds: float) -> Step:
-        """Watch for something until it comes, or until nothing can come any more."""
-        came = wait_until(lambda: bool(self._stage.stopped()) or look(), seconds) and look()
-        return Step(what, Outcome.HELD if came else Outcome.FAILED, "" if came else self._describe_failure())
+        """Wait for an event, until it happens or the play can't continue."""
+        happened = wait_until(lambda: bool(self._stage.stopped()) or look(), seconds) and look()
+        return Step(what, Outcome.HELD if happened else Outcome.FAILED, "" if happened else self._describe_failure())
 
     def _describe_failure(self) -> str:
-        """Return images of its nodes without a driver, and the reports of its pods."""
+        """Return the images of its nodes that lack a driver, and the reports of its pods."""
         return "; ".join(filter(None, (*self._images_without_driver(), self._describe_pods())))
 
     def _images_without_driver(self) -> list[str]:
@@ -304,10 +304,10 @@ class _PoolJob:
     def _node_removal(self, seconds: float) -> Step:
         gone = wait_until_none(self._remaining_nodes, seconds)
         left = "" if gone else f"still there: {', '.join(sorted(self._remaining_nodes()))}"
-        return Step("the node goes", Outcome.HELD if gone else Outcome.FAILED, left)
+        return Step("the node is removed", Outcome.HELD if gone else Outcome.FAILED, left)
 
     def _pods(self) -> list[Object]:
-        """Return its pods, and note which nodes there are by now."""
+        """Return its pods, and record new nodes."""
         label = f"batch.kubernetes.io/job-name={self._name}"
         self.nodes |= self._pool_node_names() - self._before
         return self._client.list("/api/v1/namespaces/default/pods", labelSelector=label)
@@ -351,15 +351,15 @@ class _AutoscaledJob(_PoolJob):
     """A job for which an autoscaler creates a node."""
 
     def steps(self, seconds: float) -> Iterator[Step]:
-        """Watch each step of its life until it comes."""
+        """Run the job, and yield each step after it happened or failed."""
         if self._pool.kind == "NodePool":
             _keep_empty_nodes(self._client, self._pool, _EMPTY_FOR)
-        # A job of the stack's own that ends meanwhile would leave its device to this one.
+        # If another job of the stack ended meanwhile, this one would get its device.
         wait_until_none(self._unsettled_objects, seconds)
         self._before = self._pool_node_names()
         self._count = 1 + sum(_free_devices(self._client, pool_nodes(self._client, self._pool), self._device))
         self._start()
-        yield self._step("a node comes for a job", self._has_node, seconds)
+        yield self._step("a node joins for a job", self._has_node, seconds)
         yield self._step(f"the node shows {self._device}", self._has_device, seconds)
         yield from self._runs_and_ends(seconds)
         yield self._node_removal(2 * seconds if self._pool.kind == "NodePool" else _GROUP_SHRINK_SECONDS)
@@ -368,7 +368,7 @@ class _AutoscaledJob(_PoolJob):
         yield Step("one node for one pod", Outcome.HELD if one else Outcome.FAILED, seen)
 
     def _unsettled_objects(self) -> list[str]:
-        """Return pods that will end by themselves, and nodes that the autoscaler will remove since they are empty."""
+        """Return pods that end by themselves, and empty nodes that the autoscaler will remove."""
         pods = [each for each in self._client.list("/api/v1/pods") if not owner(each, "DaemonSet")]
         left = [each for each in pods if each["spec"].get("nodeName") in self._pool_node_names() and not is_over(each)]
         ending = [str(each["metadata"]["name"]) for each in left if each["spec"].get("restartPolicy") != "Always"]
@@ -377,12 +377,12 @@ class _AutoscaledJob(_PoolJob):
 
 
 class _ManuallyScaledJob(_PoolJob):
-    """A job on a node that is there, or for which its group was asked by hand: no autoscaler runs."""
+    """A job without an autoscaler, on an existing node or on a node that is added by hand."""
 
     _grown = False
 
     def steps(self, seconds: float) -> Iterator[Step]:
-        """Watch each step of its life until it comes."""
+        """Run the job, and yield each step after it happened or failed."""
         for step in self._room(seconds):
             yield step
             if step.outcome is not Outcome.HELD:
@@ -402,13 +402,13 @@ class _ManuallyScaledJob(_PoolJob):
             if not (self._pool.group and grow(self._stage, self._pool.group)):
                 yield Step("a job gets a node", Outcome.NOT_PLAYED, "all its GPUs are in use, and it can't grow")
                 return
-            yield self._step("a node comes when its group is asked for one by hand", self._has_node, seconds)
+            yield self._step("a node joins after its group is scaled by hand", self._has_node, seconds)
         else:
             self.nodes = self._pool_node_names()
         yield self._step(f"the node shows {self._pool.resource or 'a GPU'}", self._shows_any, seconds)
 
     def _has_room(self) -> bool:
-        """Whether a node has a device that no pod uses, or will show its devices yet."""
+        """Whether a node has a free device, possibly after a wait for its devices."""
         nodes = pool_nodes(self._client, self._pool)
         if not nodes:
             return False
@@ -418,7 +418,7 @@ class _ManuallyScaledJob(_PoolJob):
         return any(_free_devices(self._client, nodes, self._device))
 
     def _shows_any(self) -> bool:
-        """Whether a node shows a device, which the job requests then if the pool declares none."""
+        """Whether a node shows a device. If the pool declares no device, the job requests this one."""
         if self._pool.resource:
             return self._has_device()
         found = next(filter(None, (_advertised_device(self._client, each) for each in self._own_nodes())), "")
@@ -431,14 +431,14 @@ def _has_run(pod: Object) -> bool:
 
 
 def _job(pool: GpuPool, name: str, device: str, count: int, runs_for: str) -> Object:
-    """Return a job whose pods each request one device of a pool, as a user writes them.
+    """Return a job whose pods each request one device of a pool.
 
     Args:
         pool: The pool.
         name: Name of the job.
-        device: The resource, or the class of devices.
-        count: How many pods.
-        runs_for: For how many seconds each runs.
+        device: The resource, or the device class.
+        count: Number of pods.
+        runs_for: Duration of each pod in seconds.
     """
     by_claim = {"claims": [{"name": "gpu"}]}
     pod = {
@@ -479,8 +479,8 @@ def _claim_template(name: str, device_class: str) -> Object:
 
 
 def _keep_empty_nodes(client: Client, pool: GpuPool, long: str) -> None:
-    """Have empty nodes of a pool go after some time, and no others: a pod of the stack might move to the job's node."""
+    """Let Karpenter remove only empty nodes of a pool. Otherwise a pod of the stack could move to the job's node."""
     path = f"/apis/karpenter.sh/v1/nodepools/{pool.name}"
-    # Of a pool that was not created no node comes, which the first step says.
+    # If the pool wasn't created, the first step fails.
     if client.find(path) is not None:
         client.patch(path, {"spec": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": long}}})

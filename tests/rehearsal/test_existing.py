@@ -48,7 +48,7 @@ def test_subnets_without_one_vpc_are_not_played(vpcs: list[str]) -> None:
     template = _template({"Name": "research"}, Vpcs=vpcs, Subnets=["subnet-0123456789abcdef0"])
 
     assert why_not_simulated(template) == (
-        f"a rehearsal makes one network for a stack, got subnets ['subnet-0123456789abcdef0'] of VPCs {vpcs}"
+        f"a rehearsal creates one network for a stack, got subnets ['subnet-0123456789abcdef0'] of VPCs {vpcs}"
     )
 
 

@@ -168,12 +168,12 @@ MUTANTS: Mapping[str, Mutant] = {
     "the handler has no access to the cluster": Mutant(
         _the_handler_has_no_access, "Create", r"(Unauthorized|must be logged in|provide credentials)"
     ),
-    "the node role has no access entry": Mutant(_nodes_have_no_access, "Scale", r"is no node: .*access entry"),
+    "the node role has no access entry": Mutant(_nodes_have_no_access, "Scale", r"isn.t a node: .*access entry"),
     "the device plugin tolerates nothing": Mutant(
-        _the_plugin_tolerates_nothing, "Scale", r"taints nvidia.com/gpu:NoSchedule, is no pod of .*nvidia-device-plugin"
+        _the_plugin_tolerates_nothing, "Scale", r"taints nvidia.com/gpu:NoSchedule has no pod of .*nvidia-device-plugin"
     ),
     "the device plugin seeks other nodes": Mutant(
-        _the_plugin_seeks_other_nodes, "Scale", r"is no pod of .*nvidia-device-plugin"
+        _the_plugin_seeks_other_nodes, "Scale", r"has no pod of .*nvidia-device-plugin"
     ),
     "a startup taint stays": Mutant(_a_startup_taint_stays, "Scale", r"the job runs: .*example.com/agent"),
     "the association names another account": Mutant(
@@ -182,9 +182,9 @@ MUTANTS: Mapping[str, Mutant] = {
         r"pod kube-system/karpenter\S*: container \S+ crashed 2 times: ",
     ),
     "a pool has an unwanted taint": Mutant(_an_unwanted_taint, "Scale", r"example.com/x"),
-    "instances get no user data": Mutant(_instances_get_no_user_data, "Scale", r"is no node: .*user data"),
+    "instances get no user data": Mutant(_instances_get_no_user_data, "Scale", r"isn.t a node: .*user data"),
     "the queue lets nobody send": Mutant(
-        _the_queue_lets_nobody_send, "Permissions", r"events.amazonaws.com.*sqs:SendMessage.*does not let"
+        _the_queue_lets_nobody_send, "Permissions", r"events.amazonaws.com.*sqs:SendMessage.*doesn.t allow"
     ),
 }
 

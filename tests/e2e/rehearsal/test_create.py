@@ -25,12 +25,12 @@ NOT_PLAYED: Mapping[str, frozenset[str]] = {
         }
     ),
     "newest-kubernetes": frozenset({"the program of public.ecr.aws/karpenter/controller:1.15.1 runs"}),
-    "mig-on-p5": frozenset({"its autoscaler makes the nodes that its pods wait for"}),
+    "mig-on-p5": frozenset({"its autoscaler creates the nodes that its pods wait for"}),
     "multi-node-training": frozenset(
         {
             f"Training: {RELEASE} GpuEfaDevicePluginEBF9179E is created",
             "pods of default/pretrain-52a7d17b run",
-            "webhooks of kueue-system/kueue-webhook-service let pass what they should",
+            "webhooks of kueue-system/kueue-webhook-service allow and reject the right objects",
         }
     ),
     "auto-mode": frozenset(

@@ -32,8 +32,8 @@ def test_a_group_without_an_autoscaler_gets_one_node_by_hand(tmp_path: Path, pro
     # Without the updates and failures of `make rehearse`.
     assert report.exit_code(("Create", "Scale", "Permissions", "Destroy")) == 0, report.text()
     outcomes = _outcomes(report)
-    steps = ("a node comes when its group is asked for one by hand", "the node shows a GPU", "the job runs")
-    assert {outcomes[f"pool l4: {each}"] for each in (*steps, "the job ends", "the node goes")} == {Outcome.HELD}
+    steps = ("a node joins after its group is scaled by hand", "the node shows a GPU", "the job runs")
+    assert {outcomes[f"pool l4: {each}"] for each in (*steps, "the job ends", "the node is removed")} == {Outcome.HELD}
     assert outcomes["pool l4: its autoscaler creates nodes"] is Outcome.NOT_PLAYED
 
 

@@ -83,7 +83,7 @@ def test_an_entry_names_a_role_and_its_policies(aws: Aws, cluster: str, role: Ro
     [
         ({"principalArn": "arn:aws:iam::123456789012:role/nobody"}, "invalid principal"),
         ({"kubernetesGroups": ["system:masters"]}, "must not begin with 'system:'"),
-        ({"type": "EC2_LINUX", "username": "me"}, "An entry of type EC2_LINUX has no username"),
+        ({"type": "EC2_LINUX", "username": "me"}, "An access entry of type EC2_LINUX can.t have a username"),
     ],
 )
 def test_refuses_entries(aws: Aws, cluster: str, role: Role, says: dict[str, Any], message: str) -> None:

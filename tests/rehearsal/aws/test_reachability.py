@@ -132,7 +132,7 @@ def test_a_node_with_another_group_does_not_reach_the_control_plane(served: Serv
     why = served.why(groups=(other,))
 
     assert why.startswith("i-1 doesn't reach the API server: no security group of the control plane")
-    assert f"lets port 443 in from {other}" in why
+    assert f"allows inbound port 443 from {other}" in why
     network.let_in(served.group, other, 443)
     assert served.why(groups=(other,)) == ""
 
@@ -141,7 +141,7 @@ def test_a_group_must_let_out_too(served: Served, network: Network) -> None:
     other = network.group(out=False)
     network.let_in(served.group, other, 443)
 
-    assert f"no security group of {other} lets port 443 out to the control plane" in served.why(groups=(other,))
+    assert f"no security group of {other} allows outbound port 443 to the control plane" in served.why(groups=(other,))
 
 
 def test_without_a_route_to_the_internet_no_api_is_reached(served: Served, network: Network) -> None:
@@ -184,7 +184,7 @@ def test_the_group_of_an_endpoint_must_let_in(served: Served, network: Network) 
     closed = network.group()
     network.endpoint("ec2", closed)
 
-    assert f"({closed}) lets port 443 in from {served.group}" in served.why("ec2")
+    assert f"({closed}) allows inbound port 443 from {served.group}" in served.why("ec2")
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -218,7 +218,7 @@ def test_the_api_server_reaches_kubelets(aws: Aws, served: Served, network: Netw
     why = aws.unreachable_kubelet(replace(served.node, groups=(other,)), served.name)
 
     assert why.startswith("the API server doesn't reach the kubelet of i-1: ")
-    assert "lets port 10250 in" in why
+    assert "allows inbound port 10250" in why
     network.let_in(other, served.group, 10250)
     assert aws.unreachable_kubelet(replace(served.node, groups=(other,)), served.name) == ""
 
@@ -232,7 +232,7 @@ def test_calls_from_a_place_without_a_way_fail(aws: Aws, network: Network, role:
 
     closed = replace(source, groups=(network.group(out=False),))
     other = aws.assume(lambda_role, service="lambda.amazonaws.com", source=closed)
-    with pytest.raises(ClientError, match=r"function f doesn't reach ec2: .* lets port 443 out"):
+    with pytest.raises(ClientError, match=r"function f doesn't reach ec2: .* allows outbound port 443"):
         aws.client("ec2", credentials=other).describe_instances()
     assert (aws.calls[-1].allowed, aws.calls[-1].error) == (False, "ConnectTimeout")
 

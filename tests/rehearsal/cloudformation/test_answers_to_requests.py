@@ -28,7 +28,7 @@ def test_takes_an_answer() -> None:
         ({"Status": "DONE"}, r"Invalid response status 'DONE'"),
         ({"RequestId": "other"}, r"RequestId must be 'request', got 'other'"),
         ({"PhysicalResourceId": ""}, r"Invalid PhysicalResourceId"),
-        ({"Status": "FAILED"}, r"Reason must be said of a failure"),
+        ({"Status": "FAILED"}, r"a failure must have a Reason"),
         ({"Data": {"a": "x" * MAX_ANSWER_BYTES}}, r"Response object is too long: \d+ bytes of at most 4096"),
     ],
 )

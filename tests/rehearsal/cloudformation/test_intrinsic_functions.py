@@ -90,7 +90,7 @@ def test_functions(value: Any, expected: Any) -> None:
         ({"Fn::GetStackOutput": {"RoleArn": "arn"}}, r"Fn::GetStackOutput: \['RoleArn'\] are not played"),
         ({"Fn::Select": [2, ["a", "b"]]}, r"cannot select nonexistent value at index 2"),
         ({"Fn::Select": [-1, ["a", "b"]]}, r"cannot select nonexistent value at index -1"),
-        ({"Fn::Join": ["", [["a"]]]}, r"a text must be made of texts and numbers, got \['a'\]"),
+        ({"Fn::Join": ["", [["a"]]]}, r"a text must consist of texts and numbers, got \['a'\]"),
     ],
 )
 def test_refuses(value: Any, message: str) -> None:

@@ -58,8 +58,8 @@ def test_ec2_takes_tags_by_what_it_makes() -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"AmiTyp": "CUSTOM"}, r"property AmiTyp reaches no parameter of CreateNodegroupRequest"),
-        ({"ScalingConfig": {"Min": 1}}, r"property ScalingConfig.Min reaches no parameter"),
+        ({"AmiTyp": "CUSTOM"}, r"property AmiTyp isn't a parameter of CreateNodegroupRequest"),
+        ({"ScalingConfig": {"Min": 1}}, r"property ScalingConfig.Min isn't a parameter"),
         ({"DiskSize": "big"}, r"property DiskSize must be a integer, got 'big'"),
         ({"DiskSize": {"a": 1}}, r"property DiskSize must be a integer, got \{'a': 1\}"),
         ({"AmiType": ["CUSTOM"]}, r"property AmiType must be a string, got \['CUSTOM'\]"),

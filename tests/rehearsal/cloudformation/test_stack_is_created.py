@@ -113,7 +113,7 @@ def test_a_property_that_reaches_no_call_is_a_failure(aws: MotoAccount, tmp_path
     [event] = stack_of(aws, tmp_path, {"Vpc": {**VPC, "Properties": {"CidrBloc": "10.0.0.0/16"}}}).create()
 
     assert event.status == "CREATE_FAILED"
-    assert "property CidrBloc reaches no parameter of CreateVpcRequest" in event.reason
+    assert "property CidrBloc isn't a parameter of CreateVpcRequest" in event.reason
 
 
 def test_what_is_not_played_is_said_and_fails_nobody(aws: MotoAccount, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_is_not_played_is_said_and_fails_nobody(aws: MotoAccount, tmp_path:
 
     assert {name: (event.status, event.reason) for name, event in events.items()} == {
         "Topic": ("NOT_PLAYED", "nothing here simulates AWS::SNS::Topic"),
-        "Refers": ("NOT_PLAYED", "refers to Topic, not played"),
+        "Refers": ("NOT_PLAYED", "refers to Topic, which isn't simulated"),
         "Waits": ("CREATE_COMPLETE", ""),
     }
 
@@ -187,7 +187,7 @@ def test_a_custom_resource_gets_texts_and_gives_attributes(aws: MotoAccount, tmp
     events = by_id(stack.create())
 
     assert events["Thing"].status == "CREATE_COMPLETE", events["Thing"].reason
-    assert events["Function"].reason.startswith("python3.13 played on Python 3.")
+    assert events["Function"].reason.startswith("python3.13 runs on Python 3.")
     assert stack.outputs["Thing"] == "made"
     asked = json.loads(stack.outputs["Asked"])
     assert {key: asked[key] for key in said if key in asked} == {

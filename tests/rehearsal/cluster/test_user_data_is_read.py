@@ -118,16 +118,16 @@ def test_some_user_data_makes_no_node(user_data: str, reason: str) -> None:
 
 
 def test_user_data_that_is_no_base64_makes_no_node() -> None:
-    with pytest.raises(NeverJoins, match="no text in base64"):
+    with pytest.raises(NeverJoins, match="isn't text in base64"):
         read_user_data("%%")
 
 
 @pytest.mark.parametrize(
     ("user_data", "reason"),
     [
-        ("[settings.kubernetes]\ncluster-name = training", "no TOML"),
+        ("[settings.kubernetes]\ncluster-name = training", "can't parse its TOML"),
         ('[settings.kubernetes]\ncluster-name = "a"', r"settings\.kubernetes\.api-server"),
-        (node_config(), "no TOML"),
+        (node_config(), "can't parse its TOML"),
     ],
 )
 def test_some_settings_make_no_node(user_data: str, reason: str) -> None:

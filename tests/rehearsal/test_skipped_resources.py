@@ -72,7 +72,7 @@ def skipped(tmp_path: Path, server: Server) -> SkippedResources:
 def test_a_chart_that_is_not_there_leaves_its_definitions(kind: str, skipped: SkippedResources, server: Server) -> None:
     said = skipped("Keda", kind, KEDA)
 
-    assert said == "chart keda 2.21.0 is not in the folder; its definitions were given: scaledobjects.keda.sh"
+    assert said == "chart keda 2.21.0 is not in the folder; its definitions were applied: scaledobjects.keda.sh"
     assert server.applied == ["scaledobjects.keda.sh"]
 
 
@@ -105,7 +105,7 @@ def _pool(group: str) -> dict[str, Any]:
 def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], skipped: SkippedResources) -> None:
     said = skipped("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
 
-    assert said == "the definitions of eks.amazonaws.com are at AWS only"
+    assert said == "the definitions of eks.amazonaws.com are only available in EKS"
     assert skipped("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
 
 
