@@ -1,4 +1,4 @@
-"""The picture of docs/contributing: what is said goes down the left side, what is told comes up the right side."""
+"""The picture of docs/contributing: inputs go down the left side, results come up the right side."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Part:
 
     Attributes:
         name: Its name.
-        nouns: Names that it defines, and by which a reader knows it again.
-        framed: Whether it stands on the panel of its side.
+        nouns: Important names that it defines.
+        framed: Whether it is inside the panel of its side.
     """
 
     name: str
@@ -77,12 +77,12 @@ Layer = Sequence[Part]
 
 
 def picture(constructs: Sequence[Layer], preflight: Sequence[Layer], facts: Part) -> str:
-    """Return the picture as SVG, always in the same bytes.
+    """Return the picture as SVG. The output is deterministic.
 
     Args:
-        constructs: Layers of the left side, each of which imports from those before it.
-        preflight: Layers of the right side, likewise.
-        facts: What both stand on.
+        constructs: Layers of the left side. Each imports from earlier ones.
+        preflight: Layers of the right side. Each imports from earlier ones.
+        facts: The base of both sides.
     """
     top = TOP + PILL + GAP
     bottom = top + max(_least(constructs), _least(preflight))
@@ -93,7 +93,7 @@ def picture(constructs: Sequence[Layer], preflight: Sequence[Layer], facts: Part
         HEADER.format(width=WIDTH, height=_number(end + PILL + TOP), title=TITLE, style=STYLE),
         *_pill(LEFT, TOP, SIDE, "Your app", "nodes, pools and pods"),
         *_pill(RIGHT, TOP, SIDE, "Results", "runs, Pending, unknown"),
-        *_pill(LEFT, end, WIDTH - 2 * LEFT, "cdk.out", "templates, manifests, charts; or files of yours"),
+        *_pill(LEFT, end, WIDTH - 2 * LEFT, "cdk.out", "templates, manifests, charts; or your own files"),
         *left.drawn(TOP + PILL, end, down=True),
         *right.drawn(TOP + PILL, end, down=False),
         *_facts(facts, right.panel_top, bottom + EDGE),
@@ -112,7 +112,7 @@ def _least(layers: Sequence[Layer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A layer, its parts under each other."""
+    """Return the boxes of a layer, one below the other."""
 
     layer: Layer
     x: float
@@ -135,7 +135,7 @@ class _Box:
 
 
 class _Side:
-    """Boxes under each other, the framed ones on a panel with a name."""
+    """A column of boxes. The framed ones are in a panel with a name."""
 
     def __init__(self, name: str, layers: Sequence[Layer], x: float, top: float, bottom: float) -> None:
         self.name = name
@@ -169,7 +169,7 @@ class _Side:
 
 
 def _facts(facts: Part, top: float, bottom: float) -> Iterator[str]:
-    """Draw what both sides stand on, with what the arrows mean."""
+    """Draw the base of both sides, and the legend of the arrows."""
     lines = (("name", 0, facts.name), *(("", 15, each) for each in facts.nouns), *LEGEND)
     y = start = (top + bottom - sum(gap for _, gap, _ in lines)) / 2
     yield _rectangle("facts", MIDDLE, top, MIDDLE_WIDTH, bottom - top)

@@ -1,7 +1,7 @@
-"""Test what `pip install gpu-constructs` brings, without extras: the command line and preflight, and no CDK.
+"""Test an install of the wheel without extras: the command line and preflight, without the CDK.
 
-The wheel is built, installed in an environment of its own, and tested from a copy of the tests, beside which there is
-no source. A second run does without libyaml, and with the library in one file.
+The wheel is built, installed in a new environment, and tested from a copy of the tests without the source. A second run
+has no libyaml, and has the library in one file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 from tools import build_zipapp
 
 ROOT = Path(__file__).parents[1]
-# Of requirements-dev.txt, what these tests import.
+# Packages of requirements-dev.txt that these tests import.
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "syrupy", "jsonschema", "tomli")
 TESTED = ("tests/preflight/command_line", "tests/preflight")
-# About the source.
+# Tests of the source.
 ELSEWHERE = (
     "tests/preflight/test_rule.py",
     "tests/preflight/test_rule_coverage.py",
     "tests/preflight/schema",
-    # Drawn inputs and slow patterns, which say the same with and without the CDK.
+    # Generated inputs and slow patterns, whose results don't depend on the CDK.
     "tests/preflight/hostile",
     "tests/preflight/scheduling/test_properties.py",
 )
-# What reads files, once more with PyYAML's own loader.
+# Tests of files, run again with PyYAML's Python loader.
 READING = (
     "tests/preflight/command_line",
     "tests/preflight/reading",
@@ -44,7 +44,7 @@ BESIDE_TESTS = ("pyproject.toml", "cdk.json")
 def main() -> None:
     """Build, install, and run the tests twice."""
     parser = argparse.ArgumentParser(description="Test the wheel without extras.")
-    parser.add_argument("--wheel", type=Path, help="a wheel that is built already")
+    parser.add_argument("--wheel", type=Path, help="an existing wheel")
     given = parser.parse_args().wheel
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -64,7 +64,7 @@ def wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Install the wheel and what its tests need, and return the Python that has them."""
+    """Install the wheel and the packages of its tests, and return the Python of the environment."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
@@ -76,12 +76,12 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def refuse_unless_light(site_packages: Path) -> None:
-    """Refuse an install that is larger than promised, in MiB beside pip and setuptools."""
+    """Fail if the install is larger than promised, in MiB without pip and setuptools."""
     files = [path for path in site_packages.rglob("*") if path.is_file()]
     ours = [path for path in files if not path.relative_to(site_packages).parts[0].startswith(BROUGHT_BY_VENV)]
     size = sum(path.stat().st_size for path in ours) / 1024**2
     if size > MOST_MIB:
-        raise SystemExit(f"base install: must be at most {MOST_MIB} MiB, got {size:.1f}; what has come in?")
+        raise SystemExit(f"base install: must be at most {MOST_MIB} MiB, got {size:.1f}; check for new dependencies")
     print(f"The base install is {size:.1f} MiB.", flush=True)
 
 

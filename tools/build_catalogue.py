@@ -1,8 +1,7 @@
-"""Write what EC2 sells into gpu_facts/hardware, from moto's DescribeInstanceTypes dump.
+"""Write the instance types of EC2 into gpu_facts/hardware, from moto's DescribeInstanceTypes dump.
 
-`catalogue.json` has every NVIDIA type, with what EC2 does not report from `catalogue_facts`; `plain_types.json` has the
-sizes of every family without GPUs. Run `make catalogue`; a test fails when a committed file differs from what this
-writes.
+`catalogue.json` has every NVIDIA type. `catalogue_facts` adds the facts that EC2 doesn't report. `plain_types.json` has
+the sizes of every family without GPUs. Run `make catalogue`; a test fails if a committed file differs.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def render() -> str:
 
 
 def render_plain() -> str:
-    """Return the sizes of each family without GPUs, and the most pods of each size, as JSON text, one family a line."""
+    """Return sizes of each family without GPUs, with the max pods of each size, as JSON text with one family a line."""
     head = {
         "source": f"moto {version('moto')} moto/ec2/{DUMP} (EC2 DescribeInstanceTypes); botocore {version('botocore')}",
         "as_of": DUMP_AS_OF,
@@ -58,7 +57,7 @@ def render_plain() -> str:
 
 
 def plain_families() -> dict[str, dict[str, int | None]]:
-    """Return the most pods of each size of each family without GPUs; of what only botocore names they are not known."""
+    """Return the max pods of each size of each family without GPUs; unknown for types that only botocore lists."""
     gpu_series, rows = {series(name) for name in nvidia_rows()}, all_rows()
     found: dict[str, dict[str, int | None]] = {}
     for name in sorted({*rows, *named_by_botocore()} - GONE, key=by_size):
@@ -69,7 +68,7 @@ def plain_families() -> dict[str, dict[str, int | None]]:
 
 
 def most_pods(row: dict[str, Any]) -> int:
-    """Return how many pods kubelet takes on a node whose pods have addresses of its network interfaces.
+    """Return the max pods of a node whose pods have addresses of its network interfaces.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
     """
@@ -78,7 +77,7 @@ def most_pods(row: dict[str, Any]) -> int:
 
 
 def named_by_botocore() -> set[str]:
-    """Return every type that the EC2 API has a name for, in whatever region it is sold."""
+    """Return every type in the EC2 API's enumeration, for all regions."""
     client = boto3.client("ec2", region_name="us-east-1")
     return set(client.meta.service_model.shape_for("InstanceType").enum)
 
@@ -135,7 +134,7 @@ def describe(name: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def network_card(card: dict[str, Any]) -> dict[str, Any]:
-    """Return what a launch template needs to know of one network card."""
+    """Return the properties of a network card that a launch template needs."""
     return {
         "index": card["NetworkCardIndex"],
         "interfaces": card["MaximumNetworkInterfaces"],

@@ -1,4 +1,4 @@
-"""Build what a release uploads and attaches: sdist, wheel and the command line in one file.
+"""Build the files of a release: sdist, wheel and the command line in one file.
 
 Only packages with known hashes take part: requirements-build.txt builds, and requirements-command.txt goes into the one
 file.
@@ -38,7 +38,7 @@ def pythons() -> list[str]:
 
 
 def build(folder: Path) -> None:
-    """Build all into a folder, and remove what an earlier build left there."""
+    """Build all files into a folder, and remove older files from it."""
     for pattern in ("*.whl", "*.tar.gz", "*.pyz", "*.cdx.json"):
         for path in folder.glob(pattern):
             path.unlink()

@@ -1,6 +1,6 @@
-"""Build the control plane and the Karpenter that `make e2e` and `make rehearse` run, of the versions in tests/e2e.
+"""Build the control plane and the Karpenter that `make e2e` and `make rehearse` run, in the versions of tests/e2e.
 
-`python tools/build_e2e_tools.py` builds what is missing; `--check` only says whether anything of `make e2e` is.
+`python tools/build_e2e_tools.py` builds missing tools. `--check` only reports whether a tool of `make e2e` is missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Of the user, so that every checkout shares it.
+# In the user's cache, so that all checkouts share it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "e2e"
-# Where others keep ready-made binaries; the name is envtest's.
+# A folder of prebuilt binaries. envtest has the same variable.
 ASSETS = "KUBEBUILDER_ASSETS"
 
 
@@ -27,9 +27,9 @@ class Module:
     """A Go module whose programs are built.
 
     Attributes:
-        folder: Where its go.mod and go.sum lie.
-        packages: Packages by the names of their programs.
-        versioned: The module of whose version the programs are, and the variables that are to say it.
+        folder: Folder of its go.mod and go.sum.
+        packages: Packages, by names of programs.
+        versioned: The module with the version of the programs, and the variables that get the version.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ class Module:
 
     @property
     def flags(self) -> str:
-        """Flags of the linker: small programs, which say their version as a release does."""
+        """Flags of the linker: small programs with the version of a release."""
         major, minor, _ = self.version.removeprefix("v").split(".", 2)
         values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "Version": self.version[1:]}
         said = (f"-X {each}={values[each.rpartition('.')[2]]}" for each in self.variables)
@@ -59,7 +59,7 @@ class Module:
 
     @property
     def stamp(self) -> str:
-        """What the programs are built from: others are built anew."""
+        """Versions of the inputs. If they change, the programs are rebuilt."""
         return (self.folder / "go.sum").read_text() + self.flags
 
 
@@ -76,7 +76,7 @@ def _control_plane(folder: Path) -> Module:
             "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
         },
         versioned="k8s.io/kubernetes",
-        # Charts ask the server for its version, and refuse what is none.
+        # Charts read the server's version, and fail if it isn't a valid version.
         # Source: https://github.com/kubernetes/kubernetes/blob/v1.36.3/hack/lib/version.sh
         variables=tuple(f"k8s.io/component-base/version.{each}" for each in ("gitVersion", "gitMajor", "gitMinor")),
     )
@@ -91,7 +91,7 @@ def _karpenter(folder: Path) -> Module:
     )
 
 
-# Of the default minor version of Kubernetes, and of the others that a rehearsal plays.
+# The default minor version of Kubernetes, and the others of the rehearsal.
 CONTROL_PLANE, KARPENTER = _control_plane(_TESTS), _karpenter(_TESTS / "karpenter")
 NEWER_CONTROL_PLANE, NEWER_KARPENTER = _control_plane(_TESTS / "kubernetes-1.37"), _karpenter(_TESTS / "karpenter-1.15")
 MISSING = f"no {', '.join(CONTROL_PLANE.packages)}: run 'make e2e-tools', or set {ASSETS} to a folder that holds them"
@@ -99,9 +99,9 @@ MISSING_KARPENTER = "no karpenter: run 'make e2e-tools'"
 
 
 def main() -> None:
-    """Build what is missing, or say what to do."""
+    """Build missing tools, or report the command that builds them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="build nothing; fail where something of e2e is missing")
+    parser.add_argument("--check", action="store_true", help="build nothing; fail if a tool of e2e is missing")
     if not parser.parse_args().check:
         build_missing()
     elif folder_of_tools() is None:
@@ -110,10 +110,10 @@ def main() -> None:
 
 
 def build_missing(*, newer: bool = False) -> None:
-    """Build what is not there, or not current.
+    """Build missing and outdated tools.
 
     Args:
-        newer: Whether to build what other minor versions than the default run, too.
+        newer: Whether to build the tools of other minor versions too.
     """
     if folder_of_tools() is None:
         build(CONTROL_PLANE, CACHE)
@@ -123,7 +123,7 @@ def build_missing(*, newer: bool = False) -> None:
 
 
 def folder_of_tools() -> Path | None:
-    """Return the folder with all of the control plane: the one that is named, or the cache where it is current."""
+    """Return the folder of the control plane: the configured one, or the cache if it is current."""
     named = os.environ.get(ASSETS)
     if named and is_whole(CONTROL_PLANE, Path(named)):
         return Path(named)
@@ -131,7 +131,7 @@ def folder_of_tools() -> Path | None:
 
 
 def control_planes() -> dict[str, Path]:
-    """Return the folders of control planes that are there, by minor version."""
+    """Return the folders of available control planes, by minor version."""
     newer = _own_folder(NEWER_CONTROL_PLANE)
     found = {
         CONTROL_PLANE: folder_of_tools(),
@@ -141,7 +141,7 @@ def control_planes() -> dict[str, Path]:
 
 
 def karpenter() -> dict[str, Path]:
-    """Return the programs of Karpenter that are built and current, by version without ``v``."""
+    """Return the current binaries of Karpenter, by version without ``v``."""
     built = (each for each in (KARPENTER, NEWER_KARPENTER) if is_current(each, _own_folder(each)))
     return {each.version.removeprefix("v"): _own_folder(each) / "karpenter" for each in built}
 
@@ -156,13 +156,13 @@ def is_whole(module: Module, folder: Path) -> bool:
 
 
 def is_current(module: Module, folder: Path) -> bool:
-    """Whether a folder holds them as they would be built now."""
+    """Whether a folder has all programs of the current inputs."""
     stamp = folder / "stamp"
     return is_whole(module, folder) and stamp.exists() and stamp.read_text() == module.stamp
 
 
 def build(module: Module, folder: Path) -> None:
-    """Build all with Go; some ten minutes and 3 GB the first time."""
+    """Build all programs with Go. The first build takes about ten minutes and 3 GB."""
     if shutil.which("go") is None:
         needed = "Go, of the version that tests/e2e/go.mod names or newer, from https://go.dev/dl"
         given = ", ".join(CONTROL_PLANE.packages)

@@ -1,6 +1,6 @@
 """Write where EC2 offers NVIDIA types into gpu_facts/hardware/regions.json, from moto's dump.
 
-`make catalogue` runs it beside `build_catalogue`; a test fails when the committed file differs from what this writes.
+`make catalogue` runs it beside `build_catalogue`; a test fails if the committed file differs.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def named_by_botocore() -> list[str]:
 
 
 def read() -> list[str]:
-    """Return the regions whose offerings were read; of others nothing is known."""
+    """Return the regions whose offerings are known."""
     folder = files("moto.ec2").joinpath(f"{OFFERINGS}/availability-zone-id")
     return sorted(each.name.removesuffix(".json.gz") for each in folder.iterdir())
 
 
 def prefixes() -> dict[str, str]:
-    """Return what the ids of a region's zones begin with, before their number of one digit."""
+    """Return the prefix of a region's zone ids, before the one-digit number."""
     return {region: rows_of(region)[0]["Location"][:-1] for region in read()}
 
 
 def last_zones() -> dict[str, int]:
-    """Return the number of each region's last zone: an account sees names and ids of some, the others lie between."""
+    """Return the highest zone number of each region. An account may not see all zones with lower numbers."""
     found = {}
     for region in read():
         letters = {each["Location"][-1] for each in rows_of(region, "availability-zone")}

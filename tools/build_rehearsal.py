@@ -1,6 +1,6 @@
-"""Install what a rehearsal runs beside the control plane: the SDK that Lambda's Node runtimes bring.
+"""Install the Node packages of a rehearsal: the AWS SDK that Lambda's Node runtimes contain.
 
-`python tools/build_rehearsal.py` installs what is missing; `--check` only says whether anything is.
+`python tools/build_rehearsal.py` installs missing packages. `--check` only reports whether packages are missing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def install() -> None:
 
 
 def main() -> None:
-    """Install what is missing, or say what to do."""
+    """Install missing packages, or report the command that installs them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="install nothing; fail where something is missing")
+    parser.add_argument("--check", action="store_true", help="install nothing; fail if a package is missing")
     check = parser.parse_args().check
     if not assets.are_installed():
         if check:

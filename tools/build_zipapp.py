@@ -1,7 +1,7 @@
-"""Build dist/gpu-constructs.pyz: the command line in one file, for machines that can install nothing.
+"""Build dist/gpu-constructs.pyz: the command line in one file, for machines without package installation.
 
-It runs on every system with a Python that the library supports: what a package brings as compiled code is left out, as
-each has the same in Python.
+It runs on every system with a supported Python. Compiled code of packages is left out, because each of them also has a
+Python implementation.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements-command.txt"
-# Of no use without pip, or compiled for one system.
+# Files that are useless without pip, or compiled for one system.
 LEFT_OUT = ("*.so", "*.pyd", "bin", "__pycache__")
 
 
 def main() -> None:
     """Build it, from the source or from a wheel."""
     parser = argparse.ArgumentParser(description="Build gpu-constructs.pyz.")
-    parser.add_argument("--wheel", default=str(ROOT), help="the wheel to take, else the source")
+    parser.add_argument("--wheel", default=str(ROOT), help="wheel to use. Default: the source")
     parser.add_argument("--output", type=Path, default=ROOT / "dist" / "gpu-constructs.pyz")
     arguments = parser.parse_args()
     build(arguments.wheel, arguments.output)
 
 
 def build(package: str, output: Path) -> None:
-    """Write the library and all that it needs into one file."""
+    """Write the library and its dependencies into one file."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         content = Path(folder)

@@ -1,4 +1,4 @@
-"""What EC2's DescribeInstanceTypes does not say about NVIDIA instance types, each fact with its source and date.
+"""Facts about NVIDIA instance types that DescribeInstanceTypes doesn't return, each with its source and date.
 
 `tools/build_catalogue.py` joins these with the dump that moto ships.
 """
@@ -11,7 +11,7 @@ AMAZON_EKS_AMI = "https://github.com/awslabs/amazon-eks-ami (doc/usage/g7-ami.md
 DRIVER_RESOLVER = "awslabs/amazon-eks-ami 46d3c70a (templates/al2023/runtime/gpu/resolve-nvidia-driver.sh)"
 USER_GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
 
-# Lowest NVIDIA driver branch that knows the chip. Families that every current branch knows have no row.
+# Lowest NVIDIA driver branch that supports the chip. Families that all current branches support have no row.
 DRIVER_MIN = {"p6-b200": 570, "p6e-gb200": 570, "g7e": 575, "g7": 595}
 # Last branch that still supports the chip (V100) or its vGPU (fractional L4).
 DRIVER_MAX = {"p3dn": 580, "g6f": 580, "gr6f": 580}
@@ -28,7 +28,7 @@ NVSWITCH_TYPES = (
     "p6e-gb200.36xlarge",
 )
 
-# Values of the label k8s.amazonaws.com/accelerator that cluster autoscaler's metrics know by name; other GPUs get
+# Values of the label k8s.amazonaws.com/accelerator that cluster autoscaler's metrics know by name. Other GPUs get
 # "nvidia-<model>", which works alike for readiness and scale-up (aws_cloud_provider.go, tag cluster-autoscaler-1.36.1).
 ACCELERATOR_LABELS = {
     "V100": "nvidia-tesla-v100",
@@ -39,7 +39,7 @@ ACCELERATOR_LABELS = {
     "L40S": "nvidia-l40s",
 }
 
-# Families EC2 no longer sells or no current EKS image drives, with what to take instead.
+# Families that EC2 no longer sells, or that no current EKS image supports, each with a replacement.
 RETIRED = {
     "g2": {"reason": "its GRID K520 is in no driver branch of a current EKS AMI", "successor": "g6"},
     "g3": {"reason": "its M60 is in no driver branch of a current EKS AMI", "successor": "g6"},
@@ -101,7 +101,7 @@ PRICE_SOURCE = {
     "pkg/providers/pricing/zz_generated.pricing_aws.go",
     "as_of": "2026-07-20",
 }
-# Why a type has no price there.
+# Reasons why types have no price in that file.
 WITHOUT_PRICE = {
     "p5e.48xlarge": "not sold in us-east-1",
     "p6e-gb200.36xlarge": "sold in Capacity Blocks alone, which are paid when they are bought",

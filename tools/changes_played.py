@@ -27,7 +27,7 @@ from gpu_constructs import (
 from gpu_constructs.pools import Disruption
 
 ANN, BEN, CAT = (f"arn:aws:iam::123456789012:role/{each}" for each in ("Ann", "Ben", "Cat"))
-# Class, option and new value; each version has the changes of the ones before. Those that replace nodes are the last.
+# Class, option and new value. Each version includes all earlier changes. Changes that replace nodes are last.
 CHANGES: tuple[tuple[str, str, Any], ...] = (
     ("GpuDeployment", "replicas", 2),
     ("GpuCluster", "public_access_cidrs", ["203.0.113.0/24"]),
@@ -74,7 +74,7 @@ CHANGES: tuple[tuple[str, str, Any], ...] = (
 
 
 def main() -> None:
-    """Synthesize every version into a folder of its own, the first without a change."""
+    """Synthesize each version into a new folder. The first version has no change."""
     says: dict[str, dict[str, Any]] = defaultdict(dict)
     _version(0, says)
     for number, (name, option, value) in enumerate(CHANGES[: int(os.environ["CHANGES"])], start=1):

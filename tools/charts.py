@@ -1,7 +1,7 @@
-"""Pack the charts that tests render and install: those of Go modules, and others whose registry is reached.
+"""Pack the charts that tests render and install: charts in Go modules, and others if their registry is reachable.
 
-`python tools/charts.py` fetches what is missing into the user's cache; `--check` only says whether those of Go modules
-are there. GPU_CONSTRUCTS_CHARTS names another folder of packed charts, which is then used as it is.
+`python tools/charts.py` fetches missing charts into the user's cache. `--check` only reports whether the charts of Go
+modules are there. GPU_CONSTRUCTS_CHARTS names another folder of packed charts, which isn't changed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import yaml
 
 from gpu_facts import versions
 
-# Of the user, so that every checkout shares it.
+# In the user's cache, so that all checkouts share it.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs"
-# Another name than before: charts in the old ones name images of other releases, or lack their definitions.
+# Renamed once: charts in older caches have images of other releases, or lack their definitions.
 PLACE = CACHE / "charts-as-released"
 FOLDER = "GPU_CONSTRUCTS_CHARTS"
-# helm and kubectl as the handler of a deployment has them.
+# helm and kubectl of the deployment handler.
 LAYER = versions.KUBERNETES[versions.DEFAULT_KUBERNETES].kubectl_layer
 
 
@@ -45,9 +45,9 @@ class Packed:
         path: Folder of the chart in it.
         name: Name of the chart.
         version: Version of the chart.
-        image: Where the image of the release stands in its values, which a release script writes too; empty where the
-            chart's own will do.
-        definitions: Folder in the module to which the chart's ``crds`` is a link, which no Go module carries; empty for
+        image: Path of the release's image in its values, which a release script also sets; empty if the chart's own
+            value is right.
+        definitions: Folder in the module to which the chart's ``crds`` links. Go modules contain no links. Empty for
             none.
     """
 
@@ -97,7 +97,7 @@ PACKED = (
         for release in versions.KARPENTER_RELEASES.values()
     ),
     *(
-        # In the sources stands the image of the release before.
+        # The sources have the image of the previous release.
         _packed(
             _KARPENTER,
             release.controller,
@@ -118,16 +118,16 @@ PACKED = (
         release="v1.25.6",
     ),
 )
-# A module may ask for a newer Go than is there; Go then fetches that one too.
+# A module may need a newer Go than the installed one. Go then fetches it.
 GO = {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
 MISSING = f"no packed charts: run 'make charts', or set {FOLDER} to a folder that holds them"
 
 
 def main() -> None:
-    """Fetch what is missing, or say what to do."""
+    """Fetch missing charts, or report the command that fetches them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--check", action="store_true", help="fetch nothing; fail where a chart of a Go module is missing"
+        "--check", action="store_true", help="fetch nothing; fail if a chart of a Go module is missing"
     )
     check = parser.parse_args().check
     if folder_of_charts() is None:
@@ -143,13 +143,13 @@ def main() -> None:
 
 
 def folder_of_charts() -> Path | None:
-    """Return the folder that is named, or the cache; ``None`` where a chart of a Go module is not in it."""
+    """Return the configured folder or the cache; ``None`` if a chart of a Go module is missing."""
     folder = Path(os.environ.get(FOLDER) or PLACE)
     return folder if all((folder / each.file).is_file() for each in PACKED) else None
 
 
 def fetch(folder: Path) -> None:
-    """Pack the charts of Go modules, whose checksums Go itself asks of its database."""
+    """Pack the charts of Go modules. Go verifies the checksums of the modules."""
     if shutil.which("go") is None:
         sys.exit(f"charts: no go on the PATH: install it from https://go.dev/dl, or set {FOLDER}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def _pack(chart: Packed, folder: Path) -> None:
 
 
 def _write_image(file: Path, chart: Packed) -> None:
-    """Write the image of the release into values; its digest is known to its registry alone."""
+    """Set the image of the release in values. Only the registry knows its digest."""
     values = yaml.safe_load(file.read_text())
     image = reduce(operator.getitem, chart.image, values)
     image["tag"] = chart.version
@@ -186,7 +186,7 @@ def _write_image(file: Path, chart: Packed) -> None:
 
 
 def pull(folder: Path) -> None:
-    """Fetch the other pinned charts, and name those whose registry is not reached."""
+    """Fetch the other pinned charts, and report the charts whose registry isn't reachable."""
     for pin in pinned():
         if list(folder.glob(f"{pin.name}-{pin.version}.tgz")):
             continue

@@ -1,8 +1,8 @@
-"""Fetch real files of other people's repositories, each at one commit, for the test that judges them.
+"""Fetch real files of public repositories, each at one commit, for the test that checks them.
 
 `make corpus` fetches what `tests/corpus/repositories.yaml` lists into the user's cache, or into the folder that
-GPU_CONSTRUCTS_CORPUS names, and judges it. GPU_CONSTRUCTS_CORPUS_FROM says where repositories are: a URL or a path in
-which `{owner}` and `{name}` stand for the two parts of a repository's name.
+GPU_CONSTRUCTS_CORPUS names, and checks it. GPU_CONSTRUCTS_CORPUS_FROM is the address of repositories: a URL or a path
+with the placeholders `{owner}` and `{name}`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ GITHUB = "https://github.com/{owner}/{name}.git"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-constructs" / "corpus"
 LISTED = Path(__file__).parents[1] / "tests" / "corpus" / "repositories.yaml"
 _SECONDS = 600
-# Where the other side is a program of this machine, it serves any commit, and files one by one.
+# For repositories on this machine, so that git serves any commit and single files.
 _SERVE = "git -c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
 
 
-# Of one input.
+# For one input.
 Paths = tuple[str, ...]
 
 
 class NotFetched(RuntimeError):
-    """A repository that was not fetched, with one line that says why."""
+    """A repository that wasn't fetched, with the reason in one line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repository:
-    """A repository of other people, at one commit.
+    """A public repository at one commit.
 
     Attributes:
-        name: Owner and name, as GitHub has them.
+        name: Owner and name on GitHub.
         commit: The commit, 40 hexadecimal digits.
-        files: Patterns of files, each an input of its own.
-        folders: Patterns of folders, each an input whose files are applied together.
-        together: Files and folders that are one input, such as pools and what runs on them.
-        beside: Patterns of what those refer to.
+        files: Patterns of files, each of which is one input.
+        folders: Patterns of folders. The files of each folder are one input.
+        together: Files and folders that are one input, for example pools and workloads.
+        beside: Patterns of files that the others refer to.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Repository:
     beside: tuple[str, ...] = ()
 
     def place(self, corpus: Path) -> Path:
-        """Return its folder in a corpus; another commit has another one."""
+        """Return its folder in a corpus. Each commit has its own folder."""
         return corpus / self.name.replace("/", "+") / self.commit[:12]
 
     def inputs(self, corpus: Path) -> list[Paths]:
-        """Return what is judged of it: of each input its paths inside the folder."""
+        """Return the paths of each input inside the folder."""
         place = self.place(corpus)
         files = {each for pattern in self.files for each in place.glob(pattern) if each.is_file()}
         folders = {each for pattern in self.folders for each in place.glob(pattern) if each.is_dir()}
@@ -69,13 +69,13 @@ class Repository:
         return sorted(alone | {each for each in self.together if all((place / one).exists() for one in each)})
 
     def patterns(self) -> Iterator[str]:
-        """Yield what git checks out."""
+        """Yield the patterns that git checks out."""
         yield from (f"/{each}" for each in (*self.files, *(one for each in self.together for one in each)))
         yield from (f"/{each}/" for each in (*self.folders, *self.beside))
 
 
 def main() -> None:
-    """Fetch what is missing, or say in one line why not."""
+    """Fetch missing repositories, or report the reason of a failure in one line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--where", action="store_true", help="fetch nothing; print the folder")
     corpus = Path(os.environ.get(FOLDER) or CACHE)
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def repositories() -> list[Repository]:
-    """Return what is listed."""
+    """Return the listed repositories."""
     lists = ("files", "folders", "together", "beside")
     return [
         Repository(name=each["repository"], commit=each["commit"], **{name: _tuple(each.get(name)) for name in lists})
@@ -134,7 +134,7 @@ def fetch(repository: Repository, corpus: Path, source: str) -> None:
 
 
 def _remote(address: str) -> dict[str, str]:
-    """Return the settings of a remote that leaves out files until they are checked out."""
+    """Return the settings of a remote that sends files only when they are checked out."""
     settings = {"url": address, "promisor": "true", "partialclonefilter": "blob:none"}
     return settings | ({"uploadpack": _SERVE} if Path(address).is_dir() else {})
 

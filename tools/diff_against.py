@@ -35,11 +35,11 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Read the command line; what follows ``--`` goes to ``cdk synth`` of both revisions."""
+    """Parse the command line. Arguments after ``--`` are passed to ``cdk synth`` of both revisions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="git revision to compare with")
     parser.add_argument("--stack", default="GpuClusterStack")
-    # argparse (3.11) takes a "--" with nothing behind it for an argument.
+    # argparse (3.11) parses a "--" at the end as an argument.
     given = sys.argv[1:]
     end = given.index("--") if "--" in given else len(given)
     return parser.parse_args(given[:end], argparse.Namespace(options=given[end + 1 :]))
@@ -61,7 +61,7 @@ def compare(arguments: argparse.Namespace, old: Path, folder: Path) -> None:
 
 
 def environment_of(checkout: Path) -> Path:
-    """Return the bin folder of an environment with the pins of a checkout: this one where they are the same."""
+    """Return the bin folder of an environment with the pins of a checkout: the current one if they are equal."""
     pins = [(checkout / name).read_bytes() if (checkout / name).exists() else b"" for name in PINS]
     if pins == [(ROOT / name).read_bytes() for name in PINS]:
         return Path(sys.executable).parent
@@ -86,7 +86,7 @@ def synthesize(checkout: Path, binaries: Path, output: Path, arguments: argparse
 
 
 def git(*arguments: str) -> str | None:
-    """Run git and return what it prints, or ``None`` where it fails."""
+    """Run git and return its output, or ``None`` if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 

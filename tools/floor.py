@@ -1,4 +1,4 @@
-"""Test the constructs with the lowest versions of the CDK that pyproject.toml allows, in an environment apart."""
+"""Test the constructs with the lowest versions of the CDK that pyproject.toml allows, in a separate environment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / ".cache" / "floor"
-# It asks for newer constructs than our lowest and works with them; its other needs are among ours.
+# It requires newer constructs than our lowest version and works with the lowest. Its other requirements are ours too.
 WITHOUT_DEPENDENCIES = "cdk-nag"
-# What loads no CDK, or does not depend on its version.
+# Tests that load no CDK, or don't depend on its version.
 ELSEWHERE = (
     "tests/preflight/command_line",
     "tests/e2e",
@@ -29,12 +29,12 @@ ELSEWHERE = (
     "tests/test_documents.py",
     "tests/test_wheel.py",
 )
-# cdk-nag knows the cluster of aws_eks only, which aws_eks_v2 takes before aws-cdk-lib 2.268, and finds more there.
+# cdk-nag checks only the cluster of aws_eks, which aws_eks_v2 uses before aws-cdk-lib 2.268, and finds more there.
 PINNED_ONLY = "tests/stacks/test_gpu_cluster_stack.py::test_cdk_nag_finds_nothing_without_a_reason"
 
 
 def main() -> None:
-    """Install the lowest versions beside the tools of requirements*.txt, and run the tests."""
+    """Install the lowest versions with the tools of requirements*.txt, and run the tests."""
     lowest = lowest_versions(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     python = install(lowest)
     print("Testing with", ", ".join(f"{name} {version}" for name, version in lowest.items()), flush=True)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def install(lowest: Mapping[str, str]) -> str:
-    """Make the environment, and return its Python."""
+    """Create the environment, and return its Python."""
     venv.create(PLACE, with_pip=True)
     python = str(PLACE / "bin" / "python")
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
@@ -72,7 +72,7 @@ def replaced(rows: Iterable[str], lowest: Mapping[str, str]) -> list[str]:
 
 
 def others(rows: Iterable[str], lowest: Mapping[str, str]) -> list[str]:
-    """Return the constraints of what follows neither from the lowest versions nor from the CDK's own."""
+    """Return the constraints of packages that neither the lowest versions nor the CDK pin."""
     return [row for row in rows if _name(row) not in lowest and not row.startswith("aws-cdk-")]
 
 

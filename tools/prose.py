@@ -2,7 +2,7 @@
 
     python -m tools.prose [--list] [PATH...]
 
-The patterns find headless clauses ("what it takes"), personified software ("is told") and idioms ("likewise"). 70 to
+The patterns find headless clauses (`what it takes`), personified software (`is told`) and idioms (`likewise`). 70 to
 90 % of the hits are real, so the limit is a rate per 1,000 words. `make lint` fails if the rate grows.
 """
 

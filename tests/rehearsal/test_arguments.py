@@ -50,7 +50,8 @@ def error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_folder_that_the_cdk_did_not_write(tmp_path: Path, programs: Path, error: Error) -> None:
     assert error("--programs", programs, tmp_path) == (
-        f"rehearsal: {tmp_path}: must hold manifest.json, got none; pass the folder that cdk synth wrote, such as cdk.out"
+        f"rehearsal: {tmp_path}: must hold manifest.json, got none; "
+        "pass the folder that cdk synth wrote, such as cdk.out"
     )
 
 
